@@ -1,0 +1,36 @@
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS ON) # inline assembly, statement expressions in TRY
+
+option(TRITON_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer; links dynamically" OFF)
+option(TRITON_ASSERTIONS "Keep assert() in optimised builds" OFF)
+option(TRITON_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+
+add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wno-language-extension-token -Wno-gnu-statement-expression
+                    -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
+                    -ffunction-sections -fdata-sections)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # -Wpedantic objects to statement expressions even behind __extension__; -Wrestrict is wrong about std::string (GCC
+  # bug 105329)
+  add_compile_options(-Wno-pedantic -Wno-restrict)
+endif()
+include_directories(${CMAKE_SOURCE_DIR})
+# Their headers do not keep to our warnings.
+include_directories(SYSTEM ${NLOHMANN_JSON_INCLUDE} ${SPDLOG_INCLUDE} ${FMT_INCLUDE} ${CLI11_INCLUDE})
+
+if(TRITON_ASSERTIONS)
+  string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+endif()
+if(TRITON_SANITIZE OR TRITON_FUZZ)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+if(TRITON_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  include(CheckIPOSupported)
+  check_ipo_supported(LANGUAGES CXX)
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+endif()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
