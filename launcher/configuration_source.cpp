@@ -1,0 +1,132 @@
+#include "launcher/configuration_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string_view>
+
+#include "config/environment_file.h"
+#include "launcher/read_file.h"
+
+namespace triton::launcher {
+
+namespace {
+
+// They speak of the launcher's own start, by systemd or a socket activator. A child that believed them would answer for
+// us or take descriptors that it does not have.
+constexpr std::array<std::string_view, 8> own_variables{"NOTIFY_SOCKET", "WATCHDOG_USEC",  "WATCHDOG_PID",    "LISTEN_PID",
+                                                        "LISTEN_FDS",    "LISTEN_FDNAMES", "LISTEN_PIDFDID", "FDSTORE"};
+
+void add_texts(std::vector<std::string>& texts, config::Problems const& problems, std::string_view prefix = {}) {
+    for (config::Problem const& problem : problems) texts.push_back(std::string(prefix) + problem.text());
+}
+
+std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+/// The environment of the processes: ours, and the file's values when they are to be exported.
+std::vector<std::string> process_environment(char const* const* environment,
+                                             std::vector<config::EnvironmentVariable> const& exported) {
+    std::vector<std::string> entries;
+    for (; *environment; ++environment) {
+        std::string_view const name = name_of(*environment);
+        bool const is_replaced = std::ranges::find(exported, name, &config::EnvironmentVariable::name) != exported.end();
+        bool const is_own = std::ranges::find(own_variables, name) != own_variables.end();
+        if (!is_replaced && !is_own) entries.emplace_back(*environment);
+    }
+    for (config::EnvironmentVariable const& variable : exported) entries.push_back(variable.name + "=" + variable.value);
+    return entries;
+}
+
+/// What is wrong with a binary; nothing when it can be executed.
+std::optional<std::string> check_binary(std::string const& path) {
+    struct stat status;
+    if (::stat(path.c_str(), &status) != 0) return "binary " + path + ": " + errno_text(errno);
+    if (!S_ISREG(status.st_mode)) return "binary " + path + ": is not a file";
+    if (status.st_size == 0) return "binary " + path + ": is empty";
+    if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) return "binary " + path + ": cannot be executed: " + errno_text(errno);
+    return std::nullopt;
+}
+
+bool exists(std::string const& path) {
+    struct stat status;
+    return ::stat(path.c_str(), &status) == 0;
+}
+
+/// The binary that the version means. Problems go to `rejected`.
+std::string find_binary(SourceOptions const& options, std::string const& version, BinaryCheck check, Rejected& rejected) {
+    auto const candidates = config::choose_binary(options.binary, version);
+    if (!candidates) {
+        rejected.errors.push_back(candidates.error().text());
+        return {};
+    }
+    auto const found = std::ranges::find_if(*candidates, exists);
+    if (check == BinaryCheck::skipped) return found == candidates->end() ? candidates->front() : *found;
+    if (found == candidates->end()) {
+        std::string reason = "binary " + candidates->front() + ": " + errno_text(ENOENT);
+        if (candidates->size() > 1) reason += " (nor " + candidates->back() + ")";
+        rejected.errors.push_back(std::move(reason));
+        rejected.missing_binaries = *candidates;
+        return {};
+    }
+    if (auto reason = check_binary(*found)) {
+        rejected.errors.push_back(std::move(*reason));
+        rejected.missing_binaries = *candidates;
+    }
+    return *found;
+}
+
+std::vector<config::EnvironmentVariable> read_environment_file(std::string const& path, Rejected& rejected) {
+    if (path.empty()) return {};
+    config::Limits const limits;
+    auto const text = read_file(path, limits.document_bytes);
+    if (!text) {
+        rejected.errors.push_back("additional environment file: " + text.error().text);
+        return {};
+    }
+    config::EnvironmentFile file = config::parse_environment_file(*text, limits);
+    add_texts(rejected.errors, file.problems, path + ": ");
+    return std::move(file.values);
+}
+
+}  // namespace
+
+std::expected<Accepted, Rejected> load_configuration(std::string const& path, SourceOptions const& options,
+                                                     char const* const* environment, BinaryCheck binary_check) {
+    Rejected rejected;
+    auto const values = read_environment_file(options.environment_file, rejected);
+    auto const text = read_file(path, config::Limits{}.document_bytes);
+    if (!text) {
+        rejected.errors.push_back(text.error().text);
+        return std::unexpected(std::move(rejected));
+    }
+    auto parsed = config::parse(*text);
+    if (!parsed) {
+        add_texts(rejected.errors, parsed.error());
+        return std::unexpected(std::move(rejected));
+    }
+    config::ProcessConfiguration& configuration = parsed->configuration;
+    std::string const binary = find_binary(options, configuration.version, binary_check, rejected);
+    std::uint32_t const count = configuration.count.value_or(options.server_count);
+    config::Variables const variables(values, environment);
+    auto command = config::CommandTemplate::create(configuration, variables, count);
+    if (!command) add_texts(rejected.errors, command.error());
+    if (!rejected.errors.empty()) return std::unexpected(std::move(rejected));
+
+    Accepted accepted;
+    accepted.count = configuration.run_servers ? count : 0;
+    accepted.variables = config::referenced_variables(configuration, variables);
+    accepted.plan = std::make_shared<StartPlan const>(
+        binary,
+        process_environment(environment, options.export_environment_file ? values : std::vector<config::EnvironmentVariable>{}),
+        std::move(*command));
+    add_texts(accepted.warnings, parsed->warnings);
+    accepted.configuration = std::move(configuration);
+    return accepted;
+}
+
+}  // namespace triton::launcher

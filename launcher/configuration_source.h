@@ -1,0 +1,40 @@
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/process_configuration.h"
+#include "config/substitution.h"
+#include "launcher/options.h"
+#include "launcher/spawn.h"
+
+namespace triton::launcher {
+
+/// A configuration that passed every check: it can be started without looking at anything again.
+struct Accepted {
+    config::ProcessConfiguration configuration;
+    std::uint32_t count = 0;  ///< processes that are to run; 0 when it says that none is
+    std::shared_ptr<StartPlan const> plan;
+    std::vector<config::Reference> variables;  ///< what it takes from the environment
+    std::vector<std::string> warnings;
+};
+
+/// Why a configuration is not used: everything that is wrong with it.
+struct Rejected {
+    std::vector<std::string> errors;
+    std::vector<std::string> missing_binaries;  ///< paths whose appearance may change that
+};
+
+enum class BinaryCheck : std::uint8_t { required, skipped };
+
+/// Reads the configuration and the additional environment file and makes the safety checks of the design: the binary
+/// exists, is a file, is not empty and can be executed by us; every variable has a value; the arguments can be made for
+/// every process. `environment`: as execve(2) takes it; what only concerns the launcher itself is not handed on.
+/// With BinaryCheck::skipped a binary that is not there is taken at its word (`check` on another machine).
+std::expected<Accepted, Rejected> load_configuration(std::string const& path, SourceOptions const& options,
+                                                     char const* const* environment,
+                                                     BinaryCheck binary_check = BinaryCheck::required);
+
+}  // namespace triton::launcher

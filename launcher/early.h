@@ -1,0 +1,15 @@
+#pragma once
+
+#include "launcher/wrap.h"
+
+namespace triton::launcher {
+
+/// What happened before libc started; main() reports it, since it has the words.
+struct Early {
+    WrapOptions options;
+    WrapOutcome outcome;
+    bool wrap_failed;  ///< the command could not be started, for the reason in `outcome`
+};
+extern Early early;
+
+}  // namespace triton::launcher

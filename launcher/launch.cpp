@@ -1,0 +1,613 @@
+#include "launcher/launch.h"
+
+#include <sys/reboot.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <unordered_map>
+
+#include "base/event_loop.h"
+#include "config/duration.h"
+#include "launcher/configuration_source.h"
+#include "launcher/idle_memory.h"
+#include "launcher/notify.h"
+#include "launcher/path_watcher.h"
+#include "launcher/process_setup.h"
+#include "launcher/signal_names.h"
+#include "launcher/spawn.h"
+#include "launcher/supervisor.h"
+#include "launcher/version.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// A burst of changes is one reload: it waits until nothing has happened for a moment, but not for ever.
+constexpr Duration quiet_time = milliseconds(2);
+constexpr Duration longest_burst = milliseconds(20);
+constexpr Duration between_reloads = milliseconds(50);
+// By then the children of a start have left our memory.
+constexpr Duration time_to_settle = milliseconds(250);
+
+std::string signal_text(int signo) {
+    for (SignalName const& row : signal_names) {
+        if (row.number == signo) return std::string("SIG") + row.name;
+    }
+    return "SIGRTMIN+" + std::to_string(signo - rtmin);
+}
+
+std::string stage_text(SpawnStage stage) {
+    switch (stage) {
+    case SpawnStage::clone: return "clone";
+    case SpawnStage::parent_death_signal: return "set the parent death signal";
+    case SpawnStage::process_group: return "make a process group";
+    case SpawnStage::execute: return "execute";
+    }
+    std::unreachable();
+}
+
+std::string count_text(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " process" : " processes"); }
+
+double seconds(Duration duration) {
+    return std::chrono::duration<double>(std::chrono::round<milliseconds>(duration)).count();
+}
+
+/// For people: three digits are enough.
+std::string duration_text(Duration duration) {
+    auto const rounded = duration < std::chrono::seconds(10) ? Duration(std::chrono::round<milliseconds>(duration))
+                                                             : Duration(std::chrono::round<std::chrono::seconds>(duration));
+    return config::format_duration(rounded);
+}
+
+std::string restart_text(std::optional<Duration> restart_in) {
+    if (!restart_in) return "";
+    return *restart_in == Duration::zero() ? "; starting it again" : "; starting it again in " + duration_text(*restart_in);
+}
+
+std::int64_t as_field(ProcessNumber number) { return static_cast<std::int64_t>(number); }
+std::int64_t as_field(Pid pid) { return static_cast<std::int64_t>(pid); }
+
+/// The shell around the Supervisor: turns what the kernel says into events, and actions into system calls. Everything
+/// that has an effect comes before everything that only tells of it.
+class Launcher {
+public:
+    Launcher(LaunchOptions const& options, char const* const* environment, ProcessSetup setup);
+
+    Result<int> run();
+
+private:
+    // events in
+    void dispatch(Event const& event);
+    void take_signals();
+    void take_signal(signalfd_siginfo const& info);
+    void reap();
+    void time_passed();
+    void files_changed();
+    [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+    // actions out
+    void perform(Action const& action);
+    void on(action::Spawn const& action);
+    void on(action::Signal const& action);
+    void on(action::Sweep const& action);
+    void on(action::Finish const& action);
+    void on(action::ReportStarted const&) {}
+    void on(action::ReportExited const&) {}
+    void on(action::ReportStartFailed const&) {}
+    void on(action::ReportLeft const&) {}
+    void report(Action const& action);
+
+    // configuration
+    bool load();
+    void accept(Accepted accepted);
+    void reject(Rejected rejected);
+    void reload();
+    void watch_files();
+    void ask_for_reload();
+
+    void stop(int signo);
+    void hang_up();
+    void end_round();
+    void tell_manager();
+    int shut_down();
+    Result<> start_loop();
+
+    LaunchOptions const& options_;
+    char const* const* environment_;
+    ProcessSetup setup_;
+    Log log_;
+    Notifier notifier_;
+    Supervisor supervisor_;
+    Spawner spawner_;
+
+    std::unique_ptr<EventLoop> loop_;
+    EventLoop::Watch signal_watch_;
+    EventLoop::Watch file_watch_;
+    EventLoop::Watch log_watch_;
+    std::optional<PathWatcher> path_watcher_;
+
+    std::optional<Accepted> active_;
+    std::vector<std::string> rejection_;  // the latest, so that the same one is told once
+    std::vector<std::string> missing_binaries_;
+    std::optional<TimePoint> reload_at_;
+    TimePoint burst_began_{};
+    TimePoint last_reload_{};
+    std::optional<TimePoint> settle_at_;
+
+    using Processes = std::unordered_map<pid_t, ProcessNumber>;
+    Processes processes_;
+    std::vector<Processes::node_type> spare_nodes_;  // so that a restart allocates nothing
+    std::vector<Event> events_;
+    std::vector<Action> actions_;
+    std::vector<Action> reports_;
+    std::uint32_t told_running_ = 0;
+    bool told_ready_ = false;
+    bool told_stopping_ = false;
+    bool reloading_ = false;
+    bool reboots_ = false;
+    int exit_code_ = 0;
+};
+
+SupervisorPolicy policy_of(LaunchOptions const& options, ProcessSetup const& setup) {
+    SupervisorPolicy policy = options.supervisor;
+    policy.is_pid_1 = setup.is_pid_1;
+    policy.seed = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count()) * 31 +
+                  static_cast<std::uint64_t>(::getpid());
+    return policy;
+}
+
+Launcher::Launcher(LaunchOptions const& options, char const* const* environment, ProcessSetup setup)
+    : options_(options),
+      environment_(environment),
+      setup_(std::move(setup)),
+      log_(options.log),
+      notifier_(::getenv("NOTIFY_SOCKET")),
+      supervisor_(policy_of(options, setup_)),
+      // PID 1 needs none: the kernel ends its namespace with it.
+      spawner_(setup_.inherited, setup_.is_pid_1 ? 0 : options.orphan_signal) {}
+
+// Events in.
+
+/// One event after the other: what an action brings about waits until all actions before it are done.
+void Launcher::dispatch(Event const& event) {
+    events_.push_back(event);
+    if (events_.size() > 1) return;  // called by perform(), or after an exception: the loop below or the next one takes it
+    for (std::size_t next = 0; next < events_.size(); ++next) {
+        actions_.clear();
+        supervisor_.handle(events_[next], steady_clock::now(), actions_);
+        for (Action const& action : actions_) perform(action);
+    }
+    events_.clear();
+}
+
+void Launcher::take_signals() {
+    std::array<signalfd_siginfo, 16> infos;
+    bool child_ended = false;
+    for (;;) {
+        ssize_t const size = ::read(setup_.signals.get(), infos.data(), sizeof infos);
+        if (size < 0 && errno == EINTR) continue;
+        if (size <= 0) break;
+        std::size_t const count = static_cast<std::size_t>(size) / sizeof(signalfd_siginfo);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (infos[i].ssi_signo == SIGCHLD) {
+                child_ended = true;
+            } else {
+                take_signal(infos[i]);
+            }
+        }
+        if (count < infos.size()) break;
+    }
+    if (child_ended) reap();
+    end_round();
+}
+
+void Launcher::take_signal(signalfd_siginfo const& info) {
+    auto const received = static_cast<int>(info.ssi_signo);
+    // Our own, from a log reader that has gone.
+    if (received == SIGPIPE && info.ssi_pid == static_cast<std::uint32_t>(::getpid())) return;
+    int const signo = options_.rewrite[static_cast<std::size_t>(received)];
+    if (signo == 0) return;
+    // Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells the PID 1 of a machine.
+    bool const is_shutdown = setup_.is_machine && (signo == rtmin + 3 || signo == rtmin + 4);
+    reboots_ = reboots_ || (setup_.is_machine && signo == SIGINT && supervisor_.phase() == Supervisor::Phase::running);
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || is_shutdown) return stop(signo);
+    if (signo == SIGHUP) return hang_up();
+    if (signo == SIGTTIN || signo == SIGTTOU) return;  // the terminal speaks to us, not to them
+    if (signo == SIGTSTP && !setup_.is_pid_1) {
+        // ^Z: they are in groups of their own and go on; we stop, as the shell expects, until it continues us.
+        (void)::kill(::getpid(), SIGSTOP);
+        return;
+    }
+    dispatch(event::SignalReceived{signo});
+    log_.write(LogLevel::debug, "signal-forwarded", signal_text(signo) + " forwarded", {{"signal", std::int64_t{signo}}});
+}
+
+/// SIGCHLD coalesces: take all that have ended. We are the only one who reaps, and a pid is ours until we do: whether it
+/// is a process of ours is one look-up, whatever other orphans there are.
+void Launcher::reap() {
+    for (;;) {
+        int status = 0;
+        pid_t const pid = ::waitpid(-1, &status, WNOHANG);
+        if (pid < 0 && errno == EINTR) continue;
+        if (pid < 0) {
+            dispatch(event::NoChildLeft{});
+            return;
+        }
+        if (pid == 0) return;
+        auto node = processes_.extract(pid);
+        if (!node) {
+            if (log_.is_enabled(LogLevel::debug)) {
+                log_.write(LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(pid), {{"pid", std::int64_t{pid}}});
+            }
+            continue;
+        }
+        ProcessNumber const number = node.mapped();
+        spare_nodes_.push_back(std::move(node));
+        bool const may_have_failed = WIFEXITED(status) && WEXITSTATUS(status) == 127;
+        dispatch(event::Exited{number, status, may_have_failed ? spawner_.take_error(Pid{pid}) : std::nullopt});
+    }
+}
+
+std::optional<TimePoint> Launcher::next_deadline() const {
+    std::optional<TimePoint> next = supervisor_.next_deadline();
+    for (std::optional<TimePoint> const& other : {reload_at_, settle_at_}) {
+        if (other && (!next || *other < *next)) next = other;
+    }
+    return next;
+}
+
+void Launcher::time_passed() {
+    TimePoint const now = steady_clock::now();
+    dispatch(event::TimePassed{});
+    if (reload_at_ && *reload_at_ <= now) reload();
+    if (settle_at_ && *settle_at_ <= now) {
+        settle_at_.reset();
+        end_round();
+        spawner_.trim();
+        events_.shrink_to_fit();
+        actions_.shrink_to_fit();
+        reports_.shrink_to_fit();
+        release_idle_memory();
+    }
+    end_round();
+}
+
+// Actions out.
+
+void Launcher::perform(Action const& action) {
+    std::visit([this](auto const& which) { on(which); }, action);
+    bool const is_told = !std::holds_alternative<action::Spawn>(action) && !std::holds_alternative<action::Sweep>(action) &&
+                         !std::holds_alternative<action::Finish>(action);
+    if (is_told) reports_.push_back(action);
+}
+
+void Launcher::on(action::Spawn const& action) {
+    auto const pid = spawner_.spawn(active_->plan, action.number);
+    if (!pid) {
+        events_.push_back(event::SpawnFailed{action.number, pid.error()});
+        return;
+    }
+    if (spare_nodes_.empty()) {
+        processes_.emplace(static_cast<pid_t>(*pid), action.number);
+    } else {
+        Processes::node_type node = std::move(spare_nodes_.back());
+        spare_nodes_.pop_back();
+        node.key() = static_cast<pid_t>(*pid);
+        node.mapped() = action.number;
+        processes_.insert(std::move(node));
+    }
+    events_.push_back(event::Spawned{action.number, *pid});
+}
+
+void Launcher::on(action::Signal const& action) {
+    auto const pid = static_cast<pid_t>(action.pid);
+    // SIGKILL is for all that a process has started. Its group exists a moment after it does; until then it is alone.
+    bool const to_group = options_.kill_group || action.why == action::Why::kill;
+    if (!to_group || ::kill(-pid, action.signo) != 0) (void)::kill(pid, action.signo);  // not reaped, so it exists
+}
+
+void Launcher::on(action::Sweep const& action) {
+    // Everything that this process may signal: never unless that is a PID namespace of our own.
+    if (::getpid() != 1) return;
+    (void)::kill(-1, action.signo);
+    if (action.signo != SIGKILL) (void)::kill(-1, SIGCONT);
+    reap();
+}
+
+void Launcher::on(action::Finish const& action) {
+    exit_code_ = action.exit_code;
+    loop_->stop();
+}
+
+void Launcher::report(Action const& action) {
+    if (auto const* started = std::get_if<action::ReportStarted>(&action)) {
+        log_.write(LogLevel::info, "process-started",
+                   "process " + std::to_string(as_field(started->number)) + " started, pid " + std::to_string(as_field(started->pid)),
+                   {{"process", as_field(started->number)}, {"pid", as_field(started->pid)}});
+    } else if (auto const* exited = std::get_if<action::ReportExited>(&action)) {
+        bool const by_signal = WIFSIGNALED(exited->status);
+        int const code = by_signal ? WTERMSIG(exited->status) : WEXITSTATUS(exited->status);
+        std::string const message = "process " + std::to_string(as_field(exited->number)) + " (pid " +
+                                    std::to_string(as_field(exited->pid)) + ") ended " +
+                                    (by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code)) + " after " +
+                                    duration_text(exited->run) + restart_text(exited->restart_in);
+        LogField const how{by_signal ? "signal" : "exit_code", std::int64_t{code}};
+        LogLevel const level = exited->status != 0 && exited->restart_in ? LogLevel::warning : LogLevel::info;
+        LogField const number{"process", as_field(exited->number)};
+        LogField const pid{"pid", as_field(exited->pid)};
+        LogField const run{"run_seconds", seconds(exited->run)};
+        if (exited->restart_in) {
+            log_.write(level, "process-exited", message, {number, pid, how, run, {"restart_in_seconds", seconds(*exited->restart_in)}});
+        } else {
+            log_.write(level, "process-exited", message, {number, pid, how, run});
+        }
+    } else if (auto const* failed = std::get_if<action::ReportStartFailed>(&action)) {
+        std::string const stage = stage_text(failed->error.stage);
+        std::string what = stage;
+        if (failed->error.stage == SpawnStage::execute && active_) what.append(" ").append(active_->plan->program());
+        std::string const error = what + ": " + errno_text(failed->error.code);
+        std::string const message = "cannot start process " + std::to_string(as_field(failed->number)) + ": " + error + restart_text(failed->restart_in);
+        LogField const number{"process", as_field(failed->number)};
+        LogField const code{"errno", std::int64_t{failed->error.code}};
+        if (failed->restart_in) {
+            log_.write(LogLevel::error, "process-start-failed", message,
+                       {number, {"stage", std::string_view(stage)}, code, {"error", std::string_view(error)},
+                        {"restart_in_seconds", seconds(*failed->restart_in)}});
+        } else {
+            log_.write(LogLevel::error, "process-start-failed", message,
+                       {number, {"stage", std::string_view(stage)}, code, {"error", std::string_view(error)}});
+        }
+    } else if (auto const* signal = std::get_if<action::Signal>(&action)) {
+        LogField const number{"process", as_field(signal->number)};
+        LogField const pid{"pid", as_field(signal->pid)};
+        std::string const who = "process " + std::to_string(as_field(signal->number)) + " (pid " + std::to_string(as_field(signal->pid)) + ")";
+        if (signal->why == action::Why::stop) {
+            log_.write(LogLevel::info, "process-stopping", "stopping " + who, {number, pid, {"signal", std::int64_t{signal->signo}}});
+        } else if (signal->why == action::Why::kill) {
+            log_.write(LogLevel::warning, "process-killed", who + " did not stop in time: killed", {number, pid});
+        }
+    } else if (auto const* left = std::get_if<action::ReportLeft>(&action)) {
+        log_.write(LogLevel::error, "process-left",
+                   "process " + std::to_string(as_field(left->number)) + " (pid " + std::to_string(as_field(left->pid)) +
+                       ") did not end by SIGKILL within the stop limit",
+                   {{"process", as_field(left->number)}, {"pid", as_field(left->pid)}});
+    }
+}
+
+// Configuration.
+
+/// Returns whether a configuration was accepted or is still good.
+bool Launcher::load() {
+    auto loaded = load_configuration(options_.configuration_path, options_.source, environment_);
+    if (!loaded) {
+        reject(std::move(loaded.error()));
+        return false;
+    }
+    rejection_.clear();
+    missing_binaries_.clear();
+    if (active_ && loaded->count == active_->count && loaded->configuration == active_->configuration && *loaded->plan == *active_->plan) {
+        log_.write(LogLevel::debug, "configuration-unchanged", options_.configuration_path + " says what it said before",
+                   {{"path", std::string_view(options_.configuration_path)}});
+        return true;
+    }
+    accept(std::move(*loaded));
+    return true;
+}
+
+void Launcher::accept(Accepted accepted) {
+    std::uint32_t const count = accepted.count;
+    active_ = std::move(accepted);
+    processes_.reserve(count);
+    dispatch(event::ConfigurationAccepted{count});
+    settle_at_ = steady_clock::now() + time_to_settle;
+
+    std::string_view const path = options_.configuration_path;
+    if (!active_->warnings.empty()) {
+        log_.write(LogLevel::warning, "configuration-warning", "the configuration " + std::string(path) + " has oddities:",
+                   {{"path", path}, {"warnings", std::span<std::string const>(active_->warnings)}});
+    }
+    std::string_view const binary = active_->plan->program();
+    log_.write(LogLevel::info, "configuration-loaded",
+               "configuration " + std::string(path) + " loaded: version " + active_->configuration.version + ", " + count_text(count) +
+                   " of " + std::string(binary),
+               {{"version", std::string_view(active_->configuration.version)},
+                {"processes", std::int64_t{count}},
+                {"binary", binary},
+                {"path", path}});
+}
+
+void Launcher::reject(Rejected rejected) {
+    missing_binaries_ = std::move(rejected.missing_binaries);
+    if (rejected.errors == rejection_) return;
+    rejection_ = std::move(rejected.errors);
+    std::string_view const path = options_.configuration_path;
+    std::string const what = active_ ? "; the running one stays:" : ":";
+    log_.write(LogLevel::error, "configuration-rejected", "configuration " + std::string(path) + " rejected" + what,
+               {{"path", path}, {"errors", std::span<std::string const>(rejection_)}});
+}
+
+void Launcher::watch_files() {
+    if (!path_watcher_) return;
+    std::vector<std::string> paths = missing_binaries_;
+    paths.push_back(options_.configuration_path);
+    if (!options_.source.environment_file.empty()) paths.push_back(options_.source.environment_file);
+    Result<> const watched = path_watcher_->watch(paths);
+    if (!watched) {
+        log_.write(LogLevel::warning, "watch-failed", watched.error().text + "; SIGHUP reads the configuration again",
+                   {{"error", std::string_view(watched.error().text)}});
+    }
+}
+
+/// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch, and
+/// what they wait for may have come before they were watched: hence the second look.
+void Launcher::reload() {
+    reload_at_.reset();
+    last_reload_ = steady_clock::now();
+    if (supervisor_.phase() != Supervisor::Phase::running) return;
+    reloading_ = true;
+    watch_files();
+    if (!load() && !missing_binaries_.empty()) {
+        watch_files();
+        (void)load();
+    }
+    settle_at_ = steady_clock::now() + time_to_settle;
+}
+
+void Launcher::ask_for_reload() {
+    TimePoint const now = steady_clock::now();
+    if (!reload_at_) burst_began_ = now;
+    TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
+    reload_at_ = std::max(when, last_reload_ + between_reloads);
+}
+
+void Launcher::files_changed() {
+    if (path_watcher_->take_events()) ask_for_reload();
+    end_round();
+}
+
+// The rest.
+
+void Launcher::stop(int signo) {
+    bool const is_first = supervisor_.phase() == Supervisor::Phase::running;
+    dispatch(event::StopAsked{});
+    reload_at_.reset();
+    log_.write(LogLevel::info, "stop-requested",
+               is_first ? signal_text(signo) + ": stopping" : signal_text(signo) + " again: killing what is left",
+               {{"signal", std::int64_t{signo}}});
+}
+
+void Launcher::hang_up() {
+    Result<bool> const reopened = log_.reopen_file(true);
+    if (!reopened) {
+        log_.write(LogLevel::warning, "log-reopen-failed", reopened.error().text, {{"error", std::string_view(reopened.error().text)}});
+    } else if (*reopened) {
+        log_.write(LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again", {{"path", std::string_view(options_.log.path)}});
+    }
+    reload();
+}
+
+/// Source: sd_notify(3).
+void Launcher::tell_manager() {
+    if (!notifier_.is_on()) return;
+    if (supervisor_.phase() != Supervisor::Phase::running) {
+        if (!std::exchange(told_stopping_, true)) notifier_.send("STOPPING=1\nSTATUS=stopping");
+        return;
+    }
+    if (!active_) return;
+    std::uint32_t const running = supervisor_.running_count();
+    std::string const status = "STATUS=" + std::to_string(running) + " of " + count_text(active_->count) + " running";
+    if (std::exchange(reloading_, false) && told_ready_) {
+        timespec now{};
+        (void)::clock_gettime(CLOCK_MONOTONIC, &now);
+        notifier_.send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000));
+        notifier_.send("READY=1\n" + status);
+    } else if (!std::exchange(told_ready_, true)) {
+        notifier_.send("READY=1\n" + status);
+    } else if (running != told_running_) {
+        notifier_.send(status);
+    }
+    told_running_ = running;
+}
+
+void Launcher::end_round() {
+    for (Action const& action : reports_) report(action);
+    reports_.clear();
+    tell_manager();
+    log_.flush();
+    if (!log_.is_blocked()) {
+        log_watch_ = {};
+    } else if (!log_watch_) {
+        // Fails for kinds of files that are always writable, which are never blocked.
+        if (auto watch = loop_->on_writable(STDOUT_FILENO, [this] { end_round(); })) log_watch_ = std::move(*watch);
+    }
+}
+
+Result<> Launcher::start_loop() {
+    loop_ = TRY(EventLoop::create());
+    signal_watch_ = TRY(loop_->on_readable(setup_.signals.get(), [this] { take_signals(); }));
+    loop_->set_deadline([this] { return next_deadline(); }, [this] { time_passed(); });
+
+    auto watcher = PathWatcher::create();
+    if (!watcher) {
+        log_.write(LogLevel::warning, "watch-failed", watcher.error().text + "; SIGHUP reads the configuration again",
+                   {{"error", std::string_view(watcher.error().text)}});
+        return {};
+    }
+    path_watcher_ = std::move(*watcher);
+    file_watch_ = TRY(loop_->on_readable(path_watcher_->fd(), [this] { files_changed(); }));
+    return {};
+}
+
+int Launcher::shut_down() {
+    for (Action const& action : reports_) report(action);
+    reports_.clear();
+    log_.write(LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{exit_code_}}});
+    log_.flush();
+    if (reboots_ && ::getpid() == 1) {
+        // In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot (reboot(2)).
+        // Without the privilege the exit below has to do.
+        (void)::reboot(RB_AUTOBOOT);
+    }
+    return exit_code_;
+}
+
+Result<int> Launcher::run() {
+    Result<> const log_file = log_.open_file();
+    log_.write(LogLevel::info, "launcher-started",
+               version_line() + " started, pid " + std::to_string(::getpid()),
+               {{"version", std::string_view(version())},
+                {"pid", std::int64_t{::getpid()}},
+                {"pid1", setup_.is_pid_1}});
+    if (!log_file) {
+        log_.write(LogLevel::error, "log-open-failed", log_file.error().text + "; trying again",
+                   {{"error", std::string_view(log_file.error().text)}});
+    }
+    for (std::string const& warning : options_.warnings) log_.write(LogLevel::warning, "option-warning", warning);
+    if (!setup_.warning.empty()) log_.write(LogLevel::warning, "setup-warning", setup_.warning);
+
+    // The processes first; what watches over them is set up while they start.
+    bool const is_good = load();
+    if (!is_good && options_.exit_on_bad_configuration) {
+        exit_code_ = 1;
+        return shut_down();
+    }
+    TRY(start_loop());
+    if (!is_good) {
+        log_.write(LogLevel::warning, "waiting-for-configuration", "waiting for a good configuration in " + options_.configuration_path,
+                   {{"path", std::string_view(options_.configuration_path)}});
+    }
+    reload();  // what changed before it was watched
+    reloading_ = false;
+    end_round();
+    while (supervisor_.phase() != Supervisor::Phase::finished) {
+        try {
+            Result<> const ran = loop_->run();
+            if (ran) break;
+            log_.write(LogLevel::error, "internal-error", ran.error().text);
+        } catch (std::exception const& error) {  // bad_alloc, above all: the next round may do better
+            log_.write(LogLevel::error, "internal-error", error.what());
+        }
+        log_.flush();
+        timespec const moment{0, 100'000'000};
+        (void)::nanosleep(&moment, nullptr);
+    }
+    return shut_down();
+}
+
+}  // namespace
+
+Result<int> launch(LaunchOptions const& options, char const* const* environment) {
+    ProcessSetup setup = TRY(set_up_process(options.parent_death_signal));
+    return Launcher{options, environment, std::move(setup)}.run();
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/result.h"
+
+namespace triton::launcher {
+
+enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, off };
+enum class LogFormat : std::uint8_t { automatic, text, json };
+
+/// One member of a log record beside its message. The name is a literal; the value is borrowed for the call.
+struct LogField {
+    std::string_view name;
+    std::variant<bool, std::int64_t, double, std::string_view, std::span<std::string const>> value;
+};
+
+/// One line an event, on standard output and, when asked for, in a file too: text or JSON, by spdlog.
+///
+/// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as the
+/// reader takes them. What does not fit is dropped and counted, and the count is told when there is room again.
+class Log {
+public:
+    struct Settings {
+        LogLevel level = LogLevel::info;
+        LogFormat format = LogFormat::automatic;  ///< text on a terminal, JSON elsewhere
+        std::string path;                         ///< of the file; empty: none
+    };
+
+    explicit Log(Settings const& settings);
+    ~Log();
+    Log(Log const&) = delete;
+    Log& operator=(Log const&) = delete;
+
+    [[nodiscard]] bool is_enabled(LogLevel level) const;
+    void write(LogLevel level, std::string_view event, std::string_view message, std::initializer_list<LogField> fields = {});
+
+    /// Opens the file that the settings name; while that fails, lines for it wait. Errors: those of open(2).
+    Result<> open_file();
+    /// Opens it again under its name if it was renamed or removed, or in any case. Returns whether it did.
+    Result<bool> reopen_file(bool in_any_case);
+
+    /// Writes what waits.
+    void flush();
+    /// Standard output has not taken everything: call flush() when it is writable.
+    [[nodiscard]] bool is_blocked() const;
+
+
+private:
+    class Sink;
+
+    Settings settings_;
+    std::string payload_;
+    std::shared_ptr<Sink> console_;
+    std::shared_ptr<Sink> file_;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace triton::launcher {
+
+/// Sees when a path may lead to something else: the file is written and closed, replaced, removed or made; a symbolic
+/// link on the way is swapped (Kubernetes does that for a mounted ConfigMap with `..data`); a directory on the way is
+/// removed, renamed or made again. By inotify(7), on the directories that matter, for the names that matter.
+class PathWatcher {
+public:
+    /// Errors: those of inotify_init1(2); EMFILE when the user's inotify instances are used up.
+    static Result<PathWatcher> create();
+
+    /// Borrowed; readable when there may be something to see.
+    [[nodiscard]] int fd() const { return inotify_.get(); }
+
+    /// Watches for these paths from now on, as the file system stands now. Call it again after each change.
+    /// Errors: those of inotify_add_watch(2); the rest is watched all the same.
+    Result<> watch(std::vector<std::string> const& paths);
+
+    /// Takes all events there are. Returns whether one of them concerns a path.
+    bool take_events();
+
+private:
+    explicit PathWatcher(UniqueFd inotify) : inotify_(std::move(inotify)) {}
+
+    struct Directory {
+        std::vector<std::string> names;  // those that matter inside it; none: only the directory itself
+    };
+    using Wanted = std::unordered_map<std::string, Directory>;
+    static void collect(std::string const& path, Wanted& wanted);
+
+    UniqueFd inotify_;
+    std::unordered_map<int, std::vector<std::string>> names_;  // by watch descriptor
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,82 @@
+#include "launcher/process_setup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+
+namespace triton::launcher {
+
+namespace {
+
+void open_missing_standard_descriptors() {
+    // open(2) takes the lowest free number
+    for (int fd = 0; fd <= STDERR_FILENO;) {
+        if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;  // no /dev: they stay closed
+        ++fd;
+    }
+}
+
+/// close_range(2) is one call whatever RLIMIT_NOFILE says; a loop up to that limit has cost others minutes. Where the
+/// kernel or a seccomp profile does not have it, /proc tells which descriptors there are.
+void mark_close_on_exec() {
+    if (raw::call(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) == 0) return;
+    DIR* const directory = ::opendir("/proc/self/fd");
+    if (!directory) return;
+    while (dirent const* const entry = ::readdir(directory)) {
+        int const fd = std::atoi(entry->d_name);
+        if (fd > STDERR_FILENO) (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    ::closedir(directory);
+}
+
+}  // namespace
+
+raw::SignalSet handled_signals() {
+    raw::SignalSet set = ~0UL;
+    for (int const fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) set &= ~raw::bit(fault);
+    return set;
+}
+
+Result<ProcessSetup> set_up_process(int parent_death_signal) {
+    ProcessSetup setup;
+    raw::SignalSet const handled = handled_signals();
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&setup.inherited.mask), sizeof handled);
+    raw::KernelSigaction const fresh{};
+    (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&setup.inherited.sigchld), sizeof handled);
+    setup.inherited.sigchld_was_ignored = setup.inherited.sigchld.handler == SIG_IGN;
+
+    open_missing_standard_descriptors();
+    mark_close_on_exec();
+
+    setup.is_pid_1 = ::getpid() == 1;
+    if (!setup.is_pid_1 && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        setup.warning = "cannot become a subreaper, orphans go to PID 1: " + errno_text(errno);
+    char const* const container = std::getenv("container");
+    setup.is_machine = setup.is_pid_1 && container && std::string_view(container) == "systemd-nspawn";
+    if (parent_death_signal != 0) {
+        pid_t const parent = ::getppid();
+        if (::prctl(PR_SET_PDEATHSIG, parent_death_signal) != 0)
+            setup.warning = "cannot set the parent death signal: " + errno_text(errno);
+        if (::getppid() != parent) (void)::kill(::getpid(), parent_death_signal);  // it died before that
+    }
+
+    // libc's own wrapper, because its sigset_t is larger than the kernel's; ours fills its beginning
+    sigset_t set;
+    ::sigemptyset(&set);
+    std::memcpy(&set, &handled, sizeof handled);
+    setup.signals = UniqueFd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+    int const err = errno;
+    if (!setup.signals) return fail(err, "read signals from a descriptor");
+    return setup;
+}
+
+}  // namespace triton::launcher

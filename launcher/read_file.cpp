@@ -1,0 +1,41 @@
+#include "launcher/read_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/unique_fd.h"
+
+namespace triton::launcher {
+
+Result<std::string> read_file(std::string const& path, std::size_t limit) {
+    UniqueFd opened;
+    if (path != "-") opened = UniqueFd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+    int err = errno;
+    if (path != "-" && !opened) return fail(err, "open " + path);
+    int const fd = path == "-" ? STDIN_FILENO : opened.get();
+
+    struct stat status{};
+    bool const has_size = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+    std::string text;
+    // One byte more than the size, so that a file of that size is read in two calls, the second of which finds the end.
+    std::size_t chunk = has_size ? static_cast<std::size_t>(status.st_size) + 1 : 65536;
+    for (;;) {
+        chunk = std::min(chunk, limit + 1 - text.size());
+        std::size_t const before = text.size();
+        text.resize(before + chunk);
+        ssize_t const size = ::read(fd, text.data() + before, chunk);
+        err = errno;
+        text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        if (size < 0 && err == EINTR) continue;
+        if (size < 0) return fail(err, "read " + path);
+        if (size == 0) return text;
+        if (text.size() > limit) return fail(EFBIG, "read " + path);
+        chunk = 65536;
+    }
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/result.h"
+
+namespace triton::launcher {
+
+/// The content of a file, or of standard input when the path is "-".
+/// Errors: those of open(2) and read(2), "open <path>"; EFBIG when there is more than `limit` bytes; EISDIR.
+/// A FIFO without a writer is not waited for: it reads as empty.
+Result<std::string> read_file(std::string const& path, std::size_t limit);
+
+}  // namespace triton::launcher

@@ -1,0 +1,355 @@
+#include "launcher/wrap.h"
+
+#include <asm/ioctls.h>
+#include <linux/sched.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "launcher/raw_syscall.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using raw::SignalSet;
+
+constexpr SignalSet everything = ~0UL;
+// What the hardware or our own bug raises: forwarding it would be a lie, and blocking it would hide the bug.
+constexpr SignalSet faults = raw::bit(SIGSEGV) | raw::bit(SIGBUS) | raw::bit(SIGFPE) | raw::bit(SIGILL) |
+                             raw::bit(SIGTRAP) | raw::bit(SIGABRT) | raw::bit(SIGSYS);
+constexpr SignalSet handled = everything & ~faults;
+
+// wait4's status, without the macros of libc that other headers may redefine
+constexpr bool has_exited(int status) { return (status & 0x7f) == 0; }
+constexpr bool has_stopped(int status) { return (status & 0xff) == 0x7f; }
+constexpr int exit_code(int status) { return (status >> 8) & 0xff; }
+constexpr int ending_signal(int status) { return status & 0x7f; }
+
+constexpr int at_terminal_fd = 0;  // tini and dumb-init judge by standard input as well
+
+/// What the child reads and writes; it lives in the parent's frame, because the parent stands still until execve.
+struct Child {
+    WrapOptions const* options;
+    char** argv;
+    char** envp;
+    SignalSet inherited_mask;
+    raw::KernelSigaction inherited_sigchld;
+    bool sigchld_was_ignored;
+    bool foreground;  // our group has the terminal: hand it to the command
+    WrapStage volatile stage;
+    int volatile error;
+};
+
+char* find_variable(char** envp, char const* name) {
+    for (; *envp; ++envp) {
+        char const* at = *envp;
+        char const* of_name = name;
+        while (*of_name && *at == *of_name) {
+            ++at;
+            ++of_name;
+        }
+        if (!*of_name && *at == '=') return *envp;
+    }
+    return nullptr;
+}
+
+/// Socket activation names the process that the sockets are for: that is the command now, not us (sd_listen_fds(3)).
+void rewrite_listen_pid(char** envp, char* text, int pid) {
+    char* const entry = find_variable(envp, "LISTEN_PID");
+    if (!entry) return;
+    char const prefix[] = "LISTEN_PID=";
+    unsigned at = 0;
+    for (; prefix[at]; ++at) text[at] = prefix[at];
+    char digits[12];
+    int count = 0;
+    do {
+        digits[count++] = static_cast<char>('0' + pid % 10);
+        pid /= 10;
+    } while (pid);
+    while (count) text[at++] = digits[--count];
+    text[at] = 0;
+    for (; *envp; ++envp) {
+        if (*envp == entry) *envp = text;
+    }
+}
+
+/// execve, and what execvp(3) does for a script without `#!`: give it to the shell. The two slots before the arguments
+/// are ours: the `--` or the program's name, and the command's name itself.
+int execute_file(char const* file, char** argv, char** envp) {
+    int const error = static_cast<int>(-raw::call(SYS_execve, raw::address(file), raw::address(argv), raw::address(envp)));
+    if (error != ENOEXEC) return error;
+    char shell[] = "/bin/sh";
+    char** const with_shell = argv - 1;
+    char* const saved[] = {with_shell[0], with_shell[1]};
+    with_shell[0] = shell;
+    with_shell[1] = const_cast<char*>(file);
+    (void)raw::call(SYS_execve, raw::address(shell), raw::address(with_shell), raw::address(envp));
+    with_shell[0] = saved[0];
+    with_shell[1] = saved[1];
+    return ENOEXEC;
+}
+
+bool has_slash(char const* text) {
+    for (; *text; ++text) {
+        if (*text == '/') return true;
+    }
+    return false;
+}
+
+/// As execvp(3): each directory of PATH; EACCES is remembered, since a later directory may do better.
+int execute_in_path(char** argv, char** envp) {
+    char const* const name = argv[0];
+    if (has_slash(name)) return execute_file(name, argv, envp);
+    if (!*name) return ENOENT;
+    char const* const variable = find_variable(envp, "PATH");
+    char const* at = variable ? variable + 5 : "/bin:/usr/bin";
+    char path[4096];
+    int error = ENOENT;
+    for (;;) {
+        unsigned length = 0;
+        for (; *at && *at != ':'; ++at) {
+            if (length < sizeof path) path[length++] = *at;
+        }
+        if (length && length < sizeof path) path[length++] = '/';
+        for (char const* of_name = name; *of_name; ++of_name) {
+            if (length < sizeof path) path[length++] = *of_name;
+        }
+        if (length < sizeof path) {
+            path[length] = 0;
+            int const result = execute_file(path, argv, envp);
+            if (result == EACCES) {
+                error = EACCES;
+            } else if (result != ENOENT && result != ENOTDIR && result != ESTALE && result != ENODEV &&
+                       result != ETIMEDOUT) {
+                return result;
+            }
+        }
+        if (!*at) return error;
+        ++at;
+    }
+}
+
+void give_up(Child& child, WrapStage stage, int error) {
+    child.stage = stage;
+    child.error = error;
+    raw::exit(127);
+}
+
+void run_child(void* argument) {
+    auto& child = *static_cast<Child*>(argument);
+    int const pid = static_cast<int>(raw::call(SYS_getpid));
+    if (child.options->session) {
+        if (raw::Value const result = raw::call(SYS_setsid); result < 0)
+            give_up(child, WrapStage::session, static_cast<int>(-result));
+        // The parent has let go of the terminal. Without one this fails, and nothing is lost.
+        if (child.foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSCTTY, 0);
+    } else {
+        if (raw::Value const result = raw::call(SYS_setpgid, 0, 0); result < 0)
+            give_up(child, WrapStage::process_group, static_cast<int>(-result));
+        // Before execve, so that the command never runs in the background; SIGTTOU is still blocked.
+        if (child.foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&pid));
+    }
+    char listen_pid[32];
+    rewrite_listen_pid(child.envp, listen_pid, pid);
+    if (child.sigchld_was_ignored)
+        (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&child.inherited_sigchld), 0, sizeof(SignalSet));
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(SignalSet));
+    give_up(child, WrapStage::execute, execute_in_path(child.argv, child.envp));
+}
+
+class Init {
+public:
+    Init(WrapOptions const& options, WrapObserver const* observer) : options_(options), observer_(observer) {}
+
+    WrapOutcome run(char** argv, char** envp);
+
+private:
+    WrapOutcome prepare();
+    WrapOutcome start(char** argv, char** envp);
+    void adopt_orphans_or_note();
+    bool reap();
+    void forward(int received);
+    void send(int signo) const { (void)raw::call(SYS_kill, options_.group ? -child_ : child_, signo); }
+    void follow_stop();
+    bool wait_for_signal(int& signo);
+    void arm_stop_timeout(int signo);
+    [[nodiscard]] int code_of(int status) const;
+
+    WrapOptions const& options_;
+    WrapObserver const* observer_;
+    SignalSet inherited_mask_ = 0;
+    raw::KernelSigaction inherited_sigchld_{};
+    SignalSet ignore_once_ = 0;
+    std::int64_t kill_at_ = 0;
+    int child_ = 0;
+    int status_ = 0;
+    int terminal_group_ = 0;  // our own group, when it had the terminal
+    bool is_pid_1_ = false;
+};
+
+std::int64_t monotonic_now() {
+    std::int64_t time[2] = {};
+    (void)raw::call(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, raw::address(&time));
+    return time[0] * 1'000'000'000 + time[1];
+}
+
+WrapOutcome Init::prepare() {
+    // Blocked from here on: PID 1 has no default actions, and a signal that comes while we start is kept for the child.
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&inherited_mask_),
+                    sizeof(SignalSet));
+    // An inherited SIG_IGN for SIGCHLD would have the kernel reap the command and lose its exit code.
+    raw::KernelSigaction const fresh{};
+    (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&inherited_sigchld_), sizeof(SignalSet));
+    is_pid_1_ = raw::call(SYS_getpid) == 1;
+    if (!is_pid_1_) {
+        raw::Value const result = raw::call(SYS_prctl, 36 /* PR_SET_CHILD_SUBREAPER */, 1);
+        if (result < 0 && options_.subreaper) return {WrapStage::subreaper, static_cast<int>(-result), 0};
+    }
+    if (options_.parent_death_signal) {
+        raw::Value const parent = raw::call(SYS_getppid);
+        raw::Value const result = raw::call(SYS_prctl, 1 /* PR_SET_PDEATHSIG */, options_.parent_death_signal);
+        if (raw::call(SYS_getppid) != parent)  // it died before that
+            (void)raw::call(SYS_kill, raw::call(SYS_getpid), options_.parent_death_signal);
+        if (result < 0) return {WrapStage::parent_death_signal, static_cast<int>(-result), 0};
+    }
+    int group = 0;
+    if (raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 && group == raw::call(SYS_getpgid, 0))
+        terminal_group_ = group;
+    if (terminal_group_ && options_.session) {
+        // A session leader that lets go of its terminal gets SIGHUP and SIGCONT for it: not to be forwarded.
+        bool const leads = raw::call(SYS_getsid, 0) == raw::call(SYS_getpid);
+        if (raw::call(SYS_ioctl, at_terminal_fd, TIOCNOTTY) == 0 && leads)
+            ignore_once_ = raw::bit(SIGHUP) | raw::bit(SIGCONT);
+    }
+    return {};
+}
+
+WrapOutcome Init::start(char** argv, char** envp) {
+    alignas(16) char stack[12288];  // PATH_MAX and some frames; the child leaves it at execve
+    Child child{&options_,
+                argv + options_.command,
+                envp,
+                inherited_mask_,
+                inherited_sigchld_,
+                inherited_sigchld_.handler == SIG_IGN,
+                terminal_group_ != 0,
+                WrapStage::none,
+                0};
+    // The parent stands still until the command runs or has failed, so both share this frame safely.
+    raw::Value const pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + sizeof stack, nullptr, run_child, &child);
+    if (pid < 0) return {WrapStage::clone, static_cast<int>(-pid), 0};
+    child_ = static_cast<int>(pid);
+    if (child.stage == WrapStage::none) return {};
+    (void)raw::call(SYS_wait4, child_, 0, 0, 0);
+    return {child.stage, child.error, 0};
+}
+
+int Init::code_of(int status) const {
+    int const code = has_exited(status) ? exit_code(status) : 128 + ending_signal(status);
+    bool const remapped = code < 256 && (options_.remapped[code / 32] >> (code % 32) & 1) != 0;
+    return remapped ? 0 : code;
+}
+
+/// The command has been stopped by the terminal (^Z). The shell above us waits for our group to stop, so take the
+/// terminal back, stop, and hand all on when the shell continues us. PID 1 has no shell above it.
+void Init::follow_stop() {
+    if (is_pid_1_ || !terminal_group_ || options_.session) return;
+    (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&terminal_group_));
+    (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
+    int group = 0;
+    bool const in_foreground = raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 &&
+                               group == terminal_group_;
+    if (in_foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&child_));
+    (void)raw::call(SYS_kill, -child_, SIGCONT);
+}
+
+/// SIGCHLD coalesces: take all that have ended. Returns whether the command is among them.
+bool Init::reap() {
+    for (;;) {
+        int status = 0;
+        auto const pid = static_cast<int>(raw::call(SYS_wait4, -1, raw::address(&status), 1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
+        if (pid == -EINTR) continue;
+        if (pid <= 0) return false;
+        if (has_stopped(status)) {
+            if (pid == child_) follow_stop();
+            continue;
+        }
+        if (pid == child_) {
+            status_ = status;
+            return true;
+        }
+        if (observer_ && observer_->reaped) observer_->reaped(pid, status);
+    }
+}
+
+void Init::arm_stop_timeout(int signo) {
+    if (!options_.stop_timeout || kill_at_) return;
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) kill_at_ = monotonic_now() + options_.stop_timeout;
+}
+
+void Init::forward(int received) {
+    if (ignore_once_ & raw::bit(received)) {
+        ignore_once_ &= ~raw::bit(received);
+        return;
+    }
+    int const signo = options_.rewrite[received];
+    if (!signo) return;
+    arm_stop_timeout(received);
+    // In a session of its own the command's group is orphaned, and the kernel discards these for it (POSIX, 2.4.3).
+    bool const from_terminal = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+    send(options_.session && from_terminal ? SIGSTOP : signo);
+    if (observer_ && observer_->forwarded) observer_->forwarded(signo, child_);
+    if (options_.session && from_terminal && !is_pid_1_) (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
+}
+
+/// Waits for a signal, for ever unless a stop timeout runs. Returns false when that has passed.
+bool Init::wait_for_signal(int& signo) {
+    for (;;) {
+        std::int64_t timeout[2] = {};
+        if (kill_at_) {
+            std::int64_t const left = kill_at_ - monotonic_now();
+            if (left <= 0) return false;
+            timeout[0] = left / 1'000'000'000;
+            timeout[1] = left % 1'000'000'000;
+        }
+        raw::Value const result = raw::call(SYS_rt_sigtimedwait, raw::address(&handled), 0,
+                                            kill_at_ ? raw::address(&timeout) : 0, sizeof(SignalSet));
+        if (result > 0) {
+            signo = static_cast<int>(result);
+            return true;
+        }
+        if (result == -EAGAIN) return false;
+    }
+}
+
+WrapOutcome Init::run(char** argv, char** envp) {
+    if (WrapOutcome const failed = prepare(); failed.stage != WrapStage::none) return failed;
+    if (WrapOutcome const failed = start(argv, envp); failed.stage != WrapStage::none) return failed;
+    if (observer_ && observer_->started) observer_->started(child_);
+    // Inherited descriptors are the command's: held here too, a socket that it closes would stay open.
+    (void)raw::call(SYS_close_range, 3, ~0U, 0);
+    for (;;) {
+        int signo = 0;
+        if (!wait_for_signal(signo)) {
+            kill_at_ = 0;
+            if (observer_ && observer_->timed_out) observer_->timed_out(child_);
+            send(SIGKILL);
+        } else if (signo != SIGCHLD) {
+            forward(signo);
+        } else if (reap()) {
+            break;
+        }
+    }
+    // As dumb-init: what is left of the session is told. (PID 1's own exit ends the rest.)
+    if (options_.session && options_.group) send(SIGTERM);
+    return {WrapStage::none, 0, code_of(status_)};
+}
+
+}  // namespace
+
+WrapOutcome run_wrap(WrapOptions const& options, char** argv, char** envp, WrapObserver const* observer) {
+    return Init{options, observer}.run(argv, envp);
+}
+
+}  // namespace triton::launcher

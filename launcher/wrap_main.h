@@ -1,0 +1,15 @@
+#pragma once
+
+#include "base/result.h"
+#include "launcher/wrap.h"
+
+namespace triton::launcher {
+
+/// Wrap mode with libc at hand: the options that need words or durations (-v, -w, --stop-timeout), and the messages for
+/// what went wrong before libc had started. Returns the exit code. `parsed`: of parse_wrap(), with its options.
+int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** argv, char** envp);
+
+/// Says why the command could not be started. Returns the exit code: 127 not found, 126 cannot be executed, 1 else.
+int report_wrap_failure(WrapOutcome const& outcome, char const* command);
+
+}  // namespace triton::launcher
