@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/limits.h"
+#include "config/problem.h"
+
+namespace triton::config {
+
+struct EnvironmentVariable {
+    std::string name;
+    std::string value;
+
+    bool operator==(EnvironmentVariable const&) const = default;
+};
+
+struct EnvironmentFile {
+    std::vector<EnvironmentVariable> values;  ///< of the good lines; sorted by name, each name once
+    Problems problems;  ///< every bad line, with where = "line 3"; the caller decides what they cost
+};
+
+/// Reads `NAME=value` lines, `export NAME=value` too. The value is the rest of the line as it is: no unquoting, no
+/// expansion; it may contain `=` and be empty. Blank lines and lines that begin with # are skipped, lines may end in
+/// CRLF, of two lines with one name the later wins. Names: [A-Za-z_][A-Za-z0-9_]*. Problems never quote a value: such
+/// files carry secrets.
+EnvironmentFile parse_environment_file(std::string_view text, Limits const& limits = {});
+
+}  // namespace triton::config

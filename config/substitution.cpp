@@ -1,0 +1,241 @@
+#include "config/substitution.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "config/ip_list.h"
+#include "config/json_text.h"
+#include "config/where.h"
+
+namespace triton::config {
+
+namespace {
+
+__extension__ using Wide = __int128;
+
+/// number * multiplier + offset, exactly: the product alone may be beyond 64 bits where the sum is not.
+Wide exact_value(std::uint32_t number, std::int64_t multiplier, std::int64_t offset) {
+    return static_cast<Wide>(number) * multiplier + offset;
+}
+
+bool fits(Wide value) {
+    return value >= std::numeric_limits<std::int64_t>::min() && value <= std::numeric_limits<std::int64_t>::max();
+}
+
+std::size_t length_of(std::int64_t number) {
+    std::array<char, sizeof "-9223372036854775808"> digits;
+    auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+    return static_cast<std::size_t>(end - digits.data());
+}
+
+}  // namespace
+
+std::optional<std::string_view> Variables::find(std::string_view name) const {
+    auto const file_value = std::ranges::lower_bound(file_values_, name, {}, &EnvironmentVariable::name);
+    if (file_value != file_values_.end() && file_value->name == name) return file_value->value;
+    if (!environment_) return std::nullopt;
+    for (char const* const* entry = environment_; *entry; ++entry) {
+        std::string_view const text = *entry;
+        if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name)) {
+            return text.substr(name.size() + 1);
+        }
+    }
+    return std::nullopt;
+}
+
+/// Makes a template and collects what is wrong. Sizes are checked before anything is appended: memory stays bounded by
+/// the limits, whatever the document and the variables expand to.
+class CommandTemplate::Builder {
+public:
+    Builder(Variables const& variables, std::uint32_t highest_number, Limits const& limits)
+        : variables_(variables), limits_(limits), problems_(limits.problems) {
+        command_.highest_number_ = std::max<std::uint32_t>(highest_number, 1);
+    }
+
+    void add_arguments(std::vector<Argument> const& arguments) {
+        Where const document;
+        Where const list_at{&document, std::string_view("arguments")};
+        for (std::size_t i = 0; i < arguments.size() && !is_over_; ++i) {
+            Where const at{&list_at, i};
+            argument_start_ = command_.text_.size();
+            argument_size_ = 1;  // its NUL
+            add_part(arguments[i], at);
+            finish_argument(at, list_at);
+        }
+    }
+
+    std::expected<CommandTemplate, Problems> take() && {
+        if (!problems_.empty()) return std::unexpected(std::move(problems_).take());
+        return std::move(command_);
+    }
+
+private:
+    void add_part(Argument const& argument, Where const& at) {
+        switch (argument.type) {
+            case ArgumentType::literal: return add_text(argument.value);
+            case ArgumentType::concatenate: return add_parts(argument.values, at);
+            case ArgumentType::environment: return add_text(value_of(argument, at));
+            case ArgumentType::process_number: return add_number(argument, at);
+            case ArgumentType::ip_list: return add_address(argument, at);
+        }
+    }
+
+    void add_parts(std::vector<Argument> const& parts, Where const& at) {
+        Where const list_at{&at, std::string_view("values")};
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            add_part(parts[i], Where{&list_at, i});
+    }
+
+    /// The variable's value; empty, with a problem, when there is none.
+    std::string_view value_of(Argument const& argument, Where const& at) {
+        auto const value = variables_.find(argument.source);
+        if (value && !value->empty()) return *value;
+        problems_.add(Where{&at, std::string_view("source")},
+                      "environment variable " + shown(argument.source) + (value ? " is empty" : " is not set"));
+        return {};
+    }
+
+    void add_address(Argument const& argument, Where const& at) {
+        std::string_view const list = value_of(argument, at);
+        if (list.empty()) return;
+        auto const address = first_address(list, argument.ip_family);
+        if (address) return add_text(*address);
+        problems_.add(at, "could not find IP with family " + std::to_string(static_cast<int>(argument.ip_family)));
+    }
+
+    /// The expression is linear in the number: what holds for both ends holds between them, for its range as for the
+    /// length of its text.
+    void add_number(Argument const& argument, Where const& at) {
+        std::size_t longest = 0;
+        for (std::uint32_t const number : {std::uint32_t{1}, command_.highest_number_}) {
+            Wide const value = exact_value(number, argument.multiplier, argument.offset);
+            if (!fits(value)) return add_overflow(number, argument, at);
+            longest = std::max(longest, length_of(static_cast<std::int64_t>(value)));
+        }
+        if (!reserve(longest)) return;
+        command_.numbers_.push_back(
+            {static_cast<std::uint32_t>(command_.text_.size()), argument.multiplier, argument.offset});
+    }
+
+    void add_overflow(std::uint32_t number, Argument const& argument, Where const& at) {
+        problems_.add(at, "process " + std::to_string(number) + ": " + std::to_string(number) + " * " +
+                              std::to_string(argument.multiplier) + " + " + std::to_string(argument.offset) +
+                              " is beyond a 64-bit signed integer");
+    }
+
+    void add_text(std::string_view text) {
+        if (reserve(text.size())) command_.text_ += text;
+    }
+
+    /// Counts bytes; false when the argument has become too long to be kept.
+    bool reserve(std::size_t bytes) {
+        argument_size_ += bytes;
+        return argument_size_ <= limits_.argument_bytes;
+    }
+
+    void finish_argument(Where const& at, Where const& list_at) {
+        if (argument_size_ > limits_.argument_bytes) {
+            problems_.add(at, "would be " + std::to_string(argument_size_ - 1) + " bytes long; Linux allows " +
+                                  std::to_string(limits_.argument_bytes - 1) + " (MAX_ARG_STRLEN)");
+            command_.text_.resize(argument_start_);
+            argument_size_ = 1;
+        }
+        command_.text_ += '\0';
+        ++command_.argument_count_;
+        command_.buffer_size_ += argument_size_;
+        std::size_t const total = command_.buffer_size_ + command_.argument_count_ * sizeof(char*);
+        if (total <= limits_.command_bytes) return;
+        is_over_ = true;
+        problems_.add(list_at, "would be more than " + std::to_string(limits_.command_bytes) +
+                                   " bytes in all; Linux allows no more (execve(2))");
+    }
+
+    Variables const& variables_;
+    Limits const& limits_;
+    ProblemList problems_;
+    CommandTemplate command_;
+    std::size_t argument_start_ = 0;  // in text_
+    std::size_t argument_size_ = 0;   // of the current argument, for the process for which it is longest
+    bool is_over_ = false;
+};
+
+std::expected<CommandTemplate, Problems> CommandTemplate::create(ProcessConfiguration const& configuration,
+                                                                 Variables const& variables,
+                                                                 std::uint32_t highest_number,
+                                                                 Limits const& limits) try {
+    Builder builder(variables, highest_number, limits);
+    builder.add_arguments(configuration.arguments);
+    auto command = std::move(builder).take();
+    if (command) {
+        command->text_.shrink_to_fit();
+        command->numbers_.shrink_to_fit();
+    }
+    return command;
+} catch (std::bad_alloc const&) {
+    return std::unexpected(Problems{{"", "out of memory"}});
+}
+
+void CommandTemplate::render(ProcessNumber number, std::span<char> buffer, std::span<char*> argv) const noexcept {
+    assert(number >= ProcessNumber{1} && number <= ProcessNumber{highest_number_});
+    assert(buffer.size() >= buffer_size_ && argv.size() > argument_count_);
+    char* out = buffer.data();
+    std::size_t copied = 0;
+    auto const copy_until = [&](std::size_t end) {
+        out = std::copy(text_.data() + copied, text_.data() + end, out);
+        copied = end;
+    };
+    for (Number const& part : numbers_) {
+        copy_until(part.position);
+        Wide const value = exact_value(static_cast<std::uint32_t>(number), part.multiplier, part.offset);
+        // create() saw that it fits
+        out = std::to_chars(out, buffer.data() + buffer.size(), static_cast<std::int64_t>(value)).ptr;
+    }
+    copy_until(text_.size());
+
+    char* argument = buffer.data();
+    for (std::size_t i = 0; i < argument_count_; ++i) {
+        argv[i] = argument;
+        argument += std::strlen(argument) + 1;
+    }
+    argv[argument_count_] = nullptr;
+}
+
+std::vector<std::string> CommandTemplate::arguments(ProcessNumber number) const {
+    std::string buffer(buffer_size_, '\0');
+    std::vector<char*> argv(argument_count_ + 1);
+    render(number, buffer, argv);
+    return {argv.begin(), argv.end() - 1};
+}
+
+namespace {
+
+void collect_references(std::vector<Argument> const& arguments, Variables const& variables,
+                        std::vector<Reference>& references) {
+    for (Argument const& argument : arguments) {
+        collect_references(argument.values, variables, references);
+        bool const is_list = argument.type == ArgumentType::ip_list;
+        if (!is_list && argument.type != ArgumentType::environment) continue;
+        auto value = variables.find(argument.source);
+        if (value && is_list) value = first_address(*value, argument.ip_family);
+        if (value && value->empty()) value.reset();
+        references.push_back({argument.source, value ? std::optional(std::string(*value)) : std::nullopt});
+    }
+}
+
+}  // namespace
+
+std::vector<Reference> referenced_variables(ProcessConfiguration const& configuration, Variables const& variables) {
+    std::vector<Reference> references;
+    collect_references(configuration.arguments, variables, references);
+    std::ranges::sort(references);
+    auto const rest = std::ranges::unique(references);
+    references.erase(rest.begin(), rest.end());
+    return references;
+}
+
+}  // namespace triton::config

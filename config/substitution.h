@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/environment_file.h"
+#include "config/limits.h"
+#include "config/problem.h"
+#include "config/process_configuration.h"
+#include "config/process_number.h"
+
+namespace triton::config {
+
+/// Where `source` looks: the values of an environment file first, then an environment as execve(2) takes it.
+class Variables {
+public:
+    /// `file_values`: as parse_environment_file() returns them, sorted by name. `environment` is borrowed; may be null.
+    Variables(std::vector<EnvironmentVariable> file_values, char const* const* environment)
+        : file_values_(std::move(file_values)), environment_(environment) {}
+
+    [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;
+
+private:
+    std::vector<EnvironmentVariable> file_values_;
+    char const* const* environment_;
+};
+
+/// A command line in which everything is substituted but the process number, so that it can be made for any process
+/// without allocating, without the environment and without failing.
+///
+/// It is one text, the arguments with their NULs, and the places in it where a number goes.
+class CommandTemplate {
+public:
+    /// Substitutes and checks for every process from 1 to `highest_number` (0 is checked like 1).
+    /// Errors: all of them. "arguments[1].source: environment variable FDB_PUBLIC_IP is not set" or "... is empty",
+    /// "arguments[1]: could not find IP with family 4", a ProcessNumber beyond 64 bits, sizes that Linux would refuse.
+    static std::expected<CommandTemplate, Problems> create(ProcessConfiguration const& configuration,
+                                                           Variables const& variables, std::uint32_t highest_number,
+                                                           Limits const& limits = {});
+
+    [[nodiscard]] std::size_t argument_count() const { return argument_count_; }
+    /// Enough bytes for one rendering, for every process up to the highest number.
+    [[nodiscard]] std::size_t buffer_size() const { return buffer_size_; }
+    [[nodiscard]] std::uint32_t highest_number() const { return highest_number_; }
+
+    /// Writes the arguments of one process into `buffer` (at least buffer_size() bytes) and pointers to them, ended by
+    /// a null pointer, into `argv` (at least argument_count() + 1 places; the program's name is the caller's). Does not
+    /// allocate. `number` is from 1 to highest_number().
+    void render(ProcessNumber number, std::span<char> buffer, std::span<char*> argv) const noexcept;
+
+    /// The same as strings, for showing.
+    [[nodiscard]] std::vector<std::string> arguments(ProcessNumber number) const;
+
+    bool operator==(CommandTemplate const&) const = default;
+
+private:
+    struct Number {
+        std::uint32_t position;  // in text_, before that character
+        std::int64_t multiplier;
+        std::int64_t offset;
+
+        bool operator==(Number const&) const = default;
+    };
+    class Builder;
+
+    CommandTemplate() = default;
+
+    std::string text_;  // every argument with its NUL
+    std::vector<Number> numbers_;
+    std::size_t argument_count_ = 0;
+    std::size_t buffer_size_ = 0;
+    std::uint32_t highest_number_ = 0;
+};
+
+/// A variable that a configuration names, with what it contributes: its value, for an IPList the chosen address.
+struct Reference {
+    std::string name;
+    std::optional<std::string> value;  ///< nullopt: not set, empty, or without such an address
+
+    bool operator==(Reference const&) const = default;
+    auto operator<=>(Reference const&) const = default;
+};
+
+/// All of them, sorted, each pair once (one variable may be both Environment and IPList).
+std::vector<Reference> referenced_variables(ProcessConfiguration const& configuration, Variables const& variables);
+
+}  // namespace triton::config

@@ -1,0 +1,299 @@
+#include "base/event_loop.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+namespace triton {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Watch = EventLoop::Watch;
+
+struct Pipe {
+    UniqueFd read;
+    UniqueFd write;
+
+    Pipe() {
+        int fds[2];
+        if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) std::abort();
+        read = UniqueFd{fds[0]};
+        write = UniqueFd{fds[1]};
+    }
+    void fill() const { EXPECT_EQ(::write(write.get(), "x", 1), 1); }
+    void drain() const {
+        char byte = 0;
+        EXPECT_EQ(::read(read.get(), &byte, 1), 1);
+    }
+};
+
+class EventLoopTest : public testing::Test {
+protected:
+    /// Runs until a callback stops the loop; a loop that hangs fails instead.
+    void run() {
+        TimePoint const limit = std::chrono::steady_clock::now() + 10s;
+        loop->set_deadline([=] { return limit; }, [this] { hung = true, loop->stop(); });
+        run_as_it_is();
+        EXPECT_FALSE(hung);
+    }
+    void run_as_it_is() {
+        auto const result = loop->run();
+        EXPECT_TRUE(result) << result.error().text;
+    }
+    Watch on_readable(int fd, std::function<void()> call) {
+        auto watch = loop->on_readable(fd, std::move(call));
+        EXPECT_TRUE(watch) << watch.error().text;
+        return watch ? std::move(*watch) : Watch{};
+    }
+    /// Lets the loop go round until nothing is left of what was ready: `last` becomes ready in a later round.
+    void run_two_rounds() {
+        Pipe last;
+        int rounds = 0;
+        Watch const counter = on_readable(last.read.get(), [&] {
+            if (++rounds == 2) loop->stop();
+        });
+        last.fill();
+        run();
+    }
+
+    std::unique_ptr<EventLoop> loop = *EventLoop::create();
+    bool hung = false;
+};
+
+TEST_F(EventLoopTest, CallsInEachRoundInWhichItIsReadable) {
+    Pipe pipe;
+    int calls = 0;
+    Watch const watch = on_readable(pipe.read.get(), [&] {
+        if (++calls == 3) loop->stop();  // nothing was read: it is readable still
+    });
+    pipe.fill();
+    run();
+    EXPECT_EQ(calls, 3);
+}
+
+TEST_F(EventLoopTest, HangUpIsReadable) {
+    Pipe pipe;
+    int calls = 0;
+    Watch const watch = on_readable(pipe.read.get(), [&] { ++calls, loop->stop(); });
+    pipe.write = UniqueFd{};
+    run();
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_F(EventLoopTest, WritableIsAnEventOfItsOwn) {
+    Pipe pipe;
+    bool readable = false;
+    Watch const reader = on_readable(pipe.read.get(), [&] { readable = true; });
+    int calls = 0;
+    auto const writer = loop->on_writable(pipe.write.get(), [&] { ++calls, loop->stop(); });
+    ASSERT_TRUE(writer);
+    run();
+    EXPECT_EQ(calls, 1);
+    EXPECT_FALSE(readable);
+}
+
+TEST_F(EventLoopTest, DroppedWatchIsSilent) {
+    Pipe pipe;
+    int calls = 0;
+    {
+        Watch const watch = on_readable(pipe.read.get(), [&] { ++calls; });
+    }
+    pipe.fill();
+    run_two_rounds();
+    EXPECT_EQ(calls, 0);
+    // and the descriptor may be watched anew
+    Watch const again = on_readable(pipe.read.get(), [&] { ++calls, loop->stop(); });
+    run();
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_F(EventLoopTest, WatchMayBeDroppedByItsOwnCallback) {
+    Pipe pipe;
+    // What the callback owns must live until it returns, although it gives up its registration before.
+    auto const witness = std::make_shared<int>(0);
+    Watch watch;
+    watch = on_readable(pipe.read.get(), [&watch, witness] {
+        watch = Watch{};
+        ++*witness;
+    });
+    EXPECT_EQ(witness.use_count(), 2);
+    pipe.fill();
+    run_two_rounds();
+    EXPECT_EQ(*witness, 1);
+    EXPECT_EQ(witness.use_count(), 1);
+    EXPECT_FALSE(watch);
+}
+
+/// Both are ready in one round, in an order that is the kernel's choice; whoever comes first drops the other.
+TEST_F(EventLoopTest, WatchMayBeDroppedByAnotherCallbackOfTheRound) {
+    std::array<Pipe, 2> pipes;
+    std::array<Watch, 2> watches;
+    int calls = 0;
+    for (std::size_t i : {0, 1}) {
+        watches[i] = on_readable(pipes[i].read.get(), [&, i] {
+            ++calls;
+            watches[1 - i] = Watch{};
+            pipes[i].drain();
+        });
+        pipes[i].fill();
+    }
+    run_two_rounds();
+    EXPECT_EQ(calls, 1);
+}
+
+/// As before, but the number of the dropped descriptor is in use again when its event is still in flight.
+TEST_F(EventLoopTest, EventOfAClosedDescriptorDoesNotReachItsNumbersNextOwner) {
+    std::array<Pipe, 2> pipes;
+    std::array<Watch, 2> watches;
+    Pipe successor;
+    int calls = 0;
+    int wrong_calls = 0;
+    for (std::size_t i : {0, 1}) {
+        watches[i] = on_readable(pipes[i].read.get(), [&, i] {
+            ++calls;
+            pipes[i].drain();
+            std::size_t const other = 1 - i;
+            int const number = pipes[other].read.get();
+            watches[other] = Watch{};
+            ASSERT_EQ(::dup2(successor.read.get(), number), number);  // closes it, opens it as another pipe's end
+            watches[other] = on_readable(number, [&] { ++wrong_calls; });
+        });
+        pipes[i].fill();
+    }
+    run_two_rounds();
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(wrong_calls, 0);  // nobody has written to the successor
+}
+
+TEST_F(EventLoopTest, WatchMadeInACallbackCounts) {
+    Pipe first;
+    Pipe second;
+    second.fill();
+    Watch late;
+    std::array<Pipe, 20> spare;
+    std::vector<Watch> more;
+    bool called = false;
+    Watch const watch = on_readable(first.read.get(), [&] {
+        first.drain();
+        late = on_readable(second.read.get(), [&] { called = true, loop->stop(); });
+        // enough of them to move the registrations while one of them is being called
+        for (Pipe const& pipe : spare)
+            more.push_back(on_readable(pipe.read.get(), [] {}));
+    });
+    first.fill();
+    run();
+    EXPECT_TRUE(called);
+}
+
+TEST_F(EventLoopTest, MoreEventsThanFitIntoOneRoundAllArrive) {
+    std::vector<Pipe> pipes(50);
+    std::vector<Watch> watches;
+    std::size_t left = pipes.size();
+    for (Pipe& pipe : pipes) {
+        watches.push_back(on_readable(pipe.read.get(), [&] {
+            pipe.drain();
+            if (--left == 0) loop->stop();
+        }));
+        pipe.fill();
+    }
+    run();
+    EXPECT_EQ(left, 0);
+}
+
+TEST_F(EventLoopTest, RefusesWhatCannotBeWatched) {
+    Pipe pipe;
+    auto const closed = loop->on_readable(-1, [] {});
+    ASSERT_FALSE(closed);
+    EXPECT_EQ(closed.error(), (Error{EBADF, "cannot watch descriptor -1: Bad file descriptor"}));
+    Watch const first = on_readable(pipe.read.get(), [] {});
+    auto const second = loop->on_readable(pipe.read.get(), [] {});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, EEXIST);
+}
+
+TEST_F(EventLoopTest, PastDeadlineIsServedAtOnce) {
+    int calls = 0;
+    loop->set_deadline([] { return TimePoint{}; }, [&] { ++calls, loop->stop(); });
+    run_as_it_is();
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_F(EventLoopTest, DeadlineIsNotServedEarly) {
+    TimePoint const deadline = std::chrono::steady_clock::now() + 5ms + 300us;  // no whole number of milliseconds
+    TimePoint served{};
+    loop->set_deadline([&] { return deadline; }, [&] { served = loop->now(), loop->stop(); });
+    run_as_it_is();
+    EXPECT_GE(served, deadline);
+}
+
+TEST_F(EventLoopTest, DeadlineIsAskedForAnewInEachRound) {
+    int asked = 0;
+    int passed = 0;
+    loop->set_deadline(
+        [&]() -> std::optional<TimePoint> {
+            ++asked;
+            return TimePoint{};
+        },
+        [&] {
+            if (++passed == 3) loop->stop();
+        });
+    run_as_it_is();
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(passed, 3);
+}
+
+TEST_F(EventLoopTest, WithoutADeadlineOnlyDescriptorsWake) {
+    Pipe pipe;
+    pipe.fill();
+    int passed = 0;
+    loop->set_deadline([]() -> std::optional<TimePoint> { return std::nullopt; }, [&] { ++passed; });
+    Watch const watch = on_readable(pipe.read.get(), [&] { loop->stop(); });
+    run_as_it_is();
+    EXPECT_EQ(passed, 0);
+}
+
+TEST_F(EventLoopTest, EventsComeBeforeTheDeadlineOfTheirRound) {
+    Pipe pipe;
+    pipe.fill();
+    std::vector<std::string> order;
+    Watch const watch = on_readable(pipe.read.get(), [&] {
+        pipe.drain();
+        order.emplace_back("event");
+    });
+    loop->set_deadline([] { return TimePoint{}; },
+                       [&] {
+                           order.emplace_back("deadline");
+                           loop->stop();
+                       });
+    run_as_it_is();
+    EXPECT_EQ(order, (std::vector<std::string>{"event", "deadline"}));
+}
+
+TEST_F(EventLoopTest, OneRoundHasOneTime) {
+    std::array<Pipe, 2> pipes;
+    std::vector<Watch> watches;
+    std::vector<TimePoint> times;
+    for (Pipe& pipe : pipes) {
+        watches.push_back(on_readable(pipe.read.get(), [&] {
+            TimePoint const before = std::chrono::steady_clock::now();
+            while (std::chrono::steady_clock::now() == before)
+                continue;  // the clock has gone on
+            times.push_back(loop->now());
+            loop->stop();
+        }));
+        pipe.fill();
+    }
+    run();
+    ASSERT_EQ(times.size(), 2);
+    EXPECT_EQ(times[0], times[1]);
+}
+
+}  // namespace
+
+}  // namespace triton
