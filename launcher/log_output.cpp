@@ -22,7 +22,7 @@ LogOutput::Kind LogOutput::kind_of(int fd) {
     if (S_ISREG(status.st_mode)) return Kind::file;
     if (S_ISSOCK(status.st_mode)) return Kind::socket;
     if (S_ISFIFO(status.st_mode)) return Kind::pipe;
-    return Kind::other;
+    return ::isatty(fd) == 1 ? Kind::terminal : Kind::file;  // /dev/null takes everything at once too
 }
 
 void LogOutput::replace(UniqueFd fd) {
@@ -55,7 +55,7 @@ long LogOutput::write_some(char const* data, std::size_t size) const {
         if (result >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != EPERM)) return result;
         break;  // before Linux 6.4, or a seccomp profile without it
     }
-    case Kind::other: break;
+    case Kind::terminal: break;
     case Kind::none: errno = EBADF; return -1;
     }
     // A writable pipe has room for PIPE_BUF bytes, a terminal for a line; another writer may come between, rarely.

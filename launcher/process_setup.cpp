@@ -40,15 +40,10 @@ void mark_close_on_exec() {
 
 }  // namespace
 
-raw::SignalSet handled_signals() {
-    raw::SignalSet set = ~0UL;
-    for (int const fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) set &= ~raw::bit(fault);
-    return set;
-}
-
 Result<ProcessSetup> set_up_process(int parent_death_signal) {
     ProcessSetup setup;
-    raw::SignalSet const handled = handled_signals();
+    // All of them: a real fault ends us whether its signal is blocked or not.
+    raw::SignalSet const handled = ~0UL;
     (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&setup.inherited.mask), sizeof handled);
     raw::KernelSigaction const fresh{};
     (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&setup.inherited.sigchld), sizeof handled);

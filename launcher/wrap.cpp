@@ -14,11 +14,8 @@ namespace {
 
 using raw::SignalSet;
 
+// Those that hardware raises too: somebody may send them, and a real fault ends us whether it is blocked or not.
 constexpr SignalSet everything = ~0UL;
-// What the hardware or our own bug raises: forwarding it would be a lie, and blocking it would hide the bug.
-constexpr SignalSet faults = raw::bit(SIGSEGV) | raw::bit(SIGBUS) | raw::bit(SIGFPE) | raw::bit(SIGILL) |
-                             raw::bit(SIGTRAP) | raw::bit(SIGABRT) | raw::bit(SIGSYS);
-constexpr SignalSet handled = everything & ~faults;
 
 // wait4's status, without the macros of libc that other headers may redefine
 constexpr bool has_exited(int status) { return (status & 0x7f) == 0; }
@@ -188,6 +185,9 @@ private:
     bool is_pid_1_ = false;
 };
 
+constexpr bool is_stop(int signo) { return signo == SIGTERM || signo == SIGINT || signo == SIGQUIT; }
+constexpr bool is_from_terminal(int signo) { return signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU; }
+
 std::int64_t monotonic_now() {
     std::int64_t time[2] = {};
     (void)raw::call(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, raw::address(&time));
@@ -196,7 +196,7 @@ std::int64_t monotonic_now() {
 
 WrapOutcome Init::prepare() {
     // Blocked from here on: PID 1 has no default actions, and a signal that comes while we start is kept for the child.
-    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&inherited_mask_),
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&everything), raw::address(&inherited_mask_),
                     sizeof(SignalSet));
     // An inherited SIG_IGN for SIGCHLD would have the kernel reap the command and lose its exit code.
     raw::KernelSigaction const fresh{};
@@ -285,7 +285,7 @@ bool Init::reap() {
 
 void Init::arm_stop_timeout(int signo) {
     if (!options_.stop_timeout || kill_at_) return;
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) kill_at_ = monotonic_now() + options_.stop_timeout;
+    if (is_stop(signo)) kill_at_ = monotonic_now() + options_.stop_timeout;
 }
 
 void Init::forward(int received) {
@@ -294,13 +294,15 @@ void Init::forward(int received) {
         return;
     }
     int const signo = options_.rewrite[received];
-    if (!signo) return;
+    if (!signo || options_.pause) return;
     arm_stop_timeout(received);
     // In a session of its own the command's group is orphaned, and the kernel discards these for it (POSIX, 2.4.3).
-    bool const from_terminal = signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
-    send(options_.session && from_terminal ? SIGSTOP : signo);
+    bool const is_discarded = options_.session && is_from_terminal(signo) && signo == received;
+    send(is_discarded ? SIGSTOP : signo);
     if (observer_ && observer_->forwarded) observer_->forwarded(signo, child_);
-    if (options_.session && from_terminal && !is_pid_1_) (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
+    // As dumb-init, whatever the signal was rewritten to: the shell that sent it waits for us to stop.
+    bool const suspends = options_.session || options_.flavor == Flavor::dumb_init;
+    if (suspends && is_from_terminal(received) && !is_pid_1_) (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
 }
 
 /// Waits for a signal, for ever unless a stop timeout runs. Returns false when that has passed.
@@ -313,7 +315,7 @@ bool Init::wait_for_signal(int& signo) {
             timeout[0] = left / 1'000'000'000;
             timeout[1] = left % 1'000'000'000;
         }
-        raw::Value const result = raw::call(SYS_rt_sigtimedwait, raw::address(&handled), 0,
+        raw::Value const result = raw::call(SYS_rt_sigtimedwait, raw::address(&everything), 0,
                                             kill_at_ ? raw::address(&timeout) : 0, sizeof(SignalSet));
         if (result > 0) {
             signo = static_cast<int>(result);
@@ -325,8 +327,10 @@ bool Init::wait_for_signal(int& signo) {
 
 WrapOutcome Init::run(char** argv, char** envp) {
     if (WrapOutcome const failed = prepare(); failed.stage != WrapStage::none) return failed;
-    if (WrapOutcome const failed = start(argv, envp); failed.stage != WrapStage::none) return failed;
-    if (observer_ && observer_->started) observer_->started(child_);
+    if (!options_.pause) {
+        if (WrapOutcome const failed = start(argv, envp); failed.stage != WrapStage::none) return failed;
+        if (observer_ && observer_->started) observer_->started(child_);
+    }
     // Inherited descriptors are the command's: held here too, a socket that it closes would stay open.
     (void)raw::call(SYS_close_range, 3, ~0U, 0);
     for (;;) {
@@ -336,6 +340,7 @@ WrapOutcome Init::run(char** argv, char** envp) {
             if (observer_ && observer_->timed_out) observer_->timed_out(child_);
             send(SIGKILL);
         } else if (signo != SIGCHLD) {
+            if (options_.pause && is_stop(options_.rewrite[signo])) return {};
             forward(signo);
         } else if (reap()) {
             break;

@@ -27,6 +27,7 @@ struct WrapOptions {
     bool session;    ///< the command gets a session of its own, and the terminal with it
     bool subreaper;  ///< asked for: not to get it is an error
     bool warn_on_reap;
+    bool pause;  ///< there is no command: reap until a stop signal comes
     char const* stop_timeout_text;  ///< as given; parsing a duration is left to whoever has libc
 };
 
@@ -42,6 +43,7 @@ enum class WrapParse : std::uint8_t {
     bad_exit_code,
     bad_boolean,
     no_command,
+    needless_command,
 };
 
 /// What the command line says, and where it goes wrong: `argv[index]`, or `envp[index]` when `in_environment`.
@@ -51,6 +53,7 @@ struct WrapParsed {
     bool in_environment;
 };
 
+/// `options` is zeroed by the caller.
 WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options);
 
 /// Whom to tell what happens (-v, -w); all may be null.
@@ -94,6 +97,7 @@ enum class WrapOption : std::uint8_t {
     help,
     version,
     license,
+    pause,
 };
 inline constexpr WrapOptionRow wrap_option_rows[] = {
     {'g', "kill-group", "", "forward signals to the command's process group, not to the command alone"},
@@ -109,6 +113,7 @@ inline constexpr WrapOptionRow wrap_option_rows[] = {
     {'h', "help", "", "show this help"},
     {'V', "version", "", "show version and commit"},
     {'l', "license", "", "show the licence"},
+    {'P', "pause", "", "no command: reap orphans until TERM, INT or QUIT comes (the pause container of a pod)"},
 };
 
 }  // namespace triton::launcher

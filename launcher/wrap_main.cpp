@@ -15,6 +15,7 @@
 
 #include "config/duration.h"
 #include "config/nearest.h"
+#include "launcher/log_output.h"
 #include "launcher/options.h"
 #include "launcher/signal_names.h"
 
@@ -22,10 +23,21 @@ namespace triton::launcher {
 
 namespace {
 
-void say(std::string text) {
-    text.insert(0, "triton-launch: ");
+/// Standard error must not hold an init up: a line that its reader does not take waits, or is dropped.
+void say(std::string text, std::string_view prefix = "triton-launch: ") {
+    static LogOutput standard_error{STDERR_FILENO};
+    text.insert(0, prefix);
     text += '\n';
-    (void)!::write(STDERR_FILENO, text.data(), text.size());  // nobody to tell when standard error is gone
+    standard_error.append(text);
+    standard_error.flush();
+    // A reader that has gone costs a SIGPIPE of our own, which is not to be forwarded.
+    sigset_t pipe;
+    sigset_t pending;
+    ::sigemptyset(&pipe);
+    ::sigaddset(&pipe, SIGPIPE);
+    timespec const at_once{};
+    if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE) == 1 && standard_error.is_dead())
+        (void)::sigtimedwait(&pipe, nullptr, &at_once);
 }
 
 std::string name_of_signal(int signo) {
@@ -38,7 +50,7 @@ std::string name_of_signal(int signo) {
 constexpr WrapObserver observe_warnings{
     .started = nullptr,
     .forwarded = nullptr,
-    .reaped = [](int pid, int) { say("reaped orphan " + std::to_string(pid)); },
+    .reaped = [](int pid, int) { say("Reaped zombie process with pid=" + std::to_string(pid)); },  // tini's words
     .timed_out = nullptr,
 };
 constexpr WrapObserver observe_verbose{
@@ -74,7 +86,8 @@ std::string shown(WrapParsed const& parsed, int argc, char** argv, char** envp) 
     return text;
 }
 
-int usage_error(WrapParsed const& parsed, int argc, char** argv, char** envp) {
+/// Exit code 2; 1 under the name of a program that has it so.
+int usage_error(WrapParsed const& parsed, WrapOptions const& options, int argc, char** argv, char** envp) {
     std::string const what = shown(parsed, argc, argv, envp);
     switch (parsed.result) {
     case WrapParse::unknown_option: say(unknown_wrap_option(argv[parsed.index])); break;
@@ -85,11 +98,12 @@ int usage_error(WrapParsed const& parsed, int argc, char** argv, char** envp) {
     case WrapParse::bad_exit_code: say(what + ": not an exit code from 0 to 255"); break;
     case WrapParse::bad_boolean: say(what + ": neither true nor false"); break;
     case WrapParse::no_command: say("the command is missing; for example: triton-launch -- nginx"); break;
+    case WrapParse::needless_command: say("--pause runs no command: " + what + " is too much"); break;
     case WrapParse::wrap:
     case WrapParse::not_wrap:
     case WrapParse::information: break;
     }
-    return 2;
+    return options.flavor == Flavor::triton_launch ? 2 : 1;
 }
 
 int inform(char const* option) {
@@ -123,8 +137,12 @@ std::string stage_text(WrapStage stage) {
 
 }  // namespace
 
-int report_wrap_failure(WrapOutcome const& outcome, char const* command) {
+int report_wrap_failure(WrapOutcome const& outcome, Flavor flavor, char const* command) {
     bool const in_execute = outcome.stage == WrapStage::execute;
+    if (flavor == Flavor::dumb_init && in_execute) {
+        say(std::string(command) + ": " + errno_text(outcome.error), "[dumb-init] ");
+        return 2;
+    }
     say("cannot start " + std::string(command) + ": " + (in_execute ? "" : stage_text(outcome.stage) + ": ") + errno_text(outcome.error));
     if (!in_execute) return 1;
     return outcome.error == ENOENT ? 127 : 126;
@@ -132,7 +150,7 @@ int report_wrap_failure(WrapOutcome const& outcome, char const* command) {
 
 int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** argv, char** envp) {
     if (parsed.result == WrapParse::information) return inform(argv[parsed.index]);
-    if (parsed.result != WrapParse::wrap) return usage_error(parsed, argc, argv, envp);
+    if (parsed.result != WrapParse::wrap) return usage_error(parsed, options, argc, argv, envp);
     if (options.stop_timeout_text) {
         auto const timeout = config::parse_duration(options.stop_timeout_text);
         if (!timeout) {
@@ -146,7 +164,7 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
                                          : options.warn_on_reap   ? &observe_warnings
                                                                   : &observe_nothing;
     WrapOutcome const outcome = run_wrap(options, argv, envp, observer);
-    return outcome.stage == WrapStage::none ? outcome.code : report_wrap_failure(outcome, argv[options.command]);
+    return outcome.stage == WrapStage::none ? outcome.code : report_wrap_failure(outcome, options.flavor, argv[options.command]);
 }
 
 }  // namespace triton::launcher

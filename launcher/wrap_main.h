@@ -9,7 +9,8 @@ namespace triton::launcher {
 /// what went wrong before libc had started. Returns the exit code. `parsed`: of parse_wrap(), with its options.
 int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** argv, char** envp);
 
-/// Says why the command could not be started. Returns the exit code: 127 not found, 126 cannot be executed, 1 else.
-int report_wrap_failure(WrapOutcome const& outcome, char const* command);
+/// Says why the command could not be started. Returns the exit code: 127 not found, 126 cannot be executed, 1 else;
+/// dumb-init's 2 under its name.
+int report_wrap_failure(WrapOutcome const& outcome, Flavor flavor, char const* command);
 
 }  // namespace triton::launcher

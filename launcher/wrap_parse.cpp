@@ -104,6 +104,7 @@ WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
     case WrapOption::help:
     case WrapOption::version:
     case WrapOption::license: return WrapParse::information;
+    case WrapOption::pause: options.pause = true; return WrapParse::wrap;
     }
     __builtin_unreachable();
 }
@@ -128,7 +129,8 @@ WrapParse apply_environment(char const* entry, WrapOptions& options) {
         if (row < 0 || !*equals) return WrapParse::wrap;  // another mode's
         auto const option = static_cast<WrapOption>(row);
         if (takes_value(option)) return apply(option, equals + 1, options);
-        if (option >= WrapOption::help) return WrapParse::wrap;  // a variable TRITON_LAUNCH_VERSION is the user's own
+        // Those that do something else than run a command are for command lines.
+        if (option >= WrapOption::help) return WrapParse::wrap;
         int const set = parse_boolean(equals + 1);
         if (set < 0) return WrapParse::bad_boolean;
         return set ? apply(option, nullptr, options) : WrapParse::wrap;
@@ -180,10 +182,11 @@ WrapParse apply_argument(int argc, char** argv, int& index, WrapOptions& options
     return WrapParse::wrap;
 }
 
-/// Ours only when a `--` stands where an option may: other modes have none.
-bool has_separator(int argc, char** argv) {
+/// Ours only when a `--` stands where an option may, or when it asks for a pause: other modes have neither.
+bool is_for_wrap(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
-        if (argv[i][0] == '-' && argv[i][1] == '-' && !argv[i][2]) return true;
+        char const* const end = end_of(argv[i]);
+        if (equal(argv[i], end, "--") || equal(argv[i], end, "-P") || equal(argv[i], end, "--pause")) return true;
     }
     return false;
 }
@@ -194,7 +197,7 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
     if (argc < 1) return {WrapParse::not_wrap, 0, false};
     options.flavor = flavor_of(argv[0]);
     bool const needs_separator = options.flavor == Flavor::triton_launch;
-    if (needs_separator && !has_separator(argc, argv)) return {WrapParse::not_wrap, 0, false};
+    if (needs_separator && !is_for_wrap(argc, argv)) return {WrapParse::not_wrap, 0, false};
 
     for (int signo = 1; signo <= rtmax; ++signo) options.rewrite[signo] = static_cast<std::uint8_t>(signo);
     options.group = options.session = options.flavor == Flavor::dumb_init;
@@ -213,6 +216,7 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
         WrapParse const result = apply_argument(argc, argv, index, options);
         if (result != WrapParse::wrap) return {result, at, false};
     }
+    if (options.pause) return {index < argc ? WrapParse::needless_command : WrapParse::wrap, index, false};
     if (index >= argc) return {WrapParse::no_command, argc - 1, false};
     // `triton-launch check -- FILE`: the separator belongs to somebody else
     bool const separated = index > 1 && equal(argv[index - 1], end_of(argv[index - 1]), "--");
