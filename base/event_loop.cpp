@@ -1,13 +1,13 @@
 #include "base/event_loop.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <limits>
 #include <span>
 #include <vector>
+
+#include <sys/epoll.h>
 
 namespace triton {
 
@@ -122,7 +122,8 @@ Result<> EventLoop::wait_and_dispatch() {
 
 Result<> EventLoop::run() {
     running_ = true;
-    while (running_) TRY(wait_and_dispatch());
+    while (running_)
+        TRY(wait_and_dispatch());
     return {};
 }
 

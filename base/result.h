@@ -28,11 +28,11 @@ std::unexpected<Error> fail(std::string text);
 std::string errno_text(int err);
 
 /// The value of a Result, or an early return with its error.
-#define TRY(expr)                                                               \
-    __extension__({                                                             \
-        auto tried = (expr);                                                    \
-        if (!tried) return std::unexpected(std::move(tried).error());           \
-        *std::move(tried);                                                      \
+#define TRY(expr)                                                     \
+    __extension__({                                                   \
+        auto tried = (expr);                                          \
+        if (!tried) return std::unexpected(std::move(tried).error()); \
+        *std::move(tried);                                            \
     })
 
 }  // namespace triton

@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
 # Their headers do not keep to our warnings.
-include_directories(SYSTEM ${NLOHMANN_JSON_INCLUDE} ${SPDLOG_INCLUDE} ${FMT_INCLUDE} ${CLI11_INCLUDE})
+include_directories(SYSTEM ${NLOHMANN_JSON_INCLUDE} ${SPDLOG_INCLUDE} ${FMT_INCLUDE})
 
 if(TRITON_ASSERTIONS)
   string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
@@ -32,5 +32,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   include(CheckIPOSupported)
   check_ipo_supported(LANGUAGES CXX)
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_link_options(-flto=auto) # on all cores, and without a note that it was not
+  endif()
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)

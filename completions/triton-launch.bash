@@ -10,8 +10,8 @@ _triton_launch() {
         --restart-max-delay --restart-factor --restart-jitter --restart-reset-after --restart-minimum-run --stop-signal
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
         --log-path"
-    local wrap='--single-child --subreaper --warn-on-reap --verbose --remap-exit --setsid --help --version --license'
-    local short='-g -c -s -p -w -v -e -r -h -V -l'
+    local wrap='--single-child --subreaper --warn-on-reap --verbose --remap-exit --setsid --pause --help --version --license'
+    local short='-g -c -s -p -w -v -e -r -P -h -V -l'
     COMPREPLY=()
 
     # Behind -- stands a command: its name first, then what it takes.

@@ -46,6 +46,7 @@ _triton_launch() {
         '*'{-e,--remap-exit}'[make this exit code 0]:code'
         '*'{-r,--rewrite}'[send B for A]:A\:B:_triton_launch_rewrite'
         '--setsid[give the command a session]'
+        '(-P --pause)'{-P,--pause}'[run no command, reap orphans]'
         '(- *)'{-h,--help}'[help]'
         '(- *)'{-V,--version}'[version]'
         '(- *)'{-l,--license}'[licence]'

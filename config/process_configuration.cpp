@@ -266,20 +266,29 @@ std::span<Field<ArgumentDraft> const> argument_fields() {
 
 bool Argument::operator==(Argument const&) const = default;
 
-std::expected<Parsed, Problems> parse(std::string_view text, Limits const& limits) try {
+Draft read(std::string_view text, Limits const& limits) try {
     Reading reading{limits};
     Where const document;
-    Parsed parsed;
+    Draft draft;
     if (auto const root = read_json(text, limits, reading.problems)) {
         if (auto const* const json = expect<JsonObject>("an object", *root, document, reading)) {
-            parse_fields(*json, document, process_configuration_fields(), parsed.configuration, reading);
+            parse_fields(*json, document, process_configuration_fields(), draft.configuration, reading);
+            draft.is_object = true;
         }
     }
-    if (!reading.problems.empty()) return std::unexpected(std::move(reading.problems).take());
-    parsed.warnings = std::move(reading.warnings).take();
-    return parsed;
+    draft.problems = std::move(reading.problems).take();
+    draft.warnings = std::move(reading.warnings).take();
+    return draft;
 } catch (std::bad_alloc const&) {
-    return std::unexpected(Problems{{"", "out of memory"}});
+    Draft draft;
+    draft.problems = {{"", "out of memory"}};
+    return draft;
+}
+
+std::expected<Parsed, Problems> parse(std::string_view text, Limits const& limits) {
+    Draft draft = read(text, limits);
+    if (!draft.problems.empty()) return std::unexpected(std::move(draft.problems));
+    return Parsed{std::move(draft.configuration), std::move(draft.warnings)};
 }
 
 }  // namespace triton::config

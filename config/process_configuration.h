@@ -44,9 +44,20 @@ struct Parsed {
     Problems warnings;  ///< what an older launcher tolerates from a newer writer: unknown keys, keys without effect
 };
 
+/// What could be read of a document, for whoever wants to say all that is wrong with it.
+struct Draft {
+    ProcessConfiguration configuration;  ///< with problems: what could be read; every argument is in its place
+    Problems problems;
+    Problems warnings;
+    bool is_object = false;  ///< false: there is nothing in `configuration`, the text is no JSON object
+};
+
 /// Reads a ProcessConfiguration from JSON text (RFC 8259, UTF-8 without BOM).
 /// Keys are exact; null for an optional key means that it is absent. Nothing is substituted here.
-/// Errors: everything that is wrong, not only the first; a syntax error ends the reading. Never empty.
+/// Everything that is wrong is reported, not only the first; a syntax error ends the reading.
+Draft read(std::string_view text, Limits const& limits = {});
+
+/// The same for whoever takes only what is good. Errors: the problems, never none.
 std::expected<Parsed, Problems> parse(std::string_view text, Limits const& limits = {});
 
 }  // namespace triton::config

@@ -13,8 +13,7 @@ namespace {
 
 /// As a shell would take it back: plain where that is plain, else in single quotes.
 void append_quoted(std::string& out, std::string_view word) {
-    constexpr std::string_view plain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^";
+    constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^";
     if (!word.empty() && word.find_first_not_of(plain) == word.npos) {
         out += word;
         return;
@@ -50,7 +49,8 @@ std::vector<std::string> additions(Accepted const& accepted, char const* const* 
     std::vector<std::string> added;
     for (std::string const& entry : accepted.plan->environment()) {
         bool is_ours = false;
-        for (char const* const* at = environment; *at && !is_ours; ++at) is_ours = entry == *at;
+        for (char const* const* at = environment; *at && !is_ours; ++at)
+            is_ours = entry == *at;
         if (!is_ours) added.push_back(entry);
     }
     return added;
@@ -64,7 +64,8 @@ CheckResult failed(CheckOptions const& options, std::vector<std::string> const& 
         append_strings(result.output, errors);
         result.output += "}\n";
     } else {
-        for (std::string const& error : errors) result.errors.append(options.configuration_path).append(": ").append(error).append("\n");
+        for (std::string const& error : errors)
+            result.errors.append(options.configuration_path).append(": ").append(error).append("\n");
     }
     return result;
 }
@@ -119,7 +120,11 @@ std::string as_json(Accepted const& accepted, Range range, std::vector<std::stri
 CheckResult check(CheckOptions const& options, char const* const* environment) {
     auto const loaded = load_configuration(options.configuration_path, options.source, environment,
                                            options.is_strict ? BinaryCheck::required : BinaryCheck::skipped);
-    if (!loaded) return failed(options, loaded.error().errors);
+    if (!loaded) {
+        std::vector<std::string> all = loaded.error().errors;
+        all.insert(all.end(), loaded.error().warnings.begin(), loaded.error().warnings.end());
+        return failed(options, all);
+    }
     if (!loaded->warnings.empty()) return failed(options, loaded->warnings);
 
     // What would run; with runServers false, what would run without it.

@@ -1,14 +1,14 @@
 #include "launcher/configuration_source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
 #include <string_view>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "config/environment_file.h"
 #include "launcher/read_file.h"
@@ -19,11 +19,13 @@ namespace {
 
 // They speak of the launcher's own start, by systemd or a socket activator. A child that believed them would answer for
 // us or take descriptors that it does not have.
-constexpr std::array<std::string_view, 8> own_variables{"NOTIFY_SOCKET", "WATCHDOG_USEC",  "WATCHDOG_PID",    "LISTEN_PID",
-                                                        "LISTEN_FDS",    "LISTEN_FDNAMES", "LISTEN_PIDFDID", "FDSTORE"};
+constexpr std::array<std::string_view, 8> own_variables{"NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",
+                                                        "LISTEN_PID",     "LISTEN_FDS",    "LISTEN_FDNAMES",
+                                                        "LISTEN_PIDFDID", "FDSTORE"};
 
 void add_texts(std::vector<std::string>& texts, config::Problems const& problems, std::string_view prefix = {}) {
-    for (config::Problem const& problem : problems) texts.push_back(std::string(prefix) + problem.text());
+    for (config::Problem const& problem : problems)
+        texts.push_back(std::string(prefix) + problem.text());
 }
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
@@ -34,11 +36,13 @@ std::vector<std::string> process_environment(char const* const* environment,
     std::vector<std::string> entries;
     for (; *environment; ++environment) {
         std::string_view const name = name_of(*environment);
-        bool const is_replaced = std::ranges::find(exported, name, &config::EnvironmentVariable::name) != exported.end();
+        bool const is_replaced =
+            std::ranges::find(exported, name, &config::EnvironmentVariable::name) != exported.end();
         bool const is_own = std::ranges::find(own_variables, name) != own_variables.end();
         if (!is_replaced && !is_own) entries.emplace_back(*environment);
     }
-    for (config::EnvironmentVariable const& variable : exported) entries.push_back(variable.name + "=" + variable.value);
+    for (config::EnvironmentVariable const& variable : exported)
+        entries.push_back(variable.name + "=" + variable.value);
     return entries;
 }
 
@@ -48,8 +52,16 @@ std::optional<std::string> check_binary(std::string const& path) {
     if (::stat(path.c_str(), &status) != 0) return "binary " + path + ": " + errno_text(errno);
     if (!S_ISREG(status.st_mode)) return "binary " + path + ": is not a file";
     if (status.st_size == 0) return "binary " + path + ": is empty";
-    if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) return "binary " + path + ": cannot be executed: " + errno_text(errno);
+    if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0)
+        return "binary " + path + ": cannot be executed: " + errno_text(errno);
     return std::nullopt;
+}
+
+/// Whether something is wrong there already: at that place, inside it, or with what it is part of.
+bool is_known(config::Problems const& problems, std::string_view where) {
+    return std::ranges::any_of(problems, [where](config::Problem const& problem) {
+        return problem.where.starts_with(where) || where.starts_with(problem.where);
+    });
 }
 
 bool exists(std::string const& path) {
@@ -58,8 +70,11 @@ bool exists(std::string const& path) {
 }
 
 /// The binary that the version means. Problems go to `rejected`.
-std::string find_binary(SourceOptions const& options, std::string const& version, BinaryCheck check, Rejected& rejected) {
-    auto const candidates = config::choose_binary(options.binary, version);
+std::string find_binary(SourceOptions const& options, std::string const& version, BinaryCheck check,
+                        Rejected& rejected) {
+    config::BinaryRule rule = options.binary;
+    if (rule.container_version.empty()) rule.container_version = version;
+    auto const candidates = config::choose_binary(rule, version);
     if (!candidates) {
         rejected.errors.push_back(candidates.error().text());
         return {};
@@ -104,27 +119,35 @@ std::expected<Accepted, Rejected> load_configuration(std::string const& path, So
         rejected.errors.push_back(text.error().text);
         return std::unexpected(std::move(rejected));
     }
-    auto parsed = config::parse(*text);
-    if (!parsed) {
-        add_texts(rejected.errors, parsed.error());
-        return std::unexpected(std::move(rejected));
-    }
-    config::ProcessConfiguration& configuration = parsed->configuration;
-    std::string const binary = find_binary(options, configuration.version, binary_check, rejected);
+    config::Draft draft = config::read(*text);
+    add_texts(rejected.errors, draft.problems);
+    add_texts(rejected.warnings, draft.warnings);
+    if (!draft.is_object) return std::unexpected(std::move(rejected));
+
+    // With problems too: the rest of what is wrong is worth to be told at once.
+    config::ProcessConfiguration& configuration = draft.configuration;
+    std::string const binary = is_known(draft.problems, "version")
+                                   ? std::string()
+                                   : find_binary(options, configuration.version, binary_check, rejected);
     std::uint32_t const count = configuration.count.value_or(options.server_count);
     config::Variables const variables(values, environment);
     auto command = config::CommandTemplate::create(configuration, variables, count);
-    if (!command) add_texts(rejected.errors, command.error());
-    if (!rejected.errors.empty()) return std::unexpected(std::move(rejected));
+    if (!command) {
+        for (config::Problem const& problem : command.error()) {
+            if (!is_known(draft.problems, problem.where)) rejected.errors.push_back(problem.text());
+        }
+    }
+    if (!rejected.errors.empty() || !command) return std::unexpected(std::move(rejected));
 
     Accepted accepted;
     accepted.count = configuration.run_servers ? count : 0;
     accepted.variables = config::referenced_variables(configuration, variables);
     accepted.plan = std::make_shared<StartPlan const>(
         binary,
-        process_environment(environment, options.export_environment_file ? values : std::vector<config::EnvironmentVariable>{}),
+        process_environment(environment,
+                            options.export_environment_file ? values : std::vector<config::EnvironmentVariable>{}),
         std::move(*command));
-    add_texts(accepted.warnings, parsed->warnings);
+    accepted.warnings = std::move(rejected.warnings);
     accepted.configuration = std::move(configuration);
     return accepted;
 }

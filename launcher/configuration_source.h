@@ -24,6 +24,7 @@ struct Accepted {
 /// Why a configuration is not used: everything that is wrong with it.
 struct Rejected {
     std::vector<std::string> errors;
+    std::vector<std::string> warnings;          ///< what is odd beside them
     std::vector<std::string> missing_binaries;  ///< paths whose appearance may change that
 };
 

@@ -11,7 +11,8 @@ Early early;
 #if defined(__x86_64__) && defined(TRITON_EARLY_ENTRY)
 
 /// The program's entry point calls this with the kernel's initial stack (System V ABI, AMD64 supplement, 3.4.1) before
-/// libc has started. The wrap mode runs here and exits; everything else returns, and libc starts as if nothing had been.
+/// libc has started. The wrap mode runs here and exits; everything else returns, and libc starts as if nothing had
+/// been.
 extern "C" __attribute__((used, visibility("hidden"))) void triton_early(long* stack) {
     using namespace triton::launcher;
     auto const argc = static_cast<int>(stack[0]);

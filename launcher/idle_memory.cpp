@@ -1,11 +1,11 @@
 #include "launcher/idle_memory.h"
 
+#include <cstdint>
+
 #include <link.h>
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cstdint>
 
 namespace triton::launcher {
 

@@ -1,10 +1,5 @@
 #include "launcher/launch.h"
 
-#include <sys/reboot.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,6 +7,11 @@
 #include <cstring>
 #include <exception>
 #include <unordered_map>
+
+#include <sys/reboot.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/event_loop.h"
 #include "config/duration.h"
@@ -47,10 +47,10 @@ std::string signal_text(int signo) {
 
 std::string stage_text(SpawnStage stage) {
     switch (stage) {
-    case SpawnStage::clone: return "clone";
-    case SpawnStage::parent_death_signal: return "set the parent death signal";
-    case SpawnStage::process_group: return "make a process group";
-    case SpawnStage::execute: return "execute";
+        case SpawnStage::clone: return "clone";
+        case SpawnStage::parent_death_signal: return "set the parent death signal";
+        case SpawnStage::process_group: return "make a process group";
+        case SpawnStage::execute: return "execute";
     }
     std::unreachable();
 }
@@ -63,14 +63,16 @@ double seconds(Duration duration) {
 
 /// For people: three digits are enough.
 std::string duration_text(Duration duration) {
-    auto const rounded = duration < std::chrono::seconds(10) ? Duration(std::chrono::round<milliseconds>(duration))
-                                                             : Duration(std::chrono::round<std::chrono::seconds>(duration));
+    auto const rounded = duration < std::chrono::seconds(10)
+                             ? Duration(std::chrono::round<milliseconds>(duration))
+                             : Duration(std::chrono::round<std::chrono::seconds>(duration));
     return config::format_duration(rounded);
 }
 
 std::string restart_text(std::optional<Duration> restart_in) {
     if (!restart_in) return "";
-    return *restart_in == Duration::zero() ? "; starting it again" : "; starting it again in " + duration_text(*restart_in);
+    return *restart_in == Duration::zero() ? "; starting it again"
+                                           : "; starting it again in " + duration_text(*restart_in);
 }
 
 std::int64_t as_field(ProcessNumber number) { return static_cast<std::int64_t>(number); }
@@ -180,11 +182,13 @@ Launcher::Launcher(LaunchOptions const& options, char const* const* environment,
 /// One event after the other: what an action brings about waits until all actions before it are done.
 void Launcher::dispatch(Event const& event) {
     events_.push_back(event);
-    if (events_.size() > 1) return;  // called by perform(), or after an exception: the loop below or the next one takes it
+    if (events_.size() > 1)
+        return;  // called by perform(), or after an exception: the loop below or the next one takes it
     for (std::size_t next = 0; next < events_.size(); ++next) {
         actions_.clear();
         supervisor_.handle(events_[next], steady_clock::now(), actions_);
-        for (Action const& action : actions_) perform(action);
+        for (Action const& action : actions_)
+            perform(action);
     }
     events_.clear();
 }
@@ -228,11 +232,12 @@ void Launcher::take_signal(signalfd_siginfo const& info) {
         return;
     }
     dispatch(event::SignalReceived{signo});
-    log_.write(LogLevel::debug, "signal-forwarded", signal_text(signo) + " forwarded", {{"signal", std::int64_t{signo}}});
+    log_.write(LogLevel::debug, "signal-forwarded", signal_text(signo) + " forwarded",
+               {{"signal", std::int64_t{signo}}});
 }
 
-/// SIGCHLD coalesces: take all that have ended. We are the only one who reaps, and a pid is ours until we do: whether it
-/// is a process of ours is one look-up, whatever other orphans there are.
+/// SIGCHLD coalesces: take all that have ended. We are the only one who reaps, and a pid is ours until we do: whether
+/// it is a process of ours is one look-up, whatever other orphans there are.
 void Launcher::reap() {
     for (;;) {
         int status = 0;
@@ -246,7 +251,8 @@ void Launcher::reap() {
         auto node = processes_.extract(pid);
         if (!node) {
             if (log_.is_enabled(LogLevel::debug)) {
-                log_.write(LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(pid), {{"pid", std::int64_t{pid}}});
+                log_.write(LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(pid),
+                           {{"pid", std::int64_t{pid}}});
             }
             continue;
         }
@@ -285,7 +291,8 @@ void Launcher::time_passed() {
 
 void Launcher::perform(Action const& action) {
     std::visit([this](auto const& which) { on(which); }, action);
-    bool const is_told = !std::holds_alternative<action::Spawn>(action) && !std::holds_alternative<action::Sweep>(action) &&
+    bool const is_told = !std::holds_alternative<action::Spawn>(action) &&
+                         !std::holds_alternative<action::Sweep>(action) &&
                          !std::holds_alternative<action::Finish>(action);
     if (is_told) reports_.push_back(action);
 }
@@ -331,22 +338,24 @@ void Launcher::on(action::Finish const& action) {
 void Launcher::report(Action const& action) {
     if (auto const* started = std::get_if<action::ReportStarted>(&action)) {
         log_.write(LogLevel::info, "process-started",
-                   "process " + std::to_string(as_field(started->number)) + " started, pid " + std::to_string(as_field(started->pid)),
+                   "process " + std::to_string(as_field(started->number)) + " started, pid " +
+                       std::to_string(as_field(started->pid)),
                    {{"process", as_field(started->number)}, {"pid", as_field(started->pid)}});
     } else if (auto const* exited = std::get_if<action::ReportExited>(&action)) {
         bool const by_signal = WIFSIGNALED(exited->status);
         int const code = by_signal ? WTERMSIG(exited->status) : WEXITSTATUS(exited->status);
         std::string const message = "process " + std::to_string(as_field(exited->number)) + " (pid " +
                                     std::to_string(as_field(exited->pid)) + ") ended " +
-                                    (by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code)) + " after " +
-                                    duration_text(exited->run) + restart_text(exited->restart_in);
+                                    (by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code)) +
+                                    " after " + duration_text(exited->run) + restart_text(exited->restart_in);
         LogField const how{by_signal ? "signal" : "exit_code", std::int64_t{code}};
         LogLevel const level = exited->status != 0 && exited->restart_in ? LogLevel::warning : LogLevel::info;
         LogField const number{"process", as_field(exited->number)};
         LogField const pid{"pid", as_field(exited->pid)};
         LogField const run{"run_seconds", seconds(exited->run)};
         if (exited->restart_in) {
-            log_.write(level, "process-exited", message, {number, pid, how, run, {"restart_in_seconds", seconds(*exited->restart_in)}});
+            log_.write(level, "process-exited", message,
+                       {number, pid, how, run, {"restart_in_seconds", seconds(*exited->restart_in)}});
         } else {
             log_.write(level, "process-exited", message, {number, pid, how, run});
         }
@@ -355,30 +364,39 @@ void Launcher::report(Action const& action) {
         std::string what = stage;
         if (failed->error.stage == SpawnStage::execute && active_) what.append(" ").append(active_->plan->program());
         std::string const error = what + ": " + errno_text(failed->error.code);
-        std::string const message = "cannot start process " + std::to_string(as_field(failed->number)) + ": " + error + restart_text(failed->restart_in);
+        std::string const message = "cannot start process " + std::to_string(as_field(failed->number)) + ": " + error +
+                                    restart_text(failed->restart_in);
         LogField const number{"process", as_field(failed->number)};
         LogField const code{"errno", std::int64_t{failed->error.code}};
         if (failed->restart_in) {
             log_.write(LogLevel::error, "process-start-failed", message,
-                       {number, {"stage", std::string_view(stage)}, code, {"error", std::string_view(error)},
+                       {number,
+                        {"stage", std::string_view(stage)},
+                        code,
+                        {"error", std::string_view(error)},
                         {"restart_in_seconds", seconds(*failed->restart_in)}});
         } else {
             log_.write(LogLevel::error, "process-start-failed", message,
                        {number, {"stage", std::string_view(stage)}, code, {"error", std::string_view(error)}});
         }
     } else if (auto const* signal = std::get_if<action::Signal>(&action)) {
+        if (signal->why == action::Why::forward) return;
         LogField const number{"process", as_field(signal->number)};
         LogField const pid{"pid", as_field(signal->pid)};
-        std::string const who = "process " + std::to_string(as_field(signal->number)) + " (pid " + std::to_string(as_field(signal->pid)) + ")";
+        std::string const who = "process " + std::to_string(as_field(signal->number)) + " (pid " +
+                                std::to_string(as_field(signal->pid)) + ")";
         if (signal->why == action::Why::stop) {
-            log_.write(LogLevel::info, "process-stopping", "stopping " + who, {number, pid, {"signal", std::int64_t{signal->signo}}});
+            // In a stop of all, one line says so for all.
+            bool const is_alone = supervisor_.phase() == Supervisor::Phase::running;
+            log_.write(is_alone ? LogLevel::info : LogLevel::debug, "process-stopping", "stopping " + who,
+                       {number, pid, {"signal", std::int64_t{signal->signo}}});
         } else if (signal->why == action::Why::kill) {
             log_.write(LogLevel::warning, "process-killed", who + " did not stop in time: killed", {number, pid});
         }
     } else if (auto const* left = std::get_if<action::ReportLeft>(&action)) {
         log_.write(LogLevel::error, "process-left",
-                   "process " + std::to_string(as_field(left->number)) + " (pid " + std::to_string(as_field(left->pid)) +
-                       ") did not end by SIGKILL within the stop limit",
+                   "process " + std::to_string(as_field(left->number)) + " (pid " +
+                       std::to_string(as_field(left->pid)) + ") did not end by SIGKILL within the stop limit",
                    {{"process", as_field(left->number)}, {"pid", as_field(left->pid)}});
     }
 }
@@ -394,8 +412,10 @@ bool Launcher::load() {
     }
     rejection_.clear();
     missing_binaries_.clear();
-    if (active_ && loaded->count == active_->count && loaded->configuration == active_->configuration && *loaded->plan == *active_->plan) {
-        log_.write(LogLevel::debug, "configuration-unchanged", options_.configuration_path + " says what it said before",
+    if (active_ && loaded->count == active_->count && loaded->configuration == active_->configuration &&
+        *loaded->plan == *active_->plan) {
+        log_.write(LogLevel::debug, "configuration-unchanged",
+                   options_.configuration_path + " says what it said before",
                    {{"path", std::string_view(options_.configuration_path)}});
         return true;
     }
@@ -412,13 +432,14 @@ void Launcher::accept(Accepted accepted) {
 
     std::string_view const path = options_.configuration_path;
     if (!active_->warnings.empty()) {
-        log_.write(LogLevel::warning, "configuration-warning", "the configuration " + std::string(path) + " has oddities:",
+        log_.write(LogLevel::warning, "configuration-warning",
+                   "the configuration " + std::string(path) + " has oddities:",
                    {{"path", path}, {"warnings", std::span<std::string const>(active_->warnings)}});
     }
     std::string_view const binary = active_->plan->program();
     log_.write(LogLevel::info, "configuration-loaded",
-               "configuration " + std::string(path) + " loaded: version " + active_->configuration.version + ", " + count_text(count) +
-                   " of " + std::string(binary),
+               "configuration " + std::string(path) + " loaded: version " + active_->configuration.version + ", " +
+                   count_text(count) + " of " + std::string(binary),
                {{"version", std::string_view(active_->configuration.version)},
                 {"processes", std::int64_t{count}},
                 {"binary", binary},
@@ -447,8 +468,8 @@ void Launcher::watch_files() {
     }
 }
 
-/// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch, and
-/// what they wait for may have come before they were watched: hence the second look.
+/// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch,
+/// and what they wait for may have come before they were watched: hence the second look.
 void Launcher::reload() {
     reload_at_.reset();
     last_reload_ = steady_clock::now();
@@ -478,19 +499,26 @@ void Launcher::files_changed() {
 
 void Launcher::stop(int signo) {
     bool const is_first = supervisor_.phase() == Supervisor::Phase::running;
-    dispatch(event::StopAsked{});
+    std::uint32_t const running = supervisor_.running_count();
     reload_at_.reset();
+    // The kernel frees watches after a grace period, and closing inotify waits for that: up to 20 ms at our end. Asked
+    // for now, it passes while the processes stop.
+    if (path_watcher_) path_watcher_->forget();
+    dispatch(event::StopAsked{});
     log_.write(LogLevel::info, "stop-requested",
-               is_first ? signal_text(signo) + ": stopping" : signal_text(signo) + " again: killing what is left",
+               is_first ? signal_text(signo) + ": stopping" + (running > 0 ? " " + count_text(running) : "")
+                        : signal_text(signo) + " again: killing what is left",
                {{"signal", std::int64_t{signo}}});
 }
 
 void Launcher::hang_up() {
     Result<bool> const reopened = log_.reopen_file(true);
     if (!reopened) {
-        log_.write(LogLevel::warning, "log-reopen-failed", reopened.error().text, {{"error", std::string_view(reopened.error().text)}});
+        log_.write(LogLevel::warning, "log-reopen-failed", reopened.error().text,
+                   {{"error", std::string_view(reopened.error().text)}});
     } else if (*reopened) {
-        log_.write(LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again", {{"path", std::string_view(options_.log.path)}});
+        log_.write(LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again",
+                   {{"path", std::string_view(options_.log.path)}});
     }
     reload();
 }
@@ -519,7 +547,8 @@ void Launcher::tell_manager() {
 }
 
 void Launcher::end_round() {
-    for (Action const& action : reports_) report(action);
+    for (Action const& action : reports_)
+        report(action);
     reports_.clear();
     tell_manager();
     log_.flush();
@@ -548,13 +577,14 @@ Result<> Launcher::start_loop() {
 }
 
 int Launcher::shut_down() {
-    for (Action const& action : reports_) report(action);
+    for (Action const& action : reports_)
+        report(action);
     reports_.clear();
     log_.write(LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{exit_code_}}});
     log_.flush();
     if (reboots_ && ::getpid() == 1) {
-        // In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot (reboot(2)).
-        // Without the privilege the exit below has to do.
+        // In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot
+        // (reboot(2)). Without the privilege the exit below has to do.
         (void)::reboot(RB_AUTOBOOT);
     }
     return exit_code_;
@@ -562,16 +592,15 @@ int Launcher::shut_down() {
 
 Result<int> Launcher::run() {
     Result<> const log_file = log_.open_file();
-    log_.write(LogLevel::info, "launcher-started",
-               version_line() + " started, pid " + std::to_string(::getpid()),
-               {{"version", std::string_view(version())},
-                {"pid", std::int64_t{::getpid()}},
-                {"pid1", setup_.is_pid_1}});
+    log_.write(
+        LogLevel::info, "launcher-started", version_line() + " started, pid " + std::to_string(::getpid()),
+        {{"version", std::string_view(version())}, {"pid", std::int64_t{::getpid()}}, {"pid1", setup_.is_pid_1}});
     if (!log_file) {
         log_.write(LogLevel::error, "log-open-failed", log_file.error().text + "; trying again",
                    {{"error", std::string_view(log_file.error().text)}});
     }
-    for (std::string const& warning : options_.warnings) log_.write(LogLevel::warning, "option-warning", warning);
+    for (std::string const& warning : options_.warnings)
+        log_.write(LogLevel::warning, "option-warning", warning);
     if (!setup_.warning.empty()) log_.write(LogLevel::warning, "setup-warning", setup_.warning);
 
     // The processes first; what watches over them is set up while they start.
@@ -582,7 +611,8 @@ Result<int> Launcher::run() {
     }
     TRY(start_loop());
     if (!is_good) {
-        log_.write(LogLevel::warning, "waiting-for-configuration", "waiting for a good configuration in " + options_.configuration_path,
+        log_.write(LogLevel::warning, "waiting-for-configuration",
+                   "waiting for a good configuration in " + options_.configuration_path,
                    {{"path", std::string_view(options_.configuration_path)}});
     }
     reload();  // what changed before it was watched

@@ -4,15 +4,15 @@
 #define SPDLOG_FMT_EXTERNAL 1
 #define SPDLOG_NO_TLS 1  // no cached thread id: there is one thread
 
+#include <array>
+#include <cerrno>
+
 #include <fcntl.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
 
 #include "config/json_text.h"
 #include "launcher/log_output.h"
@@ -138,7 +138,8 @@ void render_text(std::string& out, LevelRow const& level, bool is_colored, std::
 
 Log::Log(Settings const& settings) : settings_(settings) {
     bool const is_terminal = ::isatty(STDOUT_FILENO) == 1;
-    bool const is_json = settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
+    bool const is_json =
+        settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
     bool const is_colored = is_terminal && !is_json && !::getenv("NO_COLOR");
     console_ = std::make_shared<Sink>(LogOutput{STDOUT_FILENO}, is_json, is_colored);
     // The file is for programs unless the user says otherwise.
@@ -149,7 +150,8 @@ Log::~Log() { flush(); }
 
 bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && level != LogLevel::off; }
 
-void Log::write(LogLevel level, std::string_view event, std::string_view message, std::initializer_list<LogField> fields) {
+void Log::write(LogLevel level, std::string_view event, std::string_view message,
+                std::initializer_list<LogField> fields) {
     if (!is_enabled(level)) return;
     for (Sink* const sink : {console_.get(), file_.get()}) {
         if (!sink) continue;
@@ -166,7 +168,8 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
 Result<> Log::open_file() {
     if (!file_) return {};
     // O_NONBLOCK: a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
-    UniqueFd fd{::open(settings_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644)};
+    UniqueFd fd{
+        ::open(settings_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644)};
     int const err = errno;
     if (!fd) return fail(err, "open the log file " + settings_.path);
     file_->output.replace(std::move(fd));

@@ -23,8 +23,8 @@ struct LogField {
 
 /// One line an event, on standard output and, when asked for, in a file too: text or JSON, by spdlog.
 ///
-/// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as the
-/// reader takes them. What does not fit is dropped and counted, and the count is told when there is room again.
+/// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as
+/// the reader takes them. What does not fit is dropped and counted, and the count is told when there is room again.
 class Log {
 public:
     struct Settings {
@@ -39,7 +39,8 @@ public:
     Log& operator=(Log const&) = delete;
 
     [[nodiscard]] bool is_enabled(LogLevel level) const;
-    void write(LogLevel level, std::string_view event, std::string_view message, std::initializer_list<LogField> fields = {});
+    void write(LogLevel level, std::string_view event, std::string_view message,
+               std::initializer_list<LogField> fields = {});
 
     /// Opens the file that the settings name; while that fails, lines for it wait. Errors: those of open(2).
     Result<> open_file();
@@ -50,7 +51,6 @@ public:
     void flush();
     /// Standard output has not taken everything: call flush() when it is writable.
     [[nodiscard]] bool is_blocked() const;
-
 
 private:
     class Sink;

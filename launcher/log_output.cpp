@@ -1,14 +1,14 @@
 #include "launcher/log_output.h"
 
+#include <algorithm>
+#include <cerrno>
+
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 
 namespace triton::launcher {
 
@@ -47,16 +47,17 @@ void LogOutput::append(std::string_view line) {
 /// Returns what write(2) would; EAGAIN instead of waiting.
 long LogOutput::write_some(char const* data, std::size_t size) const {
     switch (kind_) {
-    case Kind::file: return ::write(fd_, data, size);
-    case Kind::socket: return ::send(fd_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    case Kind::pipe: {
-        iovec const part{const_cast<char*>(data), size};
-        long const result = ::pwritev2(fd_, &part, 1, -1, RWF_NOWAIT);
-        if (result >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != EPERM)) return result;
-        break;  // before Linux 6.4, or a seccomp profile without it
-    }
-    case Kind::terminal: break;
-    case Kind::none: errno = EBADF; return -1;
+        case Kind::file: return ::write(fd_, data, size);
+        case Kind::socket: return ::send(fd_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        case Kind::pipe: {
+            iovec const part{const_cast<char*>(data), size};
+            long const result = ::pwritev2(fd_, &part, 1, -1, RWF_NOWAIT);
+            if (result >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != EPERM))
+                return result;
+            break;  // before Linux 6.4, or a seccomp profile without it
+        }
+        case Kind::terminal: break;
+        case Kind::none: errno = EBADF; return -1;
     }
     // A writable pipe has room for PIPE_BUF bytes, a terminal for a line; another writer may come between, rarely.
     pollfd ready{fd_, POLLOUT, 0};

@@ -1,9 +1,9 @@
-#include <unistd.h>
-
 #include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <unistd.h>
 
 #include "config/json_schema.h"
 #include "launcher/check.h"
@@ -44,18 +44,18 @@ int print(std::string_view text, int exit_code = 0) {
 
 int run(Command const& command, char** envp) {
     switch (command.kind) {
-    case Command::Kind::print: return print(command.text);
-    case Command::Kind::schema: return print(config::json_schema());
-    case Command::Kind::completion: return print(completion_script(command.shell));
-    case Command::Kind::check: {
-        CheckResult const result = check(command.check, envp);
-        (void)write_all(STDERR_FILENO, result.errors);
-        return print(result.output, result.exit_code);
-    }
-    case Command::Kind::launch: {
-        Result<int> const code = launch(command.launch, envp);
-        return code ? *code : complain(code.error().text, 1);
-    }
+        case Command::Kind::print: return print(command.text);
+        case Command::Kind::schema: return print(config::json_schema());
+        case Command::Kind::completion: return print(completion_script(command.shell));
+        case Command::Kind::check: {
+            CheckResult const result = check(command.check, envp);
+            (void)write_all(STDERR_FILENO, result.errors);
+            return print(result.output, result.exit_code);
+        }
+        case Command::Kind::launch: {
+            Result<int> const code = launch(command.launch, envp);
+            return code ? *code : complain(code.error().text, 1);
+        }
     }
     std::unreachable();
 }

@@ -1,10 +1,10 @@
 #include "launcher/notify.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 #include <cstddef>
 #include <cstring>
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 namespace triton::launcher {
 
@@ -18,7 +18,8 @@ Notifier::Notifier(char const* address) {
     if (path[0] == '@') to.sun_path[0] = '\0';
     UniqueFd socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     auto const length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-    if (socket && ::connect(socket.get(), reinterpret_cast<sockaddr const*>(&to), length) == 0) socket_ = std::move(socket);
+    if (socket && ::connect(socket.get(), reinterpret_cast<sockaddr const*>(&to), length) == 0)
+        socket_ = std::move(socket);
 }
 
 void Notifier::send(std::string_view state) const {

@@ -7,11 +7,12 @@
 
 namespace triton::launcher {
 
-/// Speaks the notify protocol (sd_notify(3), "Notes") to whoever set NOTIFY_SOCKET. libsystemd has no static library, and
-/// the protocol is one datagram.
+/// Speaks the notify protocol (sd_notify(3), "Notes") to whoever set NOTIFY_SOCKET. libsystemd has no static library,
+/// and the protocol is one datagram.
 class Notifier {
 public:
-    /// `address`: the value of NOTIFY_SOCKET, a path or an abstract name with @; null or unusable: nothing is ever sent.
+    /// `address`: the value of NOTIFY_SOCKET, a path or an abstract name with @; null or unusable: nothing is ever
+    /// sent.
     explicit Notifier(char const* address);
 
     [[nodiscard]] bool is_on() const { return static_cast<bool>(socket_); }

@@ -22,8 +22,8 @@ using Apply = std::function<Result<>(std::string const&)>;
 
 /// One option: what reads its value, and what --help, the environment and the error messages call it.
 ///
-/// A table and a loop instead of CLI11: that library costs 0.2 to 0.3 ms at each start and 1.0 MB of the binary, a third of
-/// what a container's start may cost us and two fifths of our size limit. See ARCHITECTURE.md.
+/// A table and a loop instead of CLI11: that library costs 0.2 to 0.3 ms at each start and 1.0 MB of the binary, a
+/// third of what a container's start may cost us and two fifths of our size limit. See ARCHITECTURE.md.
 struct Flag {
     std::string_view name;   // without its dashes
     std::string_view alias;  // the shipped spelling; empty: none
@@ -36,7 +36,8 @@ using Flags = std::vector<Flag>;
 
 std::string environment_name(Flag const& flag) {
     std::string name = "TRITON_LAUNCH_";
-    for (char const c : flag.name) name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    for (char const c : flag.name)
+        name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     return name;
 }
 
@@ -81,7 +82,8 @@ Apply into(double& target, double lowest, double highest, char const* range) {
         double number = 0;
         auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
         // written so that NaN is refused too
-        bool const fits = error == std::errc{} && end == text.data() + text.size() && number >= lowest && number <= highest;
+        bool const fits =
+            error == std::errc{} && end == text.data() + text.size() && number >= lowest && number <= highest;
         if (!fits) return fail("\"" + text + "\" is not a number " + range);
         target = number;
         return {};
@@ -123,7 +125,8 @@ Apply into_choice(T& target, std::array<Choice<T>, N> const& choices) {
             reason.append("; did you mean \"").append(*meant).append("\"?");
         } else {
             reason += " (known:";
-            for (std::string_view const name : names) reason.append(" ").append(name);
+            for (std::string_view const name : names)
+                reason.append(" ").append(name);
             reason += ")";
         }
         return fail(std::move(reason));
@@ -147,22 +150,30 @@ constexpr std::array<Choice<bool>, 2> modes{{{"launch", true}, {"launcher", true
 
 Apply into_switch(bool& target) {
     return [&target](std::string const& text) -> Result<> {
-        constexpr std::array<Choice<bool>, 8> words{{{"true", true}, {"1", true}, {"yes", true}, {"on", true},
-                                                     {"false", false}, {"0", false}, {"no", false}, {"off", false}}};
+        constexpr std::array<Choice<bool>, 8> words{{{"true", true},
+                                                     {"1", true},
+                                                     {"yes", true},
+                                                     {"on", true},
+                                                     {"false", false},
+                                                     {"0", false},
+                                                     {"no", false},
+                                                     {"off", false}}};
         return into_choice(target, words)(text);
     };
 }
 
 /// A:B, repeatable; in the environment several with blanks between.
 Apply into_rewrite(std::array<std::uint8_t, 65>& rewrite) {
-    for (std::size_t signo = 0; signo < rewrite.size(); ++signo) rewrite[signo] = static_cast<std::uint8_t>(signo);
+    for (std::size_t signo = 0; signo < rewrite.size(); ++signo)
+        rewrite[signo] = static_cast<std::uint8_t>(signo);
     return [&rewrite](std::string const& text) -> Result<> {
         for (char const* at = text.data(); *at;) {
             char const* const end = std::find_if(at, text.data() + text.size(), [](char c) { return c == ' '; });
             int from = 0;
             int to = 0;
             if (end != at && !parse_rewrite(at, end, from, to)) {
-                return fail("\"" + std::string(at, end) + "\" is not SIGNAL:SIGNAL (for example 15:3; SIGNAL:0 drops it)");
+                return fail("\"" + std::string(at, end) +
+                            "\" is not SIGNAL:SIGNAL (for example 15:3; SIGNAL:0 drops it)");
             }
             rewrite[static_cast<std::size_t>(from)] = static_cast<std::uint8_t>(to);
             at = *end ? end + 1 : end;
@@ -211,10 +222,11 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
         {"input-monitor-conf", "", 0, "NAME", "the configuration's name in it (default: config.json)", into(name)},
         {"exit-on-bad-config", "", 0, "", "end with 1 when the first configuration is bad; do not wait for a good one",
          into_switch(options.exit_on_bad_configuration)},
-        {"restart-delay", "", 0, "DURATION", "before the second restart after failures; the first is at once (default: 1s)",
-         into(restart.delay)},
+        {"restart-delay", "", 0, "DURATION",
+         "before the second restart after failures; the first is at once (default: 1s)", into(restart.delay)},
         {"restart-max-delay", "", 0, "DURATION", "the delay grows up to this (default: 60s)", into(restart.max_delay)},
-        {"restart-factor", "", 0, "FACTOR", "by this factor (default: 2)", into(restart.factor, 1, 1000, "from 1 to 1000")},
+        {"restart-factor", "", 0, "FACTOR", "by this factor (default: 2)",
+         into(restart.factor, 1, 1000, "from 1 to 1000")},
         {"restart-jitter", "", 0, "SHARE", "and varies by this share up and down (default: 0.1)",
          into(restart.jitter, 0, 1, "from 0 to 1")},
         {"restart-reset-after", "", 0, "DURATION", "a run this long forgets earlier failures (default: 60s)",
@@ -263,9 +275,11 @@ Result<> resolve_container_version(SourceOptions& source, SourceFlags const& fla
         return fail("--main-container-version is missing, and so is the version file: " + text.error().text);
     }
     auto const is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
-    while (!text->empty() && is_blank(text->back())) text->pop_back();
+    while (!text->empty() && is_blank(text->back()))
+        text->pop_back();
     text->erase(text->begin(), std::ranges::find_if_not(*text, is_blank));
-    if (text->empty()) return fail("--main-container-version is missing, and the version file " + flags.version_file + " is empty");
+    if (text->empty())
+        return fail("--main-container-version is missing, and the version file " + flags.version_file + " is empty");
     source.binary.container_version = *text;
     return {};
 }
@@ -303,7 +317,8 @@ std::string help_rows(Flags const& flags) {
 
 std::string wrap_help() {
     std::string text;
-    for (WrapOptionRow const& row : wrap_option_rows) text += help_row(row.short_name, row.long_name, row.value_name, row.help);
+    for (WrapOptionRow const& row : wrap_option_rows)
+        text += help_row(row.short_name, row.long_name, row.value_name, row.help);
     return text;
 }
 
@@ -326,7 +341,8 @@ std::string general_help(Flags const& launch_flags) {
 
 std::string check_help(Flags const& check_flags) {
     return "Usage: triton-launch check FILE [OPTIONS]\n\n"
-           "Prints the exact command line of each process, or everything that is wrong with FILE (- for standard input).\n"
+           "Prints the exact command line of each process, or everything that is wrong with FILE (- for standard "
+           "input).\n"
            "Exit code: 0 good, 1 not good, 2 usage.\n\n" +
            help_rows(check_flags);
 }
@@ -339,13 +355,15 @@ std::string unknown_option(Flags const& flags, std::string const& given) {
     }
     std::vector<std::string_view> const views(names.begin(), names.end());
     std::string text = "unknown option " + given;
-    if (auto const meant = config::nearest(given, views)) return text.append("; did you mean ").append(*meant).append("?");
+    if (auto const meant = config::nearest(given, views))
+        return text.append("; did you mean ").append(*meant).append("?");
     return text + "; see triton-launch --help";
 }
 
 std::string unknown_command(std::string const& given) {
     std::string text = "unknown command \"" + given + "\"";
-    if (auto const meant = config::nearest(given, commands)) return text.append("; did you mean ").append(*meant).append("?");
+    if (auto const meant = config::nearest(given, commands))
+        return text.append("; did you mean ").append(*meant).append("?");
     return text + "; to run a program: triton-launch -- " + given;
 }
 
@@ -368,7 +386,8 @@ Result<> apply_environment(Flags const& flags) {
 
 Flag const* find_flag(Flags const& flags, std::string_view given) {
     for (Flag const& flag : flags) {
-        bool const is_long = given.starts_with("--") && (given.substr(2) == flag.name || (!flag.alias.empty() && given.substr(2) == flag.alias));
+        bool const is_long = given.starts_with("--") &&
+                             (given.substr(2) == flag.name || (!flag.alias.empty() && given.substr(2) == flag.alias));
         bool const is_short = given.size() == 2 && given[0] == '-' && flag.short_name && given[1] == flag.short_name;
         if (is_long || is_short) return &flag;
     }
@@ -434,7 +453,9 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
     check.configuration_path = words.positional[0];
     if (process_number > 0) check.process_number = process_number;
-    TRY(resolve_container_version(check.source, version));
+    // Away from its container a configuration is taken for the version that the container has.
+    if (Result<> const resolved = resolve_container_version(check.source, version); !resolved && check.is_strict)
+        return std::unexpected(resolved.error());
     return command;
 }
 
@@ -455,7 +476,8 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
     TRY(resolve_container_version(launch.source, version));
     // The operator's way to ask for node labels.
-    if (char const* const node_watch = std::getenv("ENABLE_NODE_WATCH"); node_watch && std::string_view(node_watch) == "true") {
+    if (char const* const node_watch = std::getenv("ENABLE_NODE_WATCH");
+        node_watch && std::string_view(node_watch) == "true") {
         launch.warnings.emplace_back("ENABLE_NODE_WATCH: this version does not read labels of the node");
     }
     return command;
@@ -464,7 +486,8 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
 Result<Command> parse_completion(std::span<char const* const> arguments) {
     Command command;
     command.kind = Command::Kind::completion;
-    if (arguments.size() != 1) return fail("completion: one of bash, zsh, fish is missing; for example: triton-launch completion bash");
+    if (arguments.size() != 1)
+        return fail("completion: one of bash, zsh, fish is missing; for example: triton-launch completion bash");
     Result<> const result = into_choice(command.shell, shells)(arguments[0]);
     if (!result) return fail("completion: " + result.error().text);
     return command;

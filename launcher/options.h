@@ -15,7 +15,7 @@ namespace triton::launcher {
 
 /// How a ProcessConfiguration is read and which binary it means: what launch mode and `check` have in common.
 struct SourceOptions {
-    config::BinaryRule binary;
+    config::BinaryRule binary;     ///< an empty container version is taken for the configured one (`check` only)
     std::string environment_file;  ///< empty: none
     bool export_environment_file = false;
     std::uint32_t server_count = 1;

@@ -1,9 +1,5 @@
 #include "launcher/path_watcher.h"
 
-#include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,6 +7,10 @@
 #include <deque>
 #include <optional>
 #include <string_view>
+
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace triton::launcher {
 
@@ -92,7 +92,8 @@ void PathWatcher::collect(std::string const& path, Wanted& wanted) {
 
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     Wanted wanted;
-    for (std::string const& path : paths) collect(path, wanted);
+    for (std::string const& path : paths)
+        collect(path, wanted);
     std::unordered_map<int, std::vector<std::string>> names;
     Result<> result;
     for (auto& [directory, what] : wanted) {
@@ -108,6 +109,12 @@ Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     }
     names_ = std::move(names);
     return result;
+}
+
+void PathWatcher::forget() {
+    for (auto const& [watch, names] : names_)
+        (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone already
+    names_.clear();
 }
 
 bool PathWatcher::take_events() {

@@ -24,6 +24,9 @@ public:
     /// Errors: those of inotify_add_watch(2); the rest is watched all the same.
     Result<> watch(std::vector<std::string> const& paths);
 
+    /// Watches nothing any more.
+    void forget();
+
     /// Takes all events there are. Returns whether one of them concerns a path.
     bool take_events();
 

@@ -1,17 +1,16 @@
 #include "launcher/process_setup.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 namespace triton::launcher {
 
@@ -44,9 +43,11 @@ Result<ProcessSetup> set_up_process(int parent_death_signal) {
     ProcessSetup setup;
     // All of them: a real fault ends us whether its signal is blocked or not.
     raw::SignalSet const handled = ~0UL;
-    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&setup.inherited.mask), sizeof handled);
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&setup.inherited.mask),
+                    sizeof handled);
     raw::KernelSigaction const fresh{};
-    (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&setup.inherited.sigchld), sizeof handled);
+    (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&setup.inherited.sigchld),
+                    sizeof handled);
     setup.inherited.sigchld_was_ignored = setup.inherited.sigchld.handler == SIG_IGN;
 
     open_missing_standard_descriptors();

@@ -13,8 +13,8 @@ struct ProcessSetup {
     Inherited inherited;
     UniqueFd signals;  ///< a signalfd(2) for everything
     bool is_pid_1 = false;
-    bool is_machine = false;      ///< PID 1 of a systemd-nspawn machine: systemd's container interface applies
-    std::string warning;          ///< what could not be had; empty: nothing
+    bool is_machine = false;  ///< PID 1 of a systemd-nspawn machine: systemd's container interface applies
+    std::string warning;      ///< what could not be had; empty: nothing
 };
 
 /// Blocks all signals and reads them from a descriptor; puts SIGCHLD to its default; becomes a

@@ -6,10 +6,10 @@
 #include <sys/syscall.h>
 
 #if !defined(__x86_64__)
+#include <cerrno>
+
 #include <sched.h>
 #include <unistd.h>
-
-#include <cerrno>
 #endif
 
 namespace triton::launcher::raw {
@@ -46,8 +46,8 @@ inline Value clone(unsigned long flags, void* stack_top, int* child_tid, void (*
         "ud2\n"
         "1:"
         : "=a"(result)
-        : "a"(SYS_clone), "D"(flags), "S"(stack_top), "d"(0L), "r"(r10), "r"(r8), [body] "r"(body),
-          [argument] "r"(argument)
+        : "a"(SYS_clone), "D"(flags), "S"(stack_top), "d"(0L), "r"(r10),
+          "r"(r8), [body] "r"(body), [argument] "r"(argument)
         : "rcx", "r11", "memory");
     return result;
 }
@@ -85,7 +85,8 @@ long address(T* pointer) {
 }
 
 [[noreturn]] inline void exit(int code) {
-    for (;;) (void)call(SYS_exit_group, code);
+    for (;;)
+        (void)call(SYS_exit_group, code);
 }
 
 /// The kernel's signal set: bit n-1 for signal n.

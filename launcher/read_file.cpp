@@ -1,11 +1,11 @@
 #include "launcher/read_file.h"
 
+#include <algorithm>
+#include <cerrno>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 
 #include "base/unique_fd.h"
 

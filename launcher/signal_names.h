@@ -12,12 +12,13 @@ struct SignalName {
 };
 
 inline constexpr SignalName signal_names[] = {
-    {"HUP", SIGHUP},       {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"ILL", SIGILL},   {"TRAP", SIGTRAP}, {"ABRT", SIGABRT},
-    {"IOT", SIGABRT},      {"BUS", SIGBUS},   {"FPE", SIGFPE},   {"KILL", SIGKILL}, {"USR1", SIGUSR1}, {"SEGV", SIGSEGV},
-    {"USR2", SIGUSR2},     {"PIPE", SIGPIPE}, {"ALRM", SIGALRM}, {"TERM", SIGTERM}, {"STKFLT", 16},    {"CHLD", SIGCHLD},
-    {"CONT", SIGCONT},     {"STOP", SIGSTOP}, {"TSTP", SIGTSTP}, {"TTIN", SIGTTIN}, {"TTOU", SIGTTOU}, {"URG", SIGURG},
-    {"XCPU", SIGXCPU},     {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM}, {"PROF", SIGPROF}, {"WINCH", SIGWINCH}, {"IO", SIGIO},
-    {"POLL", SIGIO},       {"PWR", SIGPWR},   {"SYS", SIGSYS},
+    {"HUP", SIGHUP},   {"INT", SIGINT},       {"QUIT", SIGQUIT}, {"ILL", SIGILL},     {"TRAP", SIGTRAP},
+    {"ABRT", SIGABRT}, {"IOT", SIGABRT},      {"BUS", SIGBUS},   {"FPE", SIGFPE},     {"KILL", SIGKILL},
+    {"USR1", SIGUSR1}, {"SEGV", SIGSEGV},     {"USR2", SIGUSR2}, {"PIPE", SIGPIPE},   {"ALRM", SIGALRM},
+    {"TERM", SIGTERM}, {"STKFLT", 16},        {"CHLD", SIGCHLD}, {"CONT", SIGCONT},   {"STOP", SIGSTOP},
+    {"TSTP", SIGTSTP}, {"TTIN", SIGTTIN},     {"TTOU", SIGTTOU}, {"URG", SIGURG},     {"XCPU", SIGXCPU},
+    {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM}, {"PROF", SIGPROF}, {"WINCH", SIGWINCH}, {"IO", SIGIO},
+    {"POLL", SIGIO},   {"PWR", SIGPWR},       {"SYS", SIGSYS},
 };
 
 inline constexpr int rtmin = 34;  // SIGRTMIN of glibc and musl; the kernel's 32 and 33 are the threading library's
@@ -44,7 +45,8 @@ constexpr bool same_letters(char const* text, char const* end, char const* name)
 
 /// A signal from "TERM", "SIGTERM", "15", "RTMIN+3" or "RTMAX-1", in any case; -1 when there is no such signal.
 constexpr int parse_signal(char const* text, char const* end) {
-    if (int const number = parse_small_number(text, end); number >= 0) return number >= 1 && number <= rtmax ? number : -1;
+    if (int const number = parse_small_number(text, end); number >= 0)
+        return number >= 1 && number <= rtmax ? number : -1;
     if (end - text > 3 && same_letters(text, text + 3, "SIG")) text += 3;
     for (SignalName const& row : signal_names) {
         if (same_letters(text, end, row.name)) return row.number;
@@ -65,7 +67,8 @@ constexpr int parse_signal(char const* text, char const* end) {
 /// SIGNAL:SIGNAL, where the second may be 0 (drop). Returns false when it is something else.
 constexpr bool parse_rewrite(char const* text, char const* end, int& from, int& to) {
     char const* colon = text;
-    while (colon != end && *colon != ':') ++colon;
+    while (colon != end && *colon != ':')
+        ++colon;
     if (colon == end) return false;
     from = parse_signal(text, colon);
     to = colon + 2 == end && colon[1] == '0' ? 0 : parse_signal(colon + 1, end);

@@ -1,13 +1,13 @@
 #include "launcher/spawn.h"
 
-#include <linux/sched.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <new>
+
+#include <linux/sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace triton::launcher {
 
@@ -35,7 +35,8 @@ struct Spawner::Slot {
 StartPlan::StartPlan(std::string program, std::vector<std::string> environment, config::CommandTemplate command)
     : program_(std::move(program)), environment_(std::move(environment)), command_(std::move(command)) {
     envp_.reserve(environment_.size() + 1);
-    for (std::string& entry : environment_) envp_.push_back(entry.data());
+    for (std::string& entry : environment_)
+        envp_.push_back(entry.data());
     envp_.push_back(nullptr);
 }
 
@@ -96,9 +97,16 @@ std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> c
                            {argv + 1, places});
     slot->plan = plan;
     slot->next = nullptr;
-    slot->child = {plan->program(), argv, plan->envp(), inherited_.mask,
-                   inherited_.sigchld_was_ignored ? &inherited_.sigchld : nullptr, orphan_signal_, own_pid_,
-                   /*thread_id=*/-1, /*failed_stage=*/0, /*error=*/0};
+    slot->child = {plan->program(),
+                   argv,
+                   plan->envp(),
+                   inherited_.mask,
+                   inherited_.sigchld_was_ignored ? &inherited_.sigchld : nullptr,
+                   orphan_signal_,
+                   own_pid_,
+                   /*thread_id=*/-1,
+                   /*failed_stage=*/0,
+                   /*error=*/0};
 
     raw::Value const pid = raw::clone(CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, slot, &slot->child.thread_id,
                                       run_spawn_child, &slot->child);
@@ -127,7 +135,8 @@ std::optional<SpawnError> Spawner::take_error(Pid pid) {
 
 void Spawner::trim() {
     recycle();
-    while (free_) free_slot(std::exchange(free_, free_->next));
+    while (free_)
+        free_slot(std::exchange(free_, free_->next));
 }
 
 }  // namespace triton::launcher

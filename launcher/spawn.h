@@ -45,8 +45,9 @@ struct Inherited {
     bool sigchld_was_ignored = false;
 };
 
-/// Starts processes as cheaply as Linux allows: clone(2) with CLONE_VM but without CLONE_VFORK, so that nothing is copied
-/// and the parent does not wait for execve; each child has a small stack of its own until it has left our memory.
+/// Starts processes as cheaply as Linux allows: clone(2) with CLONE_VM but without CLONE_VFORK, so that nothing is
+/// copied and the parent does not wait for execve; each child has a small stack of its own until it has left our
+/// memory.
 class Spawner {
 public:
     /// `orphan_signal`: what a child gets when we die, 0 for none.

@@ -27,7 +27,8 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
 }
 
 std::uint32_t Supervisor::running_count() const {
-    return static_cast<std::uint32_t>(std::ranges::count_if(processes_, [](Process const& p) { return is_alive(p.state); }));
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(processes_, [](Process const& p) { return is_alive(p.state); }));
 }
 
 void Supervisor::on(event::ConfigurationAccepted const& event) {
@@ -40,20 +41,20 @@ void Supervisor::on(event::ConfigurationAccepted const& event) {
     for (std::size_t at = 0; at < processes_.size(); ++at) {
         Process& process = processes_[at];
         switch (process.state) {
-        case State::down:
-            if (is_wanted(at)) start(at);
-            break;
-        case State::backoff:
-            // The new configuration may be what it was waiting for.
-            process.failures = 0;
-            is_wanted(at) ? start(at) : down(at);
-            break;
-        case State::up:
-            if (!is_wanted(at)) stop(at);
-            break;
-        case State::starting:  // its result decides
-        case State::stopping:  // its exit decides
-        case State::killing: break;
+            case State::down:
+                if (is_wanted(at)) start(at);
+                break;
+            case State::backoff:
+                // The new configuration may be what it was waiting for.
+                process.failures = 0;
+                is_wanted(at) ? start(at) : down(at);
+                break;
+            case State::up:
+                if (!is_wanted(at)) stop(at);
+                break;
+            case State::starting:  // its result decides
+            case State::stopping:  // its exit decides
+            case State::killing: break;
         }
     }
 }
@@ -101,31 +102,31 @@ void Supervisor::on(event::Exited const& event) {
 
 void Supervisor::on(event::StopAsked const&) {
     switch (phase_) {
-    case Phase::running:
-        phase_ = Phase::stopping;
-        stop_deadline_ = now_ + policy_.stop_limit;
-        latest_kill_ = now_ + policy_.stop_limit * 4 / 5;  // the rest is for dying
-        remember_deadline(stop_deadline_);
-        for (std::size_t at = 0; at < processes_.size(); ++at) {
-            if (processes_[at].state == State::up) stop(at);
-            if (processes_[at].state == State::backoff) down(at);
-            if (processes_[at].state == State::stopping) {
-                processes_[at].deadline = std::min(processes_[at].deadline, latest_kill_);
-                remember_deadline(processes_[at].deadline);
+        case Phase::running:
+            phase_ = Phase::stopping;
+            stop_deadline_ = now_ + policy_.stop_limit;
+            latest_kill_ = now_ + policy_.stop_limit * 4 / 5;  // the rest is for dying
+            remember_deadline(stop_deadline_);
+            for (std::size_t at = 0; at < processes_.size(); ++at) {
+                if (processes_[at].state == State::up) stop(at);
+                if (processes_[at].state == State::backoff) down(at);
+                if (processes_[at].state == State::stopping) {
+                    processes_[at].deadline = std::min(processes_[at].deadline, latest_kill_);
+                    remember_deadline(processes_[at].deadline);
+                }
             }
-        }
-        finish_stop_when_all_down();
-        return;
-    case Phase::stopping:  // asked twice
-        in_a_hurry_ = true;
-        for (std::size_t at = 0; at < processes_.size(); ++at) {
-            if (processes_[at].state == State::stopping) kill(at);
-        }
-        return;
-    case Phase::sweeping:
-        if (sweep_signal_ != SIGKILL) sweep(SIGKILL, stop_deadline_);
-        return;
-    case Phase::finished: return;
+            finish_stop_when_all_down();
+            return;
+        case Phase::stopping:  // asked twice
+            in_a_hurry_ = true;
+            for (std::size_t at = 0; at < processes_.size(); ++at) {
+                if (processes_[at].state == State::stopping) kill(at);
+            }
+            return;
+        case Phase::sweeping:
+            if (sweep_signal_ != SIGKILL) sweep(SIGKILL, stop_deadline_);
+            return;
+        case Phase::finished: return;
     }
 }
 
@@ -145,7 +146,8 @@ void Supervisor::on(event::NoChildLeft const&) {
 void Supervisor::on(event::TimePassed const&) {
     if (earliest_ > now_) return;
     if (phase_ != Phase::running && stop_deadline_ <= now_) return give_up();
-    if (phase_ == Phase::sweeping && phase_deadline_ <= now_ && sweep_signal_ != SIGKILL) sweep(SIGKILL, stop_deadline_);
+    if (phase_ == Phase::sweeping && phase_deadline_ <= now_ && sweep_signal_ != SIGKILL)
+        sweep(SIGKILL, stop_deadline_);
     for (std::size_t at = 0; waiting_ > 0 && at < processes_.size(); ++at) {
         Process const& process = processes_[at];
         if (!waits_for_time(process.state) || process.deadline > now_) continue;
@@ -198,8 +200,10 @@ std::optional<Duration> Supervisor::start_again(std::size_t at, Run run, Duratio
 }
 
 void Supervisor::set_state(Process& process, State state) {
-    not_down_ += static_cast<std::uint32_t>(state != State::down) - static_cast<std::uint32_t>(process.state != State::down);
-    waiting_ += static_cast<std::uint32_t>(waits_for_time(state)) - static_cast<std::uint32_t>(waits_for_time(process.state));
+    not_down_ +=
+        static_cast<std::uint32_t>(state != State::down) - static_cast<std::uint32_t>(process.state != State::down);
+    waiting_ +=
+        static_cast<std::uint32_t>(waits_for_time(state)) - static_cast<std::uint32_t>(waits_for_time(process.state));
     process.state = state;
 }
 

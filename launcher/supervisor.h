@@ -1,12 +1,12 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <variant>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "base/clock.h"
 #include "config/process_number.h"
@@ -174,7 +174,9 @@ private:
 
     static std::size_t index(ProcessNumber number) { return static_cast<std::size_t>(number) - 1; }
     static ProcessNumber number_at(std::size_t at) { return ProcessNumber{static_cast<std::uint32_t>(at + 1)}; }
-    static bool is_alive(State state) { return state == State::up || state == State::stopping || state == State::killing; }
+    static bool is_alive(State state) {
+        return state == State::up || state == State::stopping || state == State::killing;
+    }
     static bool waits_for_time(State state) { return state == State::backoff || state == State::stopping; }
     [[nodiscard]] bool is_wanted(std::size_t at) const { return phase_ == Phase::running && at < count_; }
 
@@ -206,15 +208,15 @@ private:
     std::vector<Process> processes_;
     std::uint32_t count_ = 0;
     std::uint32_t not_down_ = 0;
-    std::uint32_t waiting_ = 0;     // processes that wait for time
+    std::uint32_t waiting_ = 0;  // processes that wait for time
     Phase phase_ = Phase::running;
     int sweep_signal_ = 0;
-    TimePoint phase_deadline_{};    // sweeping: of the next step
-    TimePoint stop_deadline_{};     // of the whole stop
-    TimePoint latest_kill_{};       // of everything that is left by then
-    bool in_a_hurry_ = false;       // the stop was asked for twice
+    TimePoint phase_deadline_{};             // sweeping: of the next step
+    TimePoint stop_deadline_{};              // of the whole stop
+    TimePoint latest_kill_{};                // of everything that is left by then
+    bool in_a_hurry_ = false;                // the stop was asked for twice
     TimePoint earliest_ = TimePoint::max();  // not after any deadline; corrected when it passes
-    TimePoint now_{};               // of the event in hand
+    TimePoint now_{};                        // of the event in hand
     std::vector<Action>* actions_ = nullptr;
 };
 

@@ -1,10 +1,10 @@
 #include "launcher/wrap.h"
 
-#include <asm/ioctls.h>
-#include <linux/sched.h>
-
 #include <cerrno>
 #include <csignal>
+
+#include <asm/ioctls.h>
+#include <linux/sched.h>
 
 #include "launcher/raw_syscall.h"
 
@@ -57,14 +57,16 @@ void rewrite_listen_pid(char** envp, char* text, int pid) {
     if (!entry) return;
     char const prefix[] = "LISTEN_PID=";
     unsigned at = 0;
-    for (; prefix[at]; ++at) text[at] = prefix[at];
+    for (; prefix[at]; ++at)
+        text[at] = prefix[at];
     char digits[12];
     int count = 0;
     do {
         digits[count++] = static_cast<char>('0' + pid % 10);
         pid /= 10;
     } while (pid);
-    while (count) text[at++] = digits[--count];
+    while (count)
+        text[at++] = digits[--count];
     text[at] = 0;
     for (; *envp; ++envp) {
         if (*envp == entry) *envp = text;
@@ -74,7 +76,8 @@ void rewrite_listen_pid(char** envp, char* text, int pid) {
 /// execve, and what execvp(3) does for a script without `#!`: give it to the shell. The two slots before the arguments
 /// are ours: the `--` or the program's name, and the command's name itself.
 int execute_file(char const* file, char** argv, char** envp) {
-    int const error = static_cast<int>(-raw::call(SYS_execve, raw::address(file), raw::address(argv), raw::address(envp)));
+    int const error =
+        static_cast<int>(-raw::call(SYS_execve, raw::address(file), raw::address(argv), raw::address(envp)));
     if (error != ENOEXEC) return error;
     char shell[] = "/bin/sh";
     char** const with_shell = argv - 1;
@@ -200,7 +203,8 @@ WrapOutcome Init::prepare() {
                     sizeof(SignalSet));
     // An inherited SIG_IGN for SIGCHLD would have the kernel reap the command and lose its exit code.
     raw::KernelSigaction const fresh{};
-    (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&inherited_sigchld_), sizeof(SignalSet));
+    (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&inherited_sigchld_),
+                    sizeof(SignalSet));
     is_pid_1_ = raw::call(SYS_getpid) == 1;
     if (!is_pid_1_) {
         raw::Value const result = raw::call(SYS_prctl, 36 /* PR_SET_CHILD_SUBREAPER */, 1);
@@ -214,7 +218,8 @@ WrapOutcome Init::prepare() {
         if (result < 0) return {WrapStage::parent_death_signal, static_cast<int>(-result), 0};
     }
     int group = 0;
-    if (raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 && group == raw::call(SYS_getpgid, 0))
+    if (raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 &&
+        group == raw::call(SYS_getpgid, 0))
         terminal_group_ = group;
     if (terminal_group_ && options_.session) {
         // A session leader that lets go of its terminal gets SIGHUP and SIGCONT for it: not to be forwarded.
@@ -237,7 +242,8 @@ WrapOutcome Init::start(char** argv, char** envp) {
                 WrapStage::none,
                 0};
     // The parent stands still until the command runs or has failed, so both share this frame safely.
-    raw::Value const pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + sizeof stack, nullptr, run_child, &child);
+    raw::Value const pid =
+        raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, stack + sizeof stack, nullptr, run_child, &child);
     if (pid < 0) return {WrapStage::clone, static_cast<int>(-pid), 0};
     child_ = static_cast<int>(pid);
     if (child.stage == WrapStage::none) return {};
@@ -258,8 +264,8 @@ void Init::follow_stop() {
     (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&terminal_group_));
     (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
     int group = 0;
-    bool const in_foreground = raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 &&
-                               group == terminal_group_;
+    bool const in_foreground =
+        raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 && group == terminal_group_;
     if (in_foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&child_));
     (void)raw::call(SYS_kill, -child_, SIGCONT);
 }
@@ -268,7 +274,8 @@ void Init::follow_stop() {
 bool Init::reap() {
     for (;;) {
         int status = 0;
-        auto const pid = static_cast<int>(raw::call(SYS_wait4, -1, raw::address(&status), 1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
+        auto const pid =
+            static_cast<int>(raw::call(SYS_wait4, -1, raw::address(&status), 1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
         if (pid == -EINTR) continue;
         if (pid <= 0) return false;
         if (has_stopped(status)) {

@@ -8,15 +8,15 @@ namespace triton::launcher {
 /// dumb-init, catatonit and docker-init do.
 ///
 /// The whole of it is freestanding: it runs before libc has started, so that a container pays for an option parser, a
-/// logger or a locale only when it asks for one. It may call nothing of libc, touch no thread-local variable (errno, the
-/// stack protector) and hold no pointer in initialised data, since nothing has been relocated yet. The build checks
+/// logger or a locale only when it asks for one. It may call nothing of libc, touch no thread-local variable (errno,
+/// the stack protector) and hold no pointer in initialised data, since nothing has been relocated yet. The build checks
 /// that its object has no undefined symbols.
 
 /// What started it: tini and dumb-init differ in their defaults, and need no `--` before the command.
 enum class Flavor : std::uint8_t { triton_launch, tini, dumb_init, catatonit };
 
 struct WrapOptions {
-    std::uint8_t rewrite[65];  ///< received signal -> sent signal; 0: drop. Filled by parse_wrap
+    std::uint8_t rewrite[65];   ///< received signal -> sent signal; 0: drop. Filled by parse_wrap
     std::uint32_t remapped[8];  ///< bit set of 256 exit codes that become 0
     std::int64_t stop_timeout;  ///< nanoseconds from a forwarded stop signal to SIGKILL; 0: never
     int command;                ///< index of the command in argv
@@ -27,7 +27,7 @@ struct WrapOptions {
     bool session;    ///< the command gets a session of its own, and the terminal with it
     bool subreaper;  ///< asked for: not to get it is an error
     bool warn_on_reap;
-    bool pause;  ///< there is no command: reap until a stop signal comes
+    bool pause;                     ///< there is no command: reap until a stop signal comes
     char const* stop_timeout_text;  ///< as given; parsing a duration is left to whoever has libc
 };
 
@@ -78,7 +78,7 @@ WrapOutcome run_wrap(WrapOptions const& options, char** argv, char** envp, WrapO
 
 /// One row an option: what parses it, and what --help, the errors and the completions print.
 struct WrapOptionRow {
-    char short_name;      // 0: none
+    char short_name;  // 0: none
     char long_name[24];
     char value_name[10];  // "": takes none
     char help[100];

@@ -1,9 +1,5 @@
 #include "launcher/wrap_main.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +8,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "config/duration.h"
 #include "config/nearest.h"
@@ -61,7 +61,8 @@ constexpr WrapObserver observe_verbose{
 };
 constexpr WrapObserver observe_all{
     .started = observe_verbose.started,
-    .forwarded = [](int signo, int pid) { say("forwarded " + name_of_signal(signo) + " to pid " + std::to_string(pid)); },
+    .forwarded = [](int signo,
+                    int pid) { say("forwarded " + name_of_signal(signo) + " to pid " + std::to_string(pid)); },
     .reaped = observe_verbose.reaped,
     .timed_out = observe_verbose.timed_out,
 };
@@ -69,11 +70,13 @@ constexpr WrapObserver observe_nothing{};
 
 std::string unknown_wrap_option(std::string const& given) {
     std::vector<std::string> names;
-    for (WrapOptionRow const& row : wrap_option_rows) names.push_back(std::string("--") + row.long_name);
+    for (WrapOptionRow const& row : wrap_option_rows)
+        names.push_back(std::string("--") + row.long_name);
     std::vector<std::string_view> const views(names.begin(), names.end());
     std::string const name = given.substr(0, given.find('='));
     std::string text = "unknown option " + name + " before --";
-    if (auto const meant = config::nearest(name, views)) return text.append("; did you mean ").append(*meant).append("?");
+    if (auto const meant = config::nearest(name, views))
+        return text.append("; did you mean ").append(*meant).append("?");
     return text + "; see triton-launch --help";
 }
 
@@ -90,18 +93,18 @@ std::string shown(WrapParsed const& parsed, int argc, char** argv, char** envp) 
 int usage_error(WrapParsed const& parsed, WrapOptions const& options, int argc, char** argv, char** envp) {
     std::string const what = shown(parsed, argc, argv, envp);
     switch (parsed.result) {
-    case WrapParse::unknown_option: say(unknown_wrap_option(argv[parsed.index])); break;
-    case WrapParse::missing_value: say(std::string(argv[parsed.index]) + ": its value is missing"); break;
-    case WrapParse::unexpected_value: say(std::string(argv[parsed.index]) + ": takes no value"); break;
-    case WrapParse::bad_signal: say(what + ": not a signal (for example TERM, 15, RTMIN+3)"); break;
-    case WrapParse::bad_rewrite: say(what + ": not SIGNAL:SIGNAL (for example 15:3; SIGNAL:0 drops it)"); break;
-    case WrapParse::bad_exit_code: say(what + ": not an exit code from 0 to 255"); break;
-    case WrapParse::bad_boolean: say(what + ": neither true nor false"); break;
-    case WrapParse::no_command: say("the command is missing; for example: triton-launch -- nginx"); break;
-    case WrapParse::needless_command: say("--pause runs no command: " + what + " is too much"); break;
-    case WrapParse::wrap:
-    case WrapParse::not_wrap:
-    case WrapParse::information: break;
+        case WrapParse::unknown_option: say(unknown_wrap_option(argv[parsed.index])); break;
+        case WrapParse::missing_value: say(std::string(argv[parsed.index]) + ": its value is missing"); break;
+        case WrapParse::unexpected_value: say(std::string(argv[parsed.index]) + ": takes no value"); break;
+        case WrapParse::bad_signal: say(what + ": not a signal (for example TERM, 15, RTMIN+3)"); break;
+        case WrapParse::bad_rewrite: say(what + ": not SIGNAL:SIGNAL (for example 15:3; SIGNAL:0 drops it)"); break;
+        case WrapParse::bad_exit_code: say(what + ": not an exit code from 0 to 255"); break;
+        case WrapParse::bad_boolean: say(what + ": neither true nor false"); break;
+        case WrapParse::no_command: say("the command is missing; for example: triton-launch -- nginx"); break;
+        case WrapParse::needless_command: say("--pause runs no command: " + what + " is too much"); break;
+        case WrapParse::wrap:
+        case WrapParse::not_wrap:
+        case WrapParse::information: break;
     }
     return options.flavor == Flavor::triton_launch ? 2 : 1;
 }
@@ -124,13 +127,13 @@ int inform(char const* option) {
 
 std::string stage_text(WrapStage stage) {
     switch (stage) {
-    case WrapStage::none: return "";
-    case WrapStage::subreaper: return "become a subreaper";
-    case WrapStage::parent_death_signal: return "set the parent death signal";
-    case WrapStage::clone: return "clone";
-    case WrapStage::process_group: return "make a process group";
-    case WrapStage::session: return "make a session";
-    case WrapStage::execute: return "execute";
+        case WrapStage::none: return "";
+        case WrapStage::subreaper: return "become a subreaper";
+        case WrapStage::parent_death_signal: return "set the parent death signal";
+        case WrapStage::clone: return "clone";
+        case WrapStage::process_group: return "make a process group";
+        case WrapStage::session: return "make a session";
+        case WrapStage::execute: return "execute";
     }
     std::unreachable();
 }
@@ -143,7 +146,8 @@ int report_wrap_failure(WrapOutcome const& outcome, Flavor flavor, char const* c
         say(std::string(command) + ": " + errno_text(outcome.error), "[dumb-init] ");
         return 2;
     }
-    say("cannot start " + std::string(command) + ": " + (in_execute ? "" : stage_text(outcome.stage) + ": ") + errno_text(outcome.error));
+    say("cannot start " + std::string(command) + ": " + (in_execute ? "" : stage_text(outcome.stage) + ": ") +
+        errno_text(outcome.error));
     if (!in_execute) return 1;
     return outcome.error == ENOENT ? 127 : 126;
 }
@@ -154,7 +158,8 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
     if (options.stop_timeout_text) {
         auto const timeout = config::parse_duration(options.stop_timeout_text);
         if (!timeout) {
-            say("--stop-timeout: \"" + std::string(options.stop_timeout_text) + "\" is not a duration (for example 500ms, 10s)");
+            say("--stop-timeout: \"" + std::string(options.stop_timeout_text) +
+                "\" is not a duration (for example 500ms, 10s)");
             return 2;
         }
         options.stop_timeout = timeout->count();
@@ -164,7 +169,8 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
                                          : options.warn_on_reap   ? &observe_warnings
                                                                   : &observe_nothing;
     WrapOutcome const outcome = run_wrap(options, argv, envp, observer);
-    return outcome.stage == WrapStage::none ? outcome.code : report_wrap_failure(outcome, options.flavor, argv[options.command]);
+    return outcome.stage == WrapStage::none ? outcome.code
+                                            : report_wrap_failure(outcome, options.flavor, argv[options.command]);
 }
 
 }  // namespace triton::launcher

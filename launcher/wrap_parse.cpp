@@ -6,7 +6,8 @@ namespace triton::launcher {
 namespace {
 
 char const* end_of(char const* text) {
-    while (*text) ++text;
+    while (*text)
+        ++text;
     return text;
 }
 
@@ -37,7 +38,8 @@ char const* base_name(char const* path) {
 Flavor flavor_of(char const* program) {
     char const* const name = base_name(program);
     char const* const end = end_of(name);
-    if (equal(name, end, "tini") || equal(name, end, "tini-static") || equal(name, end, "docker-init")) return Flavor::tini;
+    if (equal(name, end, "tini") || equal(name, end, "tini-static") || equal(name, end, "docker-init"))
+        return Flavor::tini;
     if (equal(name, end, "dumb-init")) return Flavor::dumb_init;
     if (equal(name, end, "catatonit")) return Flavor::catatonit;
     return Flavor::triton_launch;
@@ -78,33 +80,33 @@ int find_environment(char const* name, char const* end) {
 WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
     char const* const end = value ? end_of(value) : nullptr;
     switch (option) {
-    case WrapOption::kill_group: options.group = true; return WrapParse::wrap;
-    case WrapOption::single_child: options.group = options.session = false; return WrapParse::wrap;
-    case WrapOption::subreaper: options.subreaper = true; return WrapParse::wrap;
-    case WrapOption::warn_on_reap: options.warn_on_reap = true; return WrapParse::wrap;
-    case WrapOption::verbose: ++options.verbosity; return WrapParse::wrap;
-    case WrapOption::setsid: options.session = true; return WrapParse::wrap;
-    case WrapOption::stop_timeout: options.stop_timeout_text = value; return WrapParse::wrap;
-    case WrapOption::parent_death_signal:
-        options.parent_death_signal = parse_signal(value, end);
-        return options.parent_death_signal > 0 ? WrapParse::wrap : WrapParse::bad_signal;
-    case WrapOption::remap_exit: {
-        int const code = parse_small_number(value, end);
-        if (code < 0 || code > 255) return WrapParse::bad_exit_code;
-        options.remapped[code / 32] |= 1U << (code % 32);
-        return WrapParse::wrap;
-    }
-    case WrapOption::rewrite: {
-        int from = 0;
-        int to = 0;
-        if (!parse_rewrite(value, end, from, to)) return WrapParse::bad_rewrite;
-        options.rewrite[from] = static_cast<std::uint8_t>(to);
-        return WrapParse::wrap;
-    }
-    case WrapOption::help:
-    case WrapOption::version:
-    case WrapOption::license: return WrapParse::information;
-    case WrapOption::pause: options.pause = true; return WrapParse::wrap;
+        case WrapOption::kill_group: options.group = true; return WrapParse::wrap;
+        case WrapOption::single_child: options.group = options.session = false; return WrapParse::wrap;
+        case WrapOption::subreaper: options.subreaper = true; return WrapParse::wrap;
+        case WrapOption::warn_on_reap: options.warn_on_reap = true; return WrapParse::wrap;
+        case WrapOption::verbose: ++options.verbosity; return WrapParse::wrap;
+        case WrapOption::setsid: options.session = true; return WrapParse::wrap;
+        case WrapOption::stop_timeout: options.stop_timeout_text = value; return WrapParse::wrap;
+        case WrapOption::parent_death_signal:
+            options.parent_death_signal = parse_signal(value, end);
+            return options.parent_death_signal > 0 ? WrapParse::wrap : WrapParse::bad_signal;
+        case WrapOption::remap_exit: {
+            int const code = parse_small_number(value, end);
+            if (code < 0 || code > 255) return WrapParse::bad_exit_code;
+            options.remapped[code / 32] |= 1U << (code % 32);
+            return WrapParse::wrap;
+        }
+        case WrapOption::rewrite: {
+            int from = 0;
+            int to = 0;
+            if (!parse_rewrite(value, end, from, to)) return WrapParse::bad_rewrite;
+            options.rewrite[from] = static_cast<std::uint8_t>(to);
+            return WrapParse::wrap;
+        }
+        case WrapOption::help:
+        case WrapOption::version:
+        case WrapOption::license: return WrapParse::information;
+        case WrapOption::pause: options.pause = true; return WrapParse::wrap;
     }
     __builtin_unreachable();
 }
@@ -124,7 +126,8 @@ int parse_boolean(char const* text) {
 WrapParse apply_environment(char const* entry, WrapOptions& options) {
     if (char const* const name = after(entry, "TRITON_LAUNCH_")) {
         char const* equals = name;
-        while (*equals && *equals != '=') ++equals;
+        while (*equals && *equals != '=')
+            ++equals;
         int const row = find_environment(name, equals);
         if (row < 0 || !*equals) return WrapParse::wrap;  // another mode's
         auto const option = static_cast<WrapOption>(row);
@@ -159,7 +162,8 @@ WrapParse apply_argument(int argc, char** argv, int& index, WrapOptions& options
     if (*text == '-') {
         ++text;
         char const* equals = text;
-        while (*equals && *equals != '=') ++equals;
+        while (*equals && *equals != '=')
+            ++equals;
         int const row = find_long(text, equals);
         if (row < 0) return WrapParse::unknown_option;
         auto const option = static_cast<WrapOption>(row);
@@ -199,7 +203,8 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
     bool const needs_separator = options.flavor == Flavor::triton_launch;
     if (needs_separator && !is_for_wrap(argc, argv)) return {WrapParse::not_wrap, 0, false};
 
-    for (int signo = 1; signo <= rtmax; ++signo) options.rewrite[signo] = static_cast<std::uint8_t>(signo);
+    for (int signo = 1; signo <= rtmax; ++signo)
+        options.rewrite[signo] = static_cast<std::uint8_t>(signo);
     options.group = options.session = options.flavor == Flavor::dumb_init;
     for (int i = 0; envp[i]; ++i) {
         if (envp[i][0] != 'T' && envp[i][0] != 'D') continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,7 +20,10 @@ public:
         return z ^ (z >> 31);
     }
     /// In [0, bound); the bias of the modulo does not matter here.
-    std::uint64_t below(std::uint64_t bound) { return next() % bound; }
+    std::uint64_t below(std::uint64_t bound) {
+        assert(bound > 0);
+        return next() % bound;
+    }
     bool one_in(std::uint64_t n) { return below(n) == 0; }
     template <class T, std::size_t N>
     T const& pick(std::array<T, N> const& from) {

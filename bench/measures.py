@@ -1,0 +1,215 @@
+"""The measurements. Each takes a Bench and adds samples under a key such as `start.100.last`. Contenders take turns in
+every round, in an order that is shuffled, so that the noise of the machine hits all of them alike and nobody always
+follows the same predecessor."""
+
+import random
+import signal
+import subprocess
+import time
+
+from meter import (MeasureError, Session, context_switches, end_everything, proportional_size,
+                   supervisor_processes)
+
+
+class Bench:
+    """What is measured with what, and the samples so far."""
+
+    def __init__(self, meter, contenders, quick, progress):
+        self.meter, self.contenders, self.quick, self.progress = meter, contenders, quick, progress
+        self.shuffle = random.Random(1)
+        self.samples = {}   # key -> contender -> list of numbers
+        self.reasons = {}   # key -> contender -> why there is no number
+
+    def amount(self, full, quick):
+        return quick if self.quick else full
+
+    def add(self, key, contender, value):
+        self.samples.setdefault(key, {}).setdefault(contender.name, []).append(value)
+
+    def refuse(self, keys, contender, reason):
+        for key in keys:
+            self.reasons.setdefault(key, {})[contender.name] = str(reason)
+
+    def able(self, kind):
+        """The contenders that can do this kind of work and are here."""
+        return [c for c in self.contenders if getattr(c, kind) and c.missing() is None]
+
+    def rounds(self, count, contenders, keys, measure):
+        """Calls measure(contender, round) in turns. A contender that fails is refused and left out from then on."""
+        alive = list(contenders)
+        for i in range(count):
+            self.progress(f"{keys[0]}: round {i + 1} of {count}")
+            for contender in self.shuffle.sample(alive, len(alive)):
+                try:
+                    measure(contender, i)
+                except (MeasureError, OSError, subprocess.SubprocessError) as error:
+                    self.refuse(keys, contender, error)
+                    alive.remove(contender)
+
+
+def skipped(contender, i):
+    """Contenders that take much longer take part in every fifth round only."""
+    return contender.slow and i % 5 != 0
+
+
+def wrap(bench):
+    """Start of `X -- true` to X being reaped, and X's own instructions and system calls."""
+    true = [str(bench.meter.built / "true")]
+    warm = 5
+
+    def once(contender, i):
+        elapsed = bench.meter.run(contender.wrap(true))
+        if i >= warm:
+            bench.add("wrap.time", contender, elapsed)
+
+    def count(contender, _):
+        bench.add("wrap.instructions", contender, bench.meter.count(contender.wrap(true), steps=True))
+        bench.add("wrap.calls", contender, bench.meter.count(contender.wrap(true), steps=False))
+
+    contenders = bench.able("wraps")
+    bench.rounds(warm + bench.amount(500, 50), contenders, ["wrap.time"], once)
+    bench.rounds(1, [c for c in contenders if c.name != "no init"],
+                 ["wrap.instructions", "wrap.calls"], count)
+
+
+def start(bench):
+    """Start of the supervisor to the first instruction of the first and of the last of N children."""
+    for count, rounds in bench.amount(((1, 100), (10, 50), (100, 20), (1000, 10)), ((1, 10), (10, 3), (100, 2))):
+        def once(contender, i, count=count):
+            if skipped(contender, i):
+                return
+            session = Session(bench.meter, contender, count * 2)
+            try:
+                first, last = session.launch(count)
+            finally:
+                end_everything()
+                session.close()
+            bench.add(f"start.{count}.first", contender, first)
+            bench.add(f"start.{count}.last", contender, last)
+        bench.rounds(rounds, bench.able("launches"), [f"start.{count}.last", f"start.{count}.first"], once)
+
+
+def fleet(bench, key, kind, capacity, begin):
+    """Starts all contenders side by side, each with its own area. They only wait, but for the one whose turn it is.
+    Returns the session of each."""
+    sessions = {}
+
+    def open_one(contender, _):
+        sessions[contender] = Session(bench.meter, contender, capacity)
+        begin(sessions[contender])
+
+    contenders = [c for c in bench.able(kind) if c.name != "no init"]
+    bench.rounds(1, contenders, [key], open_one)
+    refused = bench.reasons.get(key, {})
+    return {c: s for c, s in sessions.items() if c.name not in refused}
+
+
+def rest(session):
+    """Lets the youngest child become older than a second: after shorter runs s6, runit and daemontools wait."""
+    time.sleep(max(0.0, session.touched + 1.1 - time.monotonic()))
+
+
+def _kill(bench, key, count, rounds):
+    sessions = fleet(bench, key, "launches", count * (rounds + 2), lambda session: session.launch(count))
+
+    def once(contender, i):
+        if skipped(contender, i):
+            return
+        session = sessions[contender]
+        rest(session)
+        bench.add(key, contender, session.signal(session.children(count), signal.SIGKILL))
+
+    try:
+        bench.rounds(rounds, sessions, [key], once)
+    finally:
+        end_everything()
+
+
+def kill(bench):
+    """SIGKILL of the one child to the first instruction of its replacement."""
+    _kill(bench, "kill.1", 1, bench.amount(200, 5))
+
+
+def kill100(bench):
+    """The first of 100 SIGKILLs in a row to the first instruction of the last replacement."""
+    _kill(bench, "kill.100", 100, bench.amount(20, 2))
+
+
+def signals(bench):
+    """SIGUSR1 to the init to the first instruction on the clock in its child's handler."""
+    rounds = bench.amount(1000, 100)
+    sessions = fleet(bench, "signal", "wraps", rounds + 8, lambda session: session.wrap("signal"))
+    try:
+        bench.rounds(rounds, sessions, ["signal"],
+                     lambda c, _: bench.add("signal", c, sessions[c].signal([sessions[c].pid], signal.SIGUSR1, 5)))
+    finally:
+        end_everything()
+
+
+def orphans(bench):
+    """10,000 dead orphans (1,000 when quick) handed over at once, to the last being reaped by X as PID 1."""
+    count = bench.amount(10000, 1000)
+    contenders = [c for c in bench.able("wraps") if c.name != "no init"]
+    bench.rounds(bench.amount(25, 5), contenders, ["orphans"],
+                 lambda c, _: bench.add("orphans", c, bench.meter.orphans(c, count)))
+
+
+def stop(bench):
+    """The request to stop to the end of the last process, with 100 children."""
+    def once(contender, i):
+        if skipped(contender, i):
+            return
+        session = Session(bench.meter, contender, 200)
+        try:
+            session.launch(100)
+            rest(session)
+            bench.add("stop.100", contender, session.stop())
+        finally:
+            end_everything()
+            session.close()
+    bench.rounds(bench.amount(20, 2), bench.able("launches"), ["stop.100"], once)
+
+
+def idle(bench):
+    """Memory of a supervisor without its children, and its context switches in 10 s of nothing (0.7 s when quick)."""
+    settle, seconds = bench.amount((3, 10), (0.3, 0.7))
+
+    def keys(what):
+        return [f"{kind}.{what}" for kind in ("memory", "switches", "processes")]
+
+    def sample(key, session, count):
+        time.sleep(settle)
+        supervisor = supervisor_processes(session.children(count))
+        before = context_switches(supervisor)
+        time.sleep(seconds)
+        bench.add(f"switches.{key}", session.contender, context_switches(supervisor) - before)
+        bench.add(f"memory.{key}", session.contender, proportional_size(supervisor))
+        bench.add(f"processes.{key}", session.contender, len(supervisor))
+
+    def once(key, count, begin):
+        def measure(contender, _):
+            session = Session(bench.meter, contender, count * 2)
+            try:
+                begin(session)
+                sample(key, session, count)
+            finally:
+                end_everything()
+                session.close()
+        return measure
+
+    wrappers = [c for c in bench.able("wraps") if c.name != "no init"]
+    bench.rounds(1, wrappers, keys("wrap"), once("wrap", 1, lambda session: session.wrap()))
+    for count in bench.amount((1, 100, 1000), (1, 100)):
+        bench.rounds(1, bench.able("launches"), keys(count),
+                     once(str(count), count, lambda session, count=count: session.launch(count)))
+
+
+def size(bench):
+    """Bytes of the files that have to be shipped."""
+    for contender in bench.contenders:
+        if contender.missing() is None and contender.files():
+            bench.add("size", contender, sum(file.stat().st_size for file in contender.files()))
+
+
+MEASURES = {"wrap": wrap, "start": start, "kill": kill, "kill100": kill100, "signal": signals, "orphans": orphans,
+            "stop": stop, "idle": idle, "size": size}
