@@ -35,6 +35,8 @@ using std::chrono::steady_clock;
 constexpr Duration quiet_time = milliseconds(2);
 constexpr Duration longest_burst = milliseconds(20);
 constexpr Duration between_reloads = milliseconds(50);
+// A log is read for its last lines: how long a slow reader may hold up our end.
+constexpr milliseconds time_to_drain{500};
 // By then the children of a start have left our memory.
 constexpr Duration time_to_settle = milliseconds(250);
 
@@ -216,8 +218,9 @@ void Launcher::take_signals() {
 
 void Launcher::take_signal(signalfd_siginfo const& info) {
     auto const received = static_cast<int>(info.ssi_signo);
-    // Our own, from a log reader that has gone.
-    if (received == SIGPIPE && info.ssi_pid == static_cast<std::uint32_t>(::getpid())) return;
+    // Our own, from a log reader that has gone or a log file that may not grow.
+    bool const is_own = info.ssi_pid == static_cast<std::uint32_t>(::getpid());
+    if (is_own && (received == SIGPIPE || received == SIGXFSZ)) return;
     int const signo = options_.rewrite[static_cast<std::size_t>(received)];
     if (signo == 0) return;
     // Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells the PID 1 of a machine.
@@ -581,7 +584,7 @@ int Launcher::shut_down() {
         report(action);
     reports_.clear();
     log_.write(LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{exit_code_}}});
-    log_.flush();
+    log_.drain(time_to_drain);
     if (reboots_ && ::getpid() == 1) {
         // In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot
         // (reboot(2)). Without the privilege the exit below has to do.

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
@@ -89,8 +90,8 @@ public:
     bool const is_json;
     bool const is_colored;
 
-    void write(LevelRow const& level, std::string const& payload) {
-        log(spdlog::details::log_msg(spdlog::string_view_t{}, level.spdlog, payload));
+    void write(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
+        log(spdlog::details::log_msg(time, spdlog::source_loc{}, spdlog::string_view_t{}, level.spdlog, payload));
     }
 
 protected:
@@ -153,6 +154,7 @@ bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && 
 void Log::write(LogLevel level, std::string_view event, std::string_view message,
                 std::initializer_list<LogField> fields) {
     if (!is_enabled(level)) return;
+    auto const now = spdlog::log_clock::now();  // one event, one time
     for (Sink* const sink : {console_.get(), file_.get()}) {
         if (!sink) continue;
         payload_.clear();
@@ -161,7 +163,7 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
         } else {
             render_text(payload_, row(level), sink->is_colored, message, fields);
         }
-        sink->write(row(level), payload_);
+        sink->write(now, row(level), payload_);
     }
 }
 
@@ -205,8 +207,19 @@ void Log::flush() {
         } else {
             render_text(payload_, row(LogLevel::warning), sink->is_colored, message, {});
         }
-        sink->write(row(LogLevel::warning), payload_);
+        sink->write(spdlog::log_clock::now(), row(LogLevel::warning), payload_);
         sink->flush();
+    }
+}
+
+void Log::drain(milliseconds limit) {
+    auto const deadline = std::chrono::steady_clock::now() + limit;
+    flush();
+    while (is_blocked()) {
+        auto const left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+        pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+        if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) <= 0) return;
+        flush();
     }
 }
 

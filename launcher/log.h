@@ -8,6 +8,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace triton::launcher {
@@ -49,6 +50,8 @@ public:
 
     /// Writes what waits.
     void flush();
+    /// The same, and waits for a reader that is slow, at most that long: for the end, when nothing else is left to do.
+    void drain(milliseconds limit);
     /// Standard output has not taken everything: call flush() when it is writable.
     [[nodiscard]] bool is_blocked() const;
 

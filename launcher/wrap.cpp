@@ -30,6 +30,7 @@ struct Child {
     WrapOptions const* options;
     char** argv;
     char** envp;
+    int parent;
     SignalSet inherited_mask;
     raw::KernelSigaction inherited_sigchld;
     bool sigchld_was_ignored;
@@ -51,10 +52,8 @@ char* find_variable(char** envp, char const* name) {
     return nullptr;
 }
 
-/// Socket activation names the process that the sockets are for: that is the command now, not us (sd_listen_fds(3)).
-void rewrite_listen_pid(char** envp, char* text, int pid) {
-    char* const entry = find_variable(envp, "LISTEN_PID");
-    if (!entry) return;
+/// "LISTEN_PID=<pid>" into `text`, which has 32 bytes.
+void format_listen_pid(char* text, int pid) {
     char const prefix[] = "LISTEN_PID=";
     unsigned at = 0;
     for (; prefix[at]; ++at)
@@ -68,8 +67,23 @@ void rewrite_listen_pid(char** envp, char* text, int pid) {
     while (count)
         text[at++] = digits[--count];
     text[at] = 0;
+}
+
+bool equal(char const* a, char const* b) {
+    for (; *a && *a == *b; ++a)
+        ++b;
+    return *a == *b;
+}
+
+/// Socket activation names the process that the sockets are for. When that is us it is the command now
+/// (sd_listen_fds(3)); somebody else's number stays.
+void rewrite_listen_pid(char** envp, char* text, int own_pid, int pid) {
+    format_listen_pid(text, own_pid);
     for (; *envp; ++envp) {
-        if (*envp == entry) *envp = text;
+        if (!equal(*envp, text)) continue;
+        format_listen_pid(text, pid);
+        *envp = text;
+        return;
     }
 }
 
@@ -151,7 +165,7 @@ void run_child(void* argument) {
         if (child.foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&pid));
     }
     char listen_pid[32];
-    rewrite_listen_pid(child.envp, listen_pid, pid);
+    rewrite_listen_pid(child.envp, listen_pid, child.parent, pid);
     if (child.sigchld_was_ignored)
         (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&child.inherited_sigchld), 0, sizeof(SignalSet));
     (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(SignalSet));
@@ -182,6 +196,7 @@ private:
     raw::KernelSigaction inherited_sigchld_{};
     SignalSet ignore_once_ = 0;
     std::int64_t kill_at_ = 0;
+    int own_pid_ = 0;
     int child_ = 0;
     int status_ = 0;
     int terminal_group_ = 0;  // our own group, when it had the terminal
@@ -205,7 +220,8 @@ WrapOutcome Init::prepare() {
     raw::KernelSigaction const fresh{};
     (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&inherited_sigchld_),
                     sizeof(SignalSet));
-    is_pid_1_ = raw::call(SYS_getpid) == 1;
+    own_pid_ = static_cast<int>(raw::call(SYS_getpid));
+    is_pid_1_ = own_pid_ == 1;
     if (!is_pid_1_) {
         raw::Value const result = raw::call(SYS_prctl, 36 /* PR_SET_CHILD_SUBREAPER */, 1);
         if (result < 0 && options_.subreaper) return {WrapStage::subreaper, static_cast<int>(-result), 0};
@@ -214,7 +230,7 @@ WrapOutcome Init::prepare() {
         raw::Value const parent = raw::call(SYS_getppid);
         raw::Value const result = raw::call(SYS_prctl, 1 /* PR_SET_PDEATHSIG */, options_.parent_death_signal);
         if (raw::call(SYS_getppid) != parent)  // it died before that
-            (void)raw::call(SYS_kill, raw::call(SYS_getpid), options_.parent_death_signal);
+            (void)raw::call(SYS_kill, own_pid_, options_.parent_death_signal);
         if (result < 0) return {WrapStage::parent_death_signal, static_cast<int>(-result), 0};
     }
     int group = 0;
@@ -223,7 +239,7 @@ WrapOutcome Init::prepare() {
         terminal_group_ = group;
     if (terminal_group_ && options_.session) {
         // A session leader that lets go of its terminal gets SIGHUP and SIGCONT for it: not to be forwarded.
-        bool const leads = raw::call(SYS_getsid, 0) == raw::call(SYS_getpid);
+        bool const leads = raw::call(SYS_getsid, 0) == own_pid_;
         if (raw::call(SYS_ioctl, at_terminal_fd, TIOCNOTTY) == 0 && leads)
             ignore_once_ = raw::bit(SIGHUP) | raw::bit(SIGCONT);
     }
@@ -235,6 +251,7 @@ WrapOutcome Init::start(char** argv, char** envp) {
     Child child{&options_,
                 argv + options_.command,
                 envp,
+                own_pid_,
                 inherited_mask_,
                 inherited_sigchld_,
                 inherited_sigchld_.handler == SIG_IGN,
@@ -262,7 +279,7 @@ int Init::code_of(int status) const {
 void Init::follow_stop() {
     if (is_pid_1_ || !terminal_group_ || options_.session) return;
     (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&terminal_group_));
-    (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
+    (void)raw::call(SYS_kill, own_pid_, SIGSTOP);
     int group = 0;
     bool const in_foreground =
         raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 && group == terminal_group_;
@@ -309,7 +326,7 @@ void Init::forward(int received) {
     if (observer_ && observer_->forwarded) observer_->forwarded(signo, child_);
     // As dumb-init, whatever the signal was rewritten to: the shell that sent it waits for us to stop.
     bool const suspends = options_.session || options_.flavor == Flavor::dumb_init;
-    if (suspends && is_from_terminal(received) && !is_pid_1_) (void)raw::call(SYS_kill, raw::call(SYS_getpid), SIGSTOP);
+    if (suspends && is_from_terminal(received) && !is_pid_1_) (void)raw::call(SYS_kill, own_pid_, SIGSTOP);
 }
 
 /// Waits for a signal, for ever unless a stop timeout runs. Returns false when that has passed.

@@ -1,0 +1,342 @@
+"""The command line: what is wrong ends in one precise line and exit code 2 or 1 before any process is started."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import BINARY, VERSION, run_plainly
+
+LAUNCH = ["--main-container-version", VERSION]
+
+# arguments, then what the one line on standard error must hold
+WRONG = [
+    (["--server-cout", "3"], ["--server-cout", "--server-count"]),
+    (["--server-cout=3"], ["--server-cout", "--server-count"]),
+    (["--sever-count", "3"], ["--server-count"]),
+    (["--processcount", "3"], ["--process-count"]),
+    (["--log-levle", "info"], ["--log-level"]),
+    (["--input-dirr", "."], ["--input-dir"]),
+    (["--stop-timout", "1s"], ["--stop-timeout"]),
+    (["--Server-Count", "1"], ["--server-count"]),
+    (["--completely-different"], ["--completely-different", "--help"]),
+    (["-x"], ["-x"]),
+    (["--server-count"], ["--server-count", "missing"]),
+    (["--server-count", "x"], ["--server-count", '"x"']),
+    (["--server-count", "-1"], ["--server-count", '"-1"']),
+    (["--server-count", "65536"], ["--server-count", '"65536"', "65535"]),
+    (["--server-count", "1.5"], ["--server-count", '"1.5"']),
+    (["--server-count", "0x10"], ["--server-count"]),
+    (["--server-count", " 1"], ["--server-count"]),
+    (["--server-count", "99999999999999999999"], ["--server-count"]),
+    (["--server-count="], ["--server-count"]),
+    (["--restart-delay", "5parsecs"], ["--restart-delay", '"5parsecs"']),
+    (["--restart-delay", "-1s"], ["--restart-delay", '"-1s"']),
+    (["--restart-delay", ""], ["--restart-delay"]),
+    (["--restart-max-delay", "1d"], ["--restart-max-delay"]),
+    (["--restart-max-delay", "99999999999999999999s"], ["--restart-max-delay"]),
+    (["--restart-factor", "0.5"], ["--restart-factor"]),
+    (["--restart-factor", "nan"], ["--restart-factor"]),
+    (["--restart-jitter", "1.5"], ["--restart-jitter"]),
+    (["--restart-jitter", "x"], ["--restart-jitter"]),
+    (["--stop-signal", "FOO"], ["--stop-signal", '"FOO"']),
+    (["--stop-signal", "65"], ["--stop-signal", '"65"']),
+    (["--stop-signal", "0"], ["--stop-signal"]),
+    (["--stop-signal", "RTMIN+31"], ["--stop-signal"]),
+    (["--orphan-signal", "NONE?"], ["--orphan-signal"]),
+    (["--rewrite", "15"], ["--rewrite", '"15"']),
+    (["--rewrite", "15:99"], ["--rewrite", '"15:99"']),
+    (["--rewrite", "x:3"], ["--rewrite"]),
+    (["--rewrite", "15:3:2"], ["--rewrite"]),
+    (["--parent-death-signal", "?"], ["--parent-death-signal"]),
+    (["--mode", "lunch"], ["--mode", '"lunch"', "launch"]),
+    (["--version-match", "exakt"], ["--version-match", "exact"]),
+    (["--log-level", "loud"], ["--log-level", '"loud"']),
+    (["--log-level", "debugg"], ["--log-level", "debug"]),
+    (["--log-format", "xml"], ["--log-format", '"xml"']),
+    (["--exit-on-bad-config=maybe"], ["--exit-on-bad-config"]),
+    (["--input-dir", ""], ["--input-dir", "empty"]),
+    (["extra"], ["extra", "--"]),
+    (["chek", "x.json"], ["check"]),
+]
+
+
+def assert_usage_error(done, *texts):
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.startswith("triton-launch: ")
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n"), done.stderr
+    for text in texts:
+        assert text in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("arguments, texts", WRONG, ids=[" ".join(row[0]) for row in WRONG])
+def test_wrong_launch_option(area, arguments, texts):
+    # behind the right ones, so that only the wrong one can be the reason
+    first = arguments if not arguments[0].startswith("-") else [*LAUNCH, *arguments]
+    assert_usage_error(run_plainly(*first, cwd=area), *texts)
+
+
+@pytest.mark.parametrize("arguments, texts", [
+    (["--"], ["command"]),
+    (["-g", "--"], ["command"]),
+    (["-p", "FOO", "--", "true"], ["-p", "FOO"]),
+    (["-p", "--", "true"], ["-p"]),
+    (["-e", "256", "--", "true"], ["-e", "256"]),
+    (["-e", "x", "--", "true"], ["-e", "x"]),
+    (["-e", "-1", "--", "true"], ["-e"]),
+    (["--remap-exit=1000", "--", "true"], ["--remap-exit", "1000"]),
+    (["-r", "15", "--", "true"], ["-r", "15"]),
+    (["-r", "15:x", "--", "true"], ["-r", "15:x"]),
+    (["--rewrit", "15:3", "--", "true"], ["--rewrit", "--rewrite"]),
+    (["--kill-groups", "--", "true"], ["--kill-group"]),
+    (["--setsid=yes", "--", "true"], ["--setsid"]),
+    (["--stop-timeout", "soon", "--", "true"], ["--stop-timeout", "soon"]),
+    (["--stop-timeout", "--", "true"], ["--stop-timeout"]),
+    (["-gz", "--", "true"], ["z"]),
+], ids=str)
+def test_wrong_wrap_option(arguments, texts):
+    assert_usage_error(run_plainly(*arguments), *texts)
+
+
+@pytest.mark.parametrize("name, value", [("TRITON_LAUNCH_SERVER_COUNT", "x"), ("TRITON_LAUNCH_LOG_LEVEL", "loud"),
+                                         ("TRITON_LAUNCH_STOP_TIMEOUT", "soon"),
+                                         ("TRITON_LAUNCH_EXIT_ON_BAD_CONFIG", "maybe")])
+def test_wrong_environment_variable_is_named(area, name, value):
+    assert_usage_error(run_plainly(*LAUNCH, cwd=area, env={name: value}), name, value)
+
+
+@pytest.mark.parametrize("name, value", [("TRITON_LAUNCH_KILL_GROUP", "maybe"), ("TRITON_LAUNCH_REWRITE", "15"),
+                                         ("TRITON_LAUNCH_REMAP_EXIT", "x"),
+                                         ("TRITON_LAUNCH_PARENT_DEATH_SIGNAL", "FOO")])
+def test_wrong_environment_variable_of_wrap_mode_is_named(name, value):
+    assert_usage_error(run_plainly("--", "true", env={name: value}), name, value)
+
+
+def test_missing_version_is_a_usage_error(area):
+    assert_usage_error(run_plainly("--version-file", area / "none", cwd=area), "--main-container-version",
+                       str(area / "none"))
+    (area / "empty").write_text(" \n")
+    assert_usage_error(run_plainly("--version-file", area / "empty", cwd=area), "--main-container-version")
+
+
+@pytest.mark.parametrize("arguments", [
+    ["check"], ["check", "a", "b", *LAUNCH], ["check", "a", "--process-number", "0", *LAUNCH],
+    ["check", "a", "--format", "yaml", *LAUNCH], ["check", "a", "--strickt", *LAUNCH],
+    ["completion"], ["completion", "tcsh"], ["completion", "bash", "zsh"], ["schema", "extra"]], ids=" ".join)
+def test_wrong_command_usage(arguments):
+    assert_usage_error(run_plainly(*arguments))
+
+
+def test_bad_value_is_found_before_anything_starts(as_child):
+    """The last flag is wrong: no process, no log line, no configuration read."""
+    launcher = as_child.launch(as_child.configuration("say:started"), "--stop-timeout", "soon")
+    assert launcher.wait().code == 2
+    assert not launcher.probe.all and not launcher.events.all
+
+
+def test_empty_program_name_is_no_trap(area):
+    """An argv of one empty text is what execve makes of an empty argv."""
+    done = subprocess.run([""], executable=BINARY, cwd=area, capture_output=True, text=True, env={}, check=False)
+    assert_usage_error(done, "--main-container-version")
+
+
+# --- information
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["-V"], ["-V", "--", "true"], ["--version", "--", "true"],
+                                       ["check", "--version"]])
+def test_version(arguments):
+    done = run_plainly(*arguments)
+    assert done.returncode == 0 and done.stderr == ""
+    assert re.fullmatch(r"triton-launch 0\.1\.0 \(\S+\)\n", done.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"], ["-h", "--", "true"],
+                                       ["--server-count", "3", "--help"]])
+def test_help(arguments):
+    done = run_plainly(*arguments)
+    assert done.returncode == 0 and done.stderr == ""
+    for word in ("--server-count", "--kill-group", "check FILE", "completion", "TRITON_LAUNCH_"):
+        assert word in done.stdout
+
+
+def test_help_of_check():
+    done = run_plainly("check", "--help")
+    assert done.returncode == 0 and "--process-number" in done.stdout
+
+
+def test_schema_is_json():
+    done = run_plainly("schema")
+    assert done.returncode == 0
+    schema = json.loads(done.stdout)
+    assert {"version", "runServers", "arguments", "count"} <= set(schema["properties"])
+    assert schema["required"] == ["version"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell):
+    done = run_plainly("completion", shell)
+    assert done.returncode == 0
+    for word in ("server-count", "check", "log-level"):
+        assert word in done.stdout
+
+
+def test_bash_completion_completes(area):
+    script = area / "completion"
+    script.write_text(run_plainly("completion", "bash").stdout)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", 'source "$0"; COMP_WORDS=(triton-launch --server-c); COMP_CWORD=1; '
+         'f=$(complete -p triton-launch | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
+         '"$f" triton-launch --server-c triton-launch; '
+         'echo "${COMPREPLY[@]}"', script], capture_output=True, text=True, check=False)
+    assert "--server-count" in done.stdout, done
+
+
+def test_output_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run([BINARY, "--help"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1 and b"No space left" in done.stderr
+
+
+# --- check
+
+
+def check(area, document, *options, env=None):
+    """Runs check on a document."""
+    path = area / "config.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return run_plainly("check", path, *LAUNCH, "--fdbserver-path", "/bin/true", *options, env=env)
+
+
+GOOD = {"version": VERSION, "arguments": [
+    {"value": "--port"}, {"type": "ProcessNumber", "multiplier": 2, "offset": 4498},
+    {"type": "Concatenate", "values": [{"value": "zone "}, {"type": "Environment", "source": "ZONE"}]},
+    {"value": "it's"}]}
+
+
+def test_check_prints_the_exact_commands(area):
+    done = check(area, GOOD, "--server-count", "2", env={"ZONE": "a b"})
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout == "/bin/true --port 4500 'zone a b' 'it'\\''s'\n/bin/true --port 4502 'zone a b' 'it'\\''s'\n"
+
+
+def test_check_output_can_be_given_to_a_shell(area):
+    line = check(area, GOOD, env={"ZONE": "$HOME `x` \"y\" \\ *"}).stdout
+    script = line.replace("/bin/true", "printf '%s\\n'")
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "--port\n4500\nzone $HOME `x` \"y\" \\ *\nit's\n"
+
+
+def test_check_of_one_process(area):
+    done = check(area, GOOD, "--server-count", "5", "--process-number", "4", env={"ZONE": "z"})
+    assert done.stdout.count("\n") == 1 and "4506" in done.stdout
+    done = check(area, GOOD, "--server-count", "5", "--process-number", "6", env={"ZONE": "z"})
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+
+
+def test_check_in_json(area):
+    done = check(area, GOOD, "--format", "json", "--server-count", "2", env={"ZONE": "z"})
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert answer["valid"] is True and answer["variables"] == {"ZONE": "z"}
+    assert [process["command"] for process in answer["processes"]] == [
+        ["/bin/true", "--port", str(port), "zone z", "it's"] for port in (4500, 4502)]
+
+
+def test_check_shows_environment_additions(area):
+    (area / "env").write_text("ADDED=a value\n")
+    done = check(area, GOOD, "--additional-env-file", area / "env", "--export-env-file", env={"ZONE": "z"})
+    assert done.stdout.startswith("'ADDED=a value' /bin/true ")
+
+
+BAD = {"version": VERSION, "runProcesses": False, "arguments": [
+    {"type": "Foo"}, {"type": "Concatenate", "values": [{"type": "ProcessNumber", "multiplier": 1.5}]},
+    {"type": "Environment"}, {"value": 1}, {"valeu": "x"}]}
+
+
+def test_check_lists_every_error_with_its_place(area):
+    done = check(area, BAD)
+    assert done.returncode == 1 and done.stdout == ""
+    for text in ('arguments[0].type: unknown type "Foo"', "arguments[1].values[0].multiplier", "arguments[2]",
+                 "arguments[3].value", "valeu", "runProcesses"):
+        assert text in done.stderr, done.stderr
+    assert all(line.startswith(str(area / "config.json")) for line in done.stderr.splitlines())
+
+
+def test_check_lists_unknown_keys_beside_missing_variables(area):
+    done = check(area, {**GOOD, "runProcesses": True})
+    assert done.returncode == 1
+    assert "ZONE" in done.stderr and "runProcesses" in done.stderr, done.stderr
+
+
+def test_check_lists_errors_in_json(area):
+    done = check(area, BAD, "--format", "json")
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    assert answer["valid"] is False and len(answer["errors"]) >= 6
+
+
+@pytest.mark.parametrize("key, meant", [("runServer", "runServers"), ("argument", "arguments"), ("Version", "version")])
+def test_check_suggests_the_nearest_key(area, key, meant):
+    done = check(area, {"version": VERSION, "arguments": [], key: True})
+    assert done.returncode == 1
+    assert key in done.stderr and meant in done.stderr
+
+
+@pytest.mark.parametrize("document", [
+    "", "{", "null", "[]", '{"version": "1.0.0"} x', '{"version": "1.0.0", "version": "1"}', '{"version": null}',
+    "[" * 100000, '\ufeff{"version": "1.0.0"}'], ids=lambda text: text[:20])
+def test_check_refuses_what_is_no_configuration(area, document):
+    done = check(area, document)
+    assert done.returncode == 1 and done.stderr and done.stdout == ""
+
+
+def test_check_is_about_every_process_number(area):
+    document = {"version": VERSION, "arguments": [{"type": "ProcessNumber", "multiplier": 2**62}]}
+    assert check(area, document).returncode == 0
+    done = check(area, document, "--server-count", "3")
+    assert done.returncode == 1 and "arguments[0]" in done.stderr
+
+
+def test_check_of_variables(area):
+    for environment in ({}, {"ZONE": ""}):
+        done = check(area, GOOD, env=environment)
+        assert done.returncode == 1 and "ZONE" in done.stderr and "arguments[2].values[1]" in done.stderr
+
+
+def test_strict_check_looks_at_the_binary(area):
+    missing = ["--fdbserver-path", area / "none"]
+    assert check(area, GOOD, *missing, env={"ZONE": "z"}).returncode == 0
+    done = check(area, GOOD, *missing, "--strict", env={"ZONE": "z"})
+    assert done.returncode == 1 and str(area / "none") in done.stderr
+    assert check(area, GOOD, "--strict", env={"ZONE": "z"}).returncode == 0
+
+
+def test_check_of_a_missing_file(area):
+    done = run_plainly("check", area / "none.json", *LAUNCH)
+    assert done.returncode == 1 and os.strerror(2) in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_check_of_a_directory(area):
+    done = run_plainly("check", area, *LAUNCH)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+
+
+def test_check_reads_standard_input(area):
+    path = area / "config.json"
+    path.write_text(json.dumps(GOOD))
+    with open(path, encoding="ascii") as file:
+        done = run_plainly("check", "-", *LAUNCH, "--fdbserver-path", "/bin/true", stdin=file, env={"ZONE": "z"})
+    assert done.returncode == 0 and "4500" in done.stdout
+
+
+def test_check_starts_nothing(area):
+    marker = area / "started"
+    script = area / "server"
+    script.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    script.chmod(0o755)
+    assert check(area, GOOD, "--fdbserver-path", script, "--strict", env={"ZONE": "z"}).returncode == 0
+    assert not marker.exists()

@@ -1,0 +1,227 @@
+"""Both modes on a terminal: foreground, job control, hang-up. The terminal is a pty of the test's own."""
+
+import os
+import pty
+import re
+import signal
+import time
+
+import pytest
+
+from harness import Exit, Stream, eventually
+
+TRAP = ("trap", "say:up", "wait")
+UP = ("trap", "say:up", "until:15")
+INTERRUPT, SUSPEND, QUIT = b"\x03", b"\x1a", b"\x1c"
+
+
+class Terminal:
+    """A pty: tests write keys and read the screen, the launcher has the other end."""
+
+    def __init__(self):
+        self.keys, self.end = pty.openpty()
+        self.screen = None
+
+    def start(self, starter, launch, *arguments, place=(), **how):
+        """Starts a launcher as the leader of a session that this is the terminal of."""
+        launcher = launch(*arguments, stdin=self.end, stdout=self.end, place=["--terminal", *place], **how)
+        os.close(self.end)
+        self.end = -1
+        self.screen = launcher.events = Stream(self.keys)
+        return launcher
+
+    def press(self, key):
+        os.write(self.keys, key)
+
+    def close(self):
+        for fd in (self.keys, self.end):
+            if fd >= 0:
+                os.close(fd)
+        self.keys = self.end = -1
+
+
+@pytest.fixture
+def terminal():
+    made = Terminal()
+    yield made
+    made.close()
+
+
+def state(launcher, line):
+    return launcher.proc(line["pid"]).joinpath("stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+# --- wrap mode
+
+
+def test_command_has_the_foreground(place, terminal):
+    """Pitfall 9: before its first instruction, in a group of its own."""
+    launcher = terminal.start(place, place.wrap, "report")
+    report = launcher.wait_for_probe("report")
+    assert report["pgid"] == report["pid"] == report["foreground"]
+
+
+def test_command_may_read_the_terminal(place, terminal):
+    launcher = terminal.start(place, place.start, "--", "/bin/sh", "-c", "read line; echo got-$line")
+    terminal.press(b"typed\n")
+    launcher.wait_for_text("got-typed")
+    assert launcher.wait() == Exit(code=0)
+
+
+@pytest.mark.parametrize("key, number", [(INTERRUPT, signal.SIGINT), (QUIT, signal.SIGQUIT)], ids=["^C", "^\\"])
+@pytest.mark.parametrize("options", [[], ["-g"]], ids=["child", "group"])
+def test_key_reaches_the_command_once(place, terminal, key, number, options):
+    """Pitfall 9: from the terminal, and not a second time from us."""
+    launcher = terminal.start(place, place.wrap, *TRAP, options=options)
+    launcher.wait_up()
+    terminal.press(key)
+    launcher.wait_signal(number)
+    launcher.signal(signal.SIGUSR1)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGUSR1
+
+
+def test_setsid_gives_the_terminal_to_the_new_session(place, terminal):
+    """Pitfall 9: letting go of the terminal sends HUP and CONT to its foreground group: not to be forwarded."""
+    launcher = terminal.start(place, place.wrap, "report", *TRAP, options=["--setsid"])
+    report = launcher.wait_for_probe("report")
+    assert report["sid"] == report["pid"] == report["foreground"]
+    launcher.wait_up()
+    launcher.signal(signal.SIGUSR1)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGUSR1
+    terminal.press(INTERRUPT)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGINT
+
+
+def test_command_without_a_terminal_gets_a_group_and_no_foreground(place):
+    report = place.wrap("report").wait_for_probe("report")
+    assert report["pgid"] == report["pid"]
+    assert report["foreground"] == -1
+
+
+def shell_job(terminal, starter, command):
+    """An interactive shell on the terminal that is given a job."""
+    launcher = terminal.start(starter, starter.start, "--norc", "--noprofile", "-i", binary="/bin/bash",
+                              env={"PS1": "ready> ", "TERM": "dumb"})
+    terminal.press(b"set +o emacs; echo shell-$((40+2))\n")
+    launcher.wait_for_text("shell-42")
+    terminal.press(command.encode() + b"\n")
+    return launcher
+
+
+def test_suspend_and_foreground_in_a_shell(as_child, terminal):
+    """Pitfall 9: ^Z stops the command and us, so that the shell's prompt comes back; fg continues both."""
+    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {as_child.probe} say:up sleep:600000")
+    line = launcher.wait_up()
+    terminal.press(SUSPEND)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    terminal.press(b"echo prompt-$((40+3))\n")
+    launcher.wait_for_text("prompt-43")
+    terminal.press(b"fg\n")
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    terminal.press(INTERRUPT)
+    eventually(lambda: not launcher.is_alive(line["pid"]), "^C ends it: it has the foreground again")
+    terminal.press(b"echo code-$?\n")
+    launcher.wait_for_text("code-130")
+
+
+def test_background_in_a_shell(as_child, terminal):
+    """Pitfall 9: after bg the command runs on in the background, and the shell keeps the terminal."""
+    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {as_child.probe} say:up sleep:600000")
+    line = launcher.wait_up()
+    terminal.press(SUSPEND)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    terminal.press(b"bg; echo prompt-$((40+4))\n")
+    launcher.wait_for_text("prompt-44")
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    terminal.press(b"echo still-$((40+5))\n")
+    launcher.wait_for_text("still-45")
+
+
+def test_command_started_in_the_background_leaves_the_terminal_alone(as_child, terminal):
+    """Pitfall 9: what the shell put into the background must not take the foreground."""
+    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {as_child.probe} report say:up sleep:600000 &")
+    report = launcher.wait_for_probe("report")
+    assert report["foreground"] not in (report["pid"], report["pgid"])
+    terminal.press(b"echo prompt-$((40+6))\n")
+    launcher.wait_for_text("prompt-46")
+
+
+def test_stopped_command_of_pid1_can_be_continued(as_pid1, terminal):
+    """Pitfall 9: there is no shell above PID 1, which must not stop itself."""
+    launcher = terminal.start(as_pid1, as_pid1.wrap, "say:up", "sleep:600000")
+    line = launcher.wait_up()
+    launcher.signal_inside(line["pid"], signal.SIGSTOP)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    launcher.signal(signal.SIGCONT)
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    assert not launcher.status()["State"].startswith("T")
+
+
+def test_hang_up_reaches_the_command(place, terminal):
+    """Pitfall 24: the terminal goes away; we live, forward the HUP, and end with the command."""
+    launcher = terminal.start(place, place.wrap, "trap", "say:up", "until:1", "exit:9")
+    launcher.wait_up()
+    launcher.events = None
+    terminal.close()
+    launcher.wait_signal(signal.SIGHUP)
+    assert launcher.wait() == Exit(code=9)
+
+
+# --- launch mode
+
+
+def test_human_log_on_a_terminal(place, terminal):
+    launcher = terminal.start(place, place.launch, place.configuration(*UP), env={"NO_COLOR": "1"})
+    text = launcher.wait_for_text("process 1 started")
+    assert re.match(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info +process 1 started, pid \d+$", text), text
+
+
+def test_json_on_a_terminal_when_asked_for(place, terminal):
+    launcher = terminal.start(place, place.launch, place.configuration(*UP), "--log-format", "json")
+    launcher.wait_for_event("process-started")
+
+
+def test_interrupt_is_an_ordered_stop_and_no_signal_to_the_processes(place, terminal):
+    """^C is for us; they are told by their stop signal, in order."""
+    launcher = terminal.start(place, place.launch, place.configuration(*TRAP), "--stop-timeout", "1h", "--stop-limit",
+                              "1h")
+    launcher.wait_up()
+    terminal.press(INTERRUPT)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGTERM
+    terminal.press(INTERRUPT)
+    assert launcher.wait() == Exit(code=0)
+    assert signal.SIGINT not in [line["signal"] for line in launcher.probe.all if line["probe"] == "signal"]
+
+
+def test_hang_up_stops_nothing(place, terminal):
+    """Pitfall 24: EIO on the console, and a SIGHUP that only reads the configuration again."""
+    launcher = terminal.start(place, place.launch, place.configuration(*TRAP), "--server-count", "2",
+                              "--restart-delay", "2ms")
+    launcher.wait_up(n=1)
+    launcher.wait_up(n=2)
+    launcher.events = None
+    terminal.close()
+    for _ in range(3):
+        launcher.signal_inside(launcher.probe.all[-1]["pid"], signal.SIGKILL)
+        launcher.wait_up()
+    launcher.assert_running()
+    launcher.signal(signal.SIGTERM)
+    launcher.wait_signal(signal.SIGTERM)
+    launcher.wait_signal(signal.SIGTERM)
+    launcher.signal(signal.SIGTERM)
+    assert launcher.wait() == Exit(code=0)
+
+
+def test_frozen_screen_stops_nothing(place, terminal):
+    """Pitfall 16 on a terminal: ^S holds output for as long as somebody likes."""
+    launcher = terminal.start(place, place.launch, place.configuration("say:up", "exit:1"), "--server-count", "5",
+                              "--restart-delay", "1ms", "--restart-max-delay", "1ms")
+    launcher.wait_up()
+    terminal.press(b"\x13")
+    began = time.monotonic()
+    for _ in range(200):
+        launcher.wait_up()
+    assert time.monotonic() - began < 20
+    launcher.signal(signal.SIGTERM)
+    terminal.press(b"\x11")
+    assert launcher.wait() == Exit(code=0)
