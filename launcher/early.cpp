@@ -1,5 +1,7 @@
 #include "launcher/early.h"
 
+#include <csignal>
+
 #include "launcher/raw_syscall.h"
 
 namespace triton::launcher {
@@ -19,7 +21,13 @@ extern "C" __attribute__((used, visibility("hidden"))) void triton_early(long* s
     auto** const argv = reinterpret_cast<char**>(stack + 1);
     char** const envp = argv + argc + 1;
     WrapOptions& options = early.options;
-    if (parse_wrap(argc, argv, envp, options).result != WrapParse::wrap) return;
+    if (parse_wrap(argc, argv, envp, options).result != WrapParse::wrap) {
+        raw::SignalSet const everything = ~0UL;
+        early.has_blocked_signals =
+            raw::call(SYS_getpid) == 1 && raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&everything),
+                                                    raw::address(&early.signal_mask), sizeof everything) == 0;
+        return;
+    }
     if (options.verbosity || options.warn_on_reap || options.stop_timeout_text) return;  // these want libc
     early.outcome = run_wrap(options, argv, envp, nullptr);
     if (early.outcome.stage == WrapStage::none) raw::exit(early.outcome.code);

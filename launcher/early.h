@@ -8,7 +8,9 @@ namespace triton::launcher {
 struct Early {
     WrapOptions options;
     WrapOutcome outcome;
-    bool wrap_failed;  ///< the command could not be started, for the reason in `outcome`
+    bool wrap_failed;           ///< the command could not be started, for the reason in `outcome`
+    bool has_blocked_signals;   ///< as PID 1, which would ignore those that come before somebody reads them
+    unsigned long signal_mask;  ///< what was blocked before that
 };
 extern Early early;
 

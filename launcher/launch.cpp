@@ -35,6 +35,7 @@ using std::chrono::steady_clock;
 constexpr Duration quiet_time = milliseconds(2);
 constexpr Duration longest_burst = milliseconds(20);
 constexpr Duration between_reloads = milliseconds(50);
+constexpr Duration between_looks = std::chrono::seconds(10);
 // A log is read for its last lines: how long a slow reader may hold up our end.
 constexpr milliseconds time_to_drain{500};
 // By then the children of a start have left our memory.
@@ -91,6 +92,7 @@ public:
 private:
     // events in
     void dispatch(Event const& event);
+    void catch_up();
     void take_signals();
     void take_signal(signalfd_siginfo const& info);
     void reap();
@@ -112,10 +114,11 @@ private:
 
     // configuration
     bool load();
-    void accept(Accepted accepted);
+    void activate(Accepted accepted);
+    void tell_active();
     void reject(Rejected rejected);
     void reload();
-    void watch_files();
+    Result<> watch_files();
     void ask_for_reload();
 
     void stop(int signo);
@@ -124,6 +127,8 @@ private:
     void tell_manager();
     int shut_down();
     Result<> start_loop();
+    void tell_start();
+    void run_loop();
 
     LaunchOptions const& options_;
     char const* const* environment_;
@@ -151,12 +156,16 @@ private:
     Processes processes_;
     std::vector<Processes::node_type> spare_nodes_;  // so that a restart allocates nothing
     std::vector<Event> events_;
+    std::size_t next_event_ = 0;
     std::vector<Action> actions_;
+    std::size_t next_action_ = 0;
+    bool is_dispatching_ = false;
     std::vector<Action> reports_;
     std::uint32_t told_running_ = 0;
     bool told_ready_ = false;
     bool told_stopping_ = false;
-    bool reloading_ = false;
+    bool is_reloaded_ = false;
+    bool is_blind_ = false;  // changes of files go unseen
     bool reboots_ = false;
     int exit_code_ = 0;
 };
@@ -184,15 +193,24 @@ Launcher::Launcher(LaunchOptions const& options, char const* const* environment,
 /// One event after the other: what an action brings about waits until all actions before it are done.
 void Launcher::dispatch(Event const& event) {
     events_.push_back(event);
-    if (events_.size() > 1)
-        return;  // called by perform(), or after an exception: the loop below or the next one takes it
-    for (std::size_t next = 0; next < events_.size(); ++next) {
+    if (!is_dispatching_) catch_up();
+}
+
+/// Also after an exception, with what it interrupted: the action in hand is tried again, nothing is forgotten.
+void Launcher::catch_up() {
+    is_dispatching_ = true;
+    for (;;) {
+        for (; next_action_ < actions_.size(); ++next_action_)
+            perform(actions_[next_action_]);
         actions_.clear();
-        supervisor_.handle(events_[next], steady_clock::now(), actions_);
-        for (Action const& action : actions_)
-            perform(action);
+        next_action_ = 0;
+        if (next_event_ == events_.size()) break;
+        supervisor_.handle(events_[next_event_], steady_clock::now(), actions_);
+        ++next_event_;
     }
     events_.clear();
+    next_event_ = 0;
+    is_dispatching_ = false;
 }
 
 void Launcher::take_signals() {
@@ -218,9 +236,7 @@ void Launcher::take_signals() {
 
 void Launcher::take_signal(signalfd_siginfo const& info) {
     auto const received = static_cast<int>(info.ssi_signo);
-    // Our own, from a log reader that has gone or a log file that may not grow.
-    bool const is_own = info.ssi_pid == static_cast<std::uint32_t>(::getpid());
-    if (is_own && (received == SIGPIPE || received == SIGXFSZ)) return;
+    if (received == SIGXCPU && info.ssi_code == SI_KERNEL) return;  // our own limit of processor time
     int const signo = options_.rewrite[static_cast<std::size_t>(received)];
     if (signo == 0) return;
     // Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells the PID 1 of a machine.
@@ -261,7 +277,8 @@ void Launcher::reap() {
         }
         ProcessNumber const number = node.mapped();
         spare_nodes_.push_back(std::move(node));
-        bool const may_have_failed = WIFEXITED(status) && WEXITSTATUS(status) == 127;
+        // Killed on its way out after it had failed counts as failed: the spawner keeps the error until it is taken.
+        bool const may_have_failed = WIFSIGNALED(status) || WEXITSTATUS(status) == 127;
         dispatch(event::Exited{number, status, may_have_failed ? spawner_.take_error(Pid{pid}) : std::nullopt});
     }
 }
@@ -282,8 +299,6 @@ void Launcher::time_passed() {
         settle_at_.reset();
         end_round();
         spawner_.trim();
-        events_.shrink_to_fit();
-        actions_.shrink_to_fit();
         reports_.shrink_to_fit();
         release_idle_memory();
     }
@@ -301,28 +316,31 @@ void Launcher::perform(Action const& action) {
 }
 
 void Launcher::on(action::Spawn const& action) {
+    // What allocates comes first: a child must not get lost by an exception.
+    if (spare_nodes_.empty()) {
+        processes_.emplace(0, action.number);
+        spare_nodes_.push_back(processes_.extract(0));
+    }
+    events_.reserve(events_.size() + 1);
     auto const pid = spawner_.spawn(active_->plan, action.number);
     if (!pid) {
         events_.push_back(event::SpawnFailed{action.number, pid.error()});
         return;
     }
-    if (spare_nodes_.empty()) {
-        processes_.emplace(static_cast<pid_t>(*pid), action.number);
-    } else {
-        Processes::node_type node = std::move(spare_nodes_.back());
-        spare_nodes_.pop_back();
-        node.key() = static_cast<pid_t>(*pid);
-        node.mapped() = action.number;
-        processes_.insert(std::move(node));
-    }
+    Processes::node_type node = std::move(spare_nodes_.back());
+    spare_nodes_.pop_back();
+    node.key() = static_cast<pid_t>(*pid);
+    node.mapped() = action.number;
+    processes_.insert(std::move(node));  // the table has room for all since accept()
     events_.push_back(event::Spawned{action.number, *pid});
 }
 
 void Launcher::on(action::Signal const& action) {
-    auto const pid = static_cast<pid_t>(action.pid);
-    // SIGKILL is for all that a process has started. Its group exists a moment after it does; until then it is alone.
-    bool const to_group = options_.kill_group || action.why == action::Why::kill;
-    if (!to_group || ::kill(-pid, action.signo) != 0) (void)::kill(pid, action.signo);  // not reaped, so it exists
+    auto const pid = static_cast<pid_t>(action.pid);  // not reaped, so it exists
+    // SIGKILL is for all that a process has started. It may not be in its group yet, or not any more while others are.
+    bool const is_kill = action.why == action::Why::kill;
+    bool const reached_group = (options_.kill_group || is_kill) && ::kill(-pid, action.signo) == 0;
+    if (!reached_group || is_kill) (void)::kill(pid, action.signo);
 }
 
 void Launcher::on(action::Sweep const& action) {
@@ -422,17 +440,21 @@ bool Launcher::load() {
                    {{"path", std::string_view(options_.configuration_path)}});
         return true;
     }
-    accept(std::move(*loaded));
+    is_reloaded_ = true;
+    activate(std::move(*loaded));
+    tell_active();
     return true;
 }
 
-void Launcher::accept(Accepted accepted) {
+void Launcher::activate(Accepted accepted) {
     std::uint32_t const count = accepted.count;
+    processes_.reserve(supervisor_.size() + count);
     active_ = std::move(accepted);
-    processes_.reserve(count);
     dispatch(event::ConfigurationAccepted{count});
     settle_at_ = steady_clock::now() + time_to_settle;
+}
 
+void Launcher::tell_active() {
     std::string_view const path = options_.configuration_path;
     if (!active_->warnings.empty()) {
         log_.write(LogLevel::warning, "configuration-warning",
@@ -442,9 +464,9 @@ void Launcher::accept(Accepted accepted) {
     std::string_view const binary = active_->plan->program();
     log_.write(LogLevel::info, "configuration-loaded",
                "configuration " + std::string(path) + " loaded: version " + active_->configuration.version + ", " +
-                   count_text(count) + " of " + std::string(binary),
+                   count_text(active_->count) + " of " + std::string(binary),
                {{"version", std::string_view(active_->configuration.version)},
-                {"processes", std::int64_t{count}},
+                {"processes", std::int64_t{active_->count}},
                 {"binary", binary},
                 {"path", path}});
 }
@@ -459,16 +481,17 @@ void Launcher::reject(Rejected rejected) {
                {{"path", path}, {"errors", std::span<std::string const>(rejection_)}});
 }
 
-void Launcher::watch_files() {
-    if (!path_watcher_) return;
+/// Errors: of inotify, whose instances and watches a node may have used up.
+Result<> Launcher::watch_files() {
+    if (!path_watcher_) {
+        PathWatcher watcher = TRY(PathWatcher::create());
+        file_watch_ = TRY(loop_->on_readable(watcher.fd(), [this] { files_changed(); }));
+        path_watcher_ = std::move(watcher);
+    }
     std::vector<std::string> paths = missing_binaries_;
     paths.push_back(options_.configuration_path);
     if (!options_.source.environment_file.empty()) paths.push_back(options_.source.environment_file);
-    Result<> const watched = path_watcher_->watch(paths);
-    if (!watched) {
-        log_.write(LogLevel::warning, "watch-failed", watched.error().text + "; SIGHUP reads the configuration again",
-                   {{"error", std::string_view(watched.error().text)}});
-    }
+    return path_watcher_->watch(paths);
 }
 
 /// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch,
@@ -477,11 +500,20 @@ void Launcher::reload() {
     reload_at_.reset();
     last_reload_ = steady_clock::now();
     if (supervisor_.phase() != Supervisor::Phase::running) return;
-    reloading_ = true;
-    watch_files();
+    Result<> watched = watch_files();
     if (!load() && !missing_binaries_.empty()) {
-        watch_files();
+        watched = watch_files();
         (void)load();
+    }
+    if (!watched) {
+        // The one thing that is ever polled: a configuration that nobody can watch.
+        reload_at_ = last_reload_ + between_looks;
+        LogLevel const level = std::exchange(is_blind_, true) ? LogLevel::debug : LogLevel::warning;
+        log_.write(level, "watch-failed",
+                   watched.error().text + "; looking every " + config::format_duration(between_looks) + " instead",
+                   {{"error", std::string_view(watched.error().text)}});
+    } else {
+        is_blind_ = false;
     }
     settle_at_ = steady_clock::now() + time_to_settle;
 }
@@ -523,6 +555,7 @@ void Launcher::hang_up() {
         log_.write(LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again",
                    {{"path", std::string_view(options_.log.path)}});
     }
+    is_reloaded_ = true;  // asked for, so it is told, changed or not
     reload();
 }
 
@@ -536,7 +569,7 @@ void Launcher::tell_manager() {
     if (!active_) return;
     std::uint32_t const running = supervisor_.running_count();
     std::string const status = "STATUS=" + std::to_string(running) + " of " + count_text(active_->count) + " running";
-    if (std::exchange(reloading_, false) && told_ready_) {
+    if (std::exchange(is_reloaded_, false) && told_ready_) {
         timespec now{};
         (void)::clock_gettime(CLOCK_MONOTONIC, &now);
         notifier_.send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000));
@@ -568,14 +601,6 @@ Result<> Launcher::start_loop() {
     signal_watch_ = TRY(loop_->on_readable(setup_.signals.get(), [this] { take_signals(); }));
     loop_->set_deadline([this] { return next_deadline(); }, [this] { time_passed(); });
 
-    auto watcher = PathWatcher::create();
-    if (!watcher) {
-        log_.write(LogLevel::warning, "watch-failed", watcher.error().text + "; SIGHUP reads the configuration again",
-                   {{"error", std::string_view(watcher.error().text)}});
-        return {};
-    }
-    path_watcher_ = std::move(*watcher);
-    file_watch_ = TRY(loop_->on_readable(path_watcher_->fd(), [this] { files_changed(); }));
     return {};
 }
 
@@ -593,7 +618,7 @@ int Launcher::shut_down() {
     return exit_code_;
 }
 
-Result<int> Launcher::run() {
+void Launcher::tell_start() {
     Result<> const log_file = log_.open_file();
     log_.write(
         LogLevel::info, "launcher-started", version_line() + " started, pid " + std::to_string(::getpid()),
@@ -605,34 +630,49 @@ Result<int> Launcher::run() {
     for (std::string const& warning : options_.warnings)
         log_.write(LogLevel::warning, "option-warning", warning);
     if (!setup_.warning.empty()) log_.write(LogLevel::warning, "setup-warning", setup_.warning);
+}
 
-    // The processes first; what watches over them is set up while they start.
-    bool const is_good = load();
+/// The loop, whatever happens in it: bad_alloc above all, which may do better in the next round.
+void Launcher::run_loop() {
+    while (supervisor_.phase() != Supervisor::Phase::finished) {
+        try {
+            catch_up();
+            reap();  // an exception may have come between SIGCHLD and this
+            Result<> const ran = loop_->run();
+            if (ran) return;
+            log_.write(LogLevel::error, "internal-error", ran.error().text);
+        } catch (std::exception const& error) {
+            try {
+                log_.write(LogLevel::error, "internal-error", error.what());
+                log_.flush();
+            } catch (std::exception const&) {  // no memory to say that there is no memory
+            }
+        }
+        timespec const moment{0, 100'000'000};
+        (void)::nanosleep(&moment, nullptr);
+    }
+}
+
+Result<int> Launcher::run() {
+    TRY(start_loop());  // what may fail comes before anything is started
+    // The processes next; what watches over their configuration is set up while they start.
+    auto loaded = load_configuration(options_.configuration_path, options_.source, environment_);
+    bool const is_good = loaded.has_value();
+    if (loaded) activate(std::move(*loaded));
+    tell_start();
+    is_good ? tell_active() : reject(std::move(loaded.error()));
     if (!is_good && options_.exit_on_bad_configuration) {
         exit_code_ = 1;
         return shut_down();
     }
-    TRY(start_loop());
     if (!is_good) {
         log_.write(LogLevel::warning, "waiting-for-configuration",
                    "waiting for a good configuration in " + options_.configuration_path,
                    {{"path", std::string_view(options_.configuration_path)}});
     }
-    reload();  // what changed before it was watched
-    reloading_ = false;
     end_round();
-    while (supervisor_.phase() != Supervisor::Phase::finished) {
-        try {
-            Result<> const ran = loop_->run();
-            if (ran) break;
-            log_.write(LogLevel::error, "internal-error", ran.error().text);
-        } catch (std::exception const& error) {  // bad_alloc, above all: the next round may do better
-            log_.write(LogLevel::error, "internal-error", error.what());
-        }
-        log_.flush();
-        timespec const moment{0, 100'000'000};
-        (void)::nanosleep(&moment, nullptr);
-    }
+    reload_at_ = steady_clock::now();  // what changed before it was watched
+    run_loop();
     return shut_down();
 }
 

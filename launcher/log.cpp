@@ -1,6 +1,8 @@
 #include "launcher/log.h"
 
 #define FMT_HEADER_ONLY 1
+// Digits are not grouped here; the macro is fmt's way to be told so, and keeps std::locale with its 0.6 MB out.
+#define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #define SPDLOG_FMT_EXTERNAL 1
 #define SPDLOG_NO_TLS 1  // no cached thread id: there is one thread
 

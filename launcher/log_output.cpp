@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -30,6 +31,13 @@ void LogOutput::replace(UniqueFd fd) {
     fd_ = owned_.get();
     kind_ = kind_of(fd_);
     is_blocked_ = false;
+    // A line that was cut off there, by a full disk, comes whole here.
+    written_ = begun_line();
+}
+
+std::size_t LogOutput::begun_line() const {
+    std::size_t const newline = written_ == 0 ? std::string::npos : buffer_.rfind('\n', written_ - 1);
+    return newline == std::string::npos ? 0 : newline + 1;
 }
 
 void LogOutput::append(std::string_view line) {
@@ -38,14 +46,29 @@ void LogOutput::append(std::string_view line) {
         return;
     }
     if (written_ > 0 && buffer_.size() + line.size() > capacity) {
-        buffer_.erase(0, written_);
-        written_ = 0;
+        std::size_t const begun = begun_line();
+        buffer_.erase(0, begun);
+        written_ -= begun;
     }
     buffer_ += line;
 }
 
-/// Returns what write(2) would; EAGAIN instead of waiting.
+/// Returns what write(2) would; EAGAIN instead of waiting. The signal that comes with EPIPE and EFBIG is ours and is
+/// taken off at once: read as one from outside it would be forwarded, and wake the loop up for the next failure.
 long LogOutput::write_some(char const* data, std::size_t size) const {
+    long const result = write_unwatched(data, size);
+    int const err = errno;
+    if (result >= 0 || (err != EPIPE && err != EFBIG)) return result;
+    sigset_t own;
+    ::sigemptyset(&own);
+    ::sigaddset(&own, err == EPIPE ? SIGPIPE : SIGXFSZ);
+    timespec const at_once{};
+    (void)::sigtimedwait(&own, nullptr, &at_once);  // nothing there: a socket, asked not to send one
+    errno = err;
+    return result;
+}
+
+long LogOutput::write_unwatched(char const* data, std::size_t size) const {
     switch (kind_) {
         case Kind::file: return ::write(fd_, data, size);
         case Kind::socket: return ::send(fd_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -29,8 +29,6 @@ public:
 
     [[nodiscard]] bool has_room(std::size_t bytes) const { return buffer_.size() - written_ + bytes <= capacity; }
     [[nodiscard]] bool has_pending() const { return written_ < buffer_.size(); }
-    /// Nobody will ever read what is written here.
-    [[nodiscard]] bool is_dead() const { return fd_ >= 0 && kind_ == Kind::none; }
     [[nodiscard]] bool is_blocked() const { return is_blocked_; }
     [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
     void forget_dropped() { dropped_ = 0; }
@@ -42,7 +40,9 @@ private:
     enum class Kind : std::uint8_t { none, file, socket, pipe, terminal };
 
     static Kind kind_of(int fd);
+    [[nodiscard]] std::size_t begun_line() const;  // where the line that is being written begins
     long write_some(char const* data, std::size_t size) const;
+    long write_unwatched(char const* data, std::size_t size) const;
 
     UniqueFd owned_;
     int fd_ = -1;

@@ -96,13 +96,14 @@ Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
         collect(path, wanted);
     std::unordered_map<int, std::vector<std::string>> names;
     Result<> result;
-    for (auto& [directory, what] : wanted) {
-        std::uint32_t const mask = what.names.empty() ? of_itself : of_names;
+    for (auto const& [directory, what] : wanted) {
+        // One directory may have two names (bind mounts): the narrower wish must not replace the wider one.
+        std::uint32_t const mask = what.names.empty() ? of_itself | IN_MASK_ADD : of_names;
         int const watch = ::inotify_add_watch(inotify_.get(), directory.c_str(), mask);
         int const err = errno;
         // A directory that is gone by now, or may not be read: its parent tells when that changes.
         if (watch < 0 && err != ENOENT && err != ENOTDIR && err != EACCES) result = fail(err, "watch " + directory);
-        if (watch >= 0) names[watch] = std::move(what.names);
+        if (watch >= 0) names[watch].insert(names[watch].end(), what.names.begin(), what.names.end());
     }
     for (auto const& [watch, old] : names_) {
         if (!names.contains(watch)) (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone with its directory
@@ -131,7 +132,7 @@ bool PathWatcher::take_events() {
             auto const watch = names_.find(event->wd);
             if (watch == names_.end() || (event->mask & IN_IGNORED)) continue;
             if (event->len == 0) {
-                concerns = concerns || (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) != 0;
+                concerns = concerns || (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
             } else if (std::ranges::find(watch->second, std::string_view(event->name)) != watch->second.end()) {
                 concerns = true;
             }

@@ -12,6 +12,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "launcher/early.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -45,6 +47,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal) {
     raw::SignalSet const handled = ~0UL;
     (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&handled), raw::address(&setup.inherited.mask),
                     sizeof handled);
+    if (early.has_blocked_signals) setup.inherited.mask = early.signal_mask;
     raw::KernelSigaction const fresh{};
     (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&setup.inherited.sigchld),
                     sizeof handled);

@@ -34,7 +34,7 @@ Result<std::string> read_file(std::string const& path, std::size_t limit) {
         if (size < 0) return fail(err, "read " + path);
         if (size == 0) return text;
         if (text.size() > limit) return fail(EFBIG, "read " + path);
-        chunk = 65536;
+        chunk = has_size ? 4096 : 65536;  // of a file that is as long as it said, only the end is left to find
     }
 }
 

@@ -108,8 +108,14 @@ std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> c
                    /*failed_stage=*/0,
                    /*error=*/0};
 
-    raw::Value const pid = raw::clone(CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, slot, &slot->child.thread_id,
-                                      run_spawn_child, &slot->child);
+    raw::Value pid = raw::clone(CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, slot, &slot->child.thread_id,
+                                run_spawn_child, &slot->child);
+    if (pid == -EINVAL) {
+        // qemu's user mode emulation (an image of another architecture) knows only threads and vfork. With that the
+        // child has left our memory when clone returns.
+        pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, slot, nullptr, run_spawn_child, &slot->child);
+        slot->child.thread_id = 0;
+    }
     if (pid < 0) {
         slot->plan.reset();
         slot->next = std::exchange(free_, slot);

@@ -9,12 +9,15 @@ namespace triton::launcher {
 
 namespace {
 
+constexpr std::size_t most_actions = 4;  // of one event, for each process and beside them
 constexpr Duration shortest_retry = milliseconds(1);
 
 }  // namespace
 
 void Supervisor::handle(Event const& event, TimePoint now, std::vector<Action>& actions) {
     now_ = now;
+    // Before anything changes: what follows must not stop halfway because there is no memory for an action.
+    actions.reserve(actions.size() + most_actions * processes_.size() + most_actions);
     actions_ = &actions;
     if (phase_ != Phase::finished) std::visit([this](auto const& which) { on(which); }, event);
     actions_ = nullptr;
@@ -33,11 +36,11 @@ std::uint32_t Supervisor::running_count() const {
 
 void Supervisor::on(event::ConfigurationAccepted const& event) {
     if (phase_ != Phase::running) return;
-    count_ = event.count;
-    if (processes_.size() < count_) {
-        processes_.resize(count_);
-        actions_->reserve(actions_->size() + 3 * count_);
+    if (processes_.size() < event.count) {
+        actions_->reserve(actions_->size() + most_actions * event.count + most_actions);
+        processes_.resize(event.count);
     }
+    count_ = event.count;
     for (std::size_t at = 0; at < processes_.size(); ++at) {
         Process& process = processes_[at];
         switch (process.state) {

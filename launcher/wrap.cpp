@@ -184,7 +184,9 @@ private:
     void adopt_orphans_or_note();
     bool reap();
     void forward(int received);
-    void send(int signo) const { (void)raw::call(SYS_kill, options_.group ? -child_ : child_, signo); }
+    void send(int signo) const;
+    bool take_foreground();
+    void give_terminal_back() const;
     void follow_stop();
     bool wait_for_signal(int& signo);
     void arm_stop_timeout(int signo);
@@ -265,6 +267,7 @@ WrapOutcome Init::start(char** argv, char** envp) {
     child_ = static_cast<int>(pid);
     if (child.stage == WrapStage::none) return {};
     (void)raw::call(SYS_wait4, child_, 0, 0, 0);
+    give_terminal_back();
     return {child.stage, child.error, 0};
 }
 
@@ -274,11 +277,40 @@ int Init::code_of(int status) const {
     return remapped ? 0 : code;
 }
 
+void Init::send(int signo) const {
+    bool const reached_group = options_.group && raw::call(SYS_kill, -child_, signo) == 0;
+    // It may have left the group that it was given, with others still in it.
+    if (!reached_group || signo == SIGKILL) (void)raw::call(SYS_kill, child_, signo);
+}
+
+/// The shell has put our group into the foreground (fg) after it was started in the background: the command is to have
+/// the terminal. Returns whether that is so.
+bool Init::take_foreground() {
+    if (is_pid_1_ || options_.session || options_.pause) return false;
+    int group = 0;
+    if (raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) != 0 ||
+        group != raw::call(SYS_getpgid, 0))
+        return false;
+    terminal_group_ = group;
+    (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&child_));
+    return true;
+}
+
+/// The command's group had it and is gone; whoever shares ours (a script, make) would read EIO. SIGTTOU is blocked.
+void Init::give_terminal_back() const {
+    if (!terminal_group_ || options_.session || is_pid_1_) return;
+    (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&terminal_group_));
+}
+
 /// The command has been stopped by the terminal (^Z). The shell above us waits for our group to stop, so take the
 /// terminal back, stop, and hand all on when the shell continues us. PID 1 has no shell above it.
 void Init::follow_stop() {
+    if (take_foreground()) {  // it stopped for want of the terminal, before we read the shell's SIGCONT
+        (void)raw::call(SYS_kill, -child_, SIGCONT);
+        return;
+    }
     if (is_pid_1_ || !terminal_group_ || options_.session) return;
-    (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&terminal_group_));
+    give_terminal_back();
     (void)raw::call(SYS_kill, own_pid_, SIGSTOP);
     int group = 0;
     bool const in_foreground =
@@ -319,6 +351,7 @@ void Init::forward(int received) {
     }
     int const signo = options_.rewrite[received];
     if (!signo || options_.pause) return;
+    if (received == SIGCONT) (void)take_foreground();
     arm_stop_timeout(received);
     // In a session of its own the command's group is orphaned, and the kernel discards these for it (POSIX, 2.4.3).
     bool const is_discarded = options_.session && is_from_terminal(signo) && signo == received;
@@ -345,7 +378,6 @@ bool Init::wait_for_signal(int& signo) {
             signo = static_cast<int>(result);
             return true;
         }
-        if (result == -EAGAIN) return false;
     }
 }
 
@@ -371,7 +403,8 @@ WrapOutcome Init::run(char** argv, char** envp) {
         }
     }
     // As dumb-init: what is left of the session is told. (PID 1's own exit ends the rest.)
-    if (options_.session && options_.group) send(SIGTERM);
+    if (options_.session && options_.group) (void)raw::call(SYS_kill, -child_, SIGTERM);
+    give_terminal_back();
     return {WrapStage::none, 0, code_of(status_)};
 }
 

@@ -30,14 +30,6 @@ void say(std::string text, std::string_view prefix = "triton-launch: ") {
     text += '\n';
     standard_error.append(text);
     standard_error.flush();
-    // A reader that has gone costs a SIGPIPE of our own, which is not to be forwarded.
-    sigset_t pipe;
-    sigset_t pending;
-    ::sigemptyset(&pipe);
-    ::sigaddset(&pipe, SIGPIPE);
-    timespec const at_once{};
-    if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGPIPE) == 1 && standard_error.is_dead())
-        (void)::sigtimedwait(&pipe, nullptr, &at_once);
 }
 
 std::string name_of_signal(int signo) {

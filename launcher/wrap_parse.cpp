@@ -77,6 +77,21 @@ int find_environment(char const* name, char const* end) {
     return -1;
 }
 
+/// One A:B, or several with blanks between, as an environment variable has them.
+WrapParse apply_rewrites(char const* text, WrapOptions& options) {
+    do {
+        char const* end = text;
+        while (*end && *end != ' ')
+            ++end;
+        int from = 0;
+        int to = 0;
+        if (!parse_rewrite(text, end, from, to)) return WrapParse::bad_rewrite;
+        options.rewrite[from] = static_cast<std::uint8_t>(to);
+        text = *end ? end + 1 : end;
+    } while (*text);
+    return WrapParse::wrap;
+}
+
 WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
     char const* const end = value ? end_of(value) : nullptr;
     switch (option) {
@@ -96,13 +111,7 @@ WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
             options.remapped[code / 32] |= 1U << (code % 32);
             return WrapParse::wrap;
         }
-        case WrapOption::rewrite: {
-            int from = 0;
-            int to = 0;
-            if (!parse_rewrite(value, end, from, to)) return WrapParse::bad_rewrite;
-            options.rewrite[from] = static_cast<std::uint8_t>(to);
-            return WrapParse::wrap;
-        }
+        case WrapOption::rewrite: return apply_rewrites(value, options);
         case WrapOption::help:
         case WrapOption::version:
         case WrapOption::license: return WrapParse::information;
@@ -131,6 +140,7 @@ WrapParse apply_environment(char const* entry, WrapOptions& options) {
         int const row = find_environment(name, equals);
         if (row < 0 || !*equals) return WrapParse::wrap;  // another mode's
         auto const option = static_cast<WrapOption>(row);
+        if (!equals[1]) return WrapParse::wrap;  // set but empty means not set
         if (takes_value(option)) return apply(option, equals + 1, options);
         // Those that do something else than run a command are for command lines.
         if (option >= WrapOption::help) return WrapParse::wrap;

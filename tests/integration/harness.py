@@ -311,6 +311,11 @@ class Launcher:
         status = self.status()
         return int(status["voluntary_ctxt_switches"]) + int(status["nonvoluntary_ctxt_switches"])
 
+    def cpu_seconds(self):
+        """Processor time that the launcher has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 def status_of(directory):
     """/proc/PID/status as a dictionary; empty when the process is gone."""

@@ -273,7 +273,7 @@ def test_full_disk_stops_nothing(place):
 
 
 def test_file_size_limit_stops_nothing(place):
-    """The SIGXFSZ of our own write is not the processes'."""
+    """The SIGXFSZ of our own write is not the processes', and no reason to write again at once, for ever."""
     path = place.area / "log"
     launcher = place.launch(place.configuration("trap", "say:up", "wait"), "--server-count", "2", "--log-path", path,
                             *SOON, place=["--file-size", "4096"])
@@ -284,6 +284,10 @@ def test_file_size_limit_stops_nothing(place):
     assert path.stat().st_size <= 4096
     launcher.probe.drain()
     assert not [line for line in launcher.probe.all if line["probe"] == "signal"]
+    launcher.quiet_for(0.3, launcher.probe)
+    before = launcher.cpu_seconds()
+    launcher.quiet_for(0.3, launcher.probe)
+    assert launcher.cpu_seconds() - before < 0.1, "it turns"
 
 
 def test_read_only_log_directory_is_told(place, needs_root):

@@ -92,6 +92,7 @@ def test_traced_command_whose_end_we_cannot_collect(as_pid1):
     tracer = launcher.wait_up(role="tracer")
     launcher.signal_inside(main["pid"], signal.SIGKILL)
     eventually(lambda: main["pid"] in launcher.zombies(), "the command is dead")
+    launcher.wait_signal(signal.SIGCHLD, role="tracer")
     before = launcher.switches()
     launcher.quiet_for(0.3, launcher.probe)
     assert launcher.switches() - before < 20, "it turns while it waits"

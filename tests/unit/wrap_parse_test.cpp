@@ -120,7 +120,6 @@ TEST(WrapParse, EveryErrorOfTheEnvironmentHasItsPlace) {
     expect({command, bad_boolean, 1}, {"PATH=/bin", "TRITON_LAUNCH_KILL_GROUP=maybe"}, true);
     expect({command, bad_signal, 0}, {"TRITON_LAUNCH_PARENT_DEATH_SIGNAL=NO"}, true);
     expect({command, bad_rewrite, 0}, {"TRITON_LAUNCH_REWRITE=15"}, true);
-    expect({command, bad_exit_code, 0}, {"TRITON_LAUNCH_REMAP_EXIT="}, true);
     expect({{"triton-launch"}, not_wrap, 0}, {"TRITON_LAUNCH_KILL_GROUP=maybe"}, false);  // not ours to judge
     expect({command, wrap, 1},
            {"TRITON_LAUNCH_VERSION=5", "TRITON_LAUNCH_HELP=x", "TRITON_LAUNCH_INPUT_DIR=/x", "TRITON_LAUNCH_",
