@@ -6,6 +6,7 @@
 
 #include "config/json_text.h"
 #include "launcher/configuration_source.h"
+#include "launcher/read_file.h"
 
 namespace triton::launcher {
 
@@ -118,7 +119,10 @@ std::string as_json(Accepted const& accepted, Range range, std::vector<std::stri
 }  // namespace
 
 CheckResult check(CheckOptions const& options, char const* const* environment) {
-    auto const loaded = load_configuration(options.configuration_path, options.source, environment,
+    std::size_t const limit = config::Limits{}.document_bytes;
+    bool const is_piped = options.configuration_path == "-";
+    auto const text = is_piped ? read_standard_input(limit) : read_file(options.configuration_path, limit);
+    auto const loaded = load_configuration(text, options.source, environment,
                                            options.is_strict ? BinaryCheck::required : BinaryCheck::skipped);
     if (!loaded) {
         std::vector<std::string> all = loaded.error().errors;

@@ -110,11 +110,10 @@ std::vector<config::EnvironmentVariable> read_environment_file(std::string const
 
 }  // namespace
 
-std::expected<Accepted, Rejected> load_configuration(std::string const& path, SourceOptions const& options,
+std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment, BinaryCheck binary_check) {
     Rejected rejected;
     auto const values = read_environment_file(options.environment_file, rejected);
-    auto const text = read_file(path, config::Limits{}.document_bytes);
     if (!text) {
         rejected.errors.push_back(text.error().text);
         return std::unexpected(std::move(rejected));

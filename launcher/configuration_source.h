@@ -30,11 +30,12 @@ struct Rejected {
 
 enum class BinaryCheck : std::uint8_t { required, skipped };
 
-/// Reads the configuration and the additional environment file and makes the safety checks of the design: the binary
-/// exists, is a file, is not empty and can be executed by us; every variable has a value; the arguments can be made for
-/// every process. `environment`: as execve(2) takes it; what only concerns the launcher itself is not handed on.
-/// With BinaryCheck::skipped a binary that is not there is taken at its word (`check` on another machine).
-std::expected<Accepted, Rejected> load_configuration(std::string const& path, SourceOptions const& options,
+/// Takes the text of a configuration (or why there is none), reads the additional environment file, and makes the
+/// safety checks of the design: the binary exists, is a file, is not empty and can be executed by us; every variable
+/// has a value; the arguments can be made for every process. `environment`: as execve(2) takes it; what only concerns
+/// the launcher itself is not handed on. With BinaryCheck::skipped a binary that is not there is taken at its word
+/// (`check` on another machine).
+std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment,
                                                      BinaryCheck binary_check = BinaryCheck::required);
 

@@ -21,14 +21,15 @@ extern "C" __attribute__((used, visibility("hidden"))) void triton_early(long* s
     auto** const argv = reinterpret_cast<char**>(stack + 1);
     char** const envp = argv + argc + 1;
     WrapOptions& options = early.options;
-    if (parse_wrap(argc, argv, envp, options).result != WrapParse::wrap) {
+    bool const is_wrap = parse_wrap(argc, argv, envp, options).result == WrapParse::wrap;
+    bool const wants_libc = options.verbosity || options.warn_on_reap || options.stop_timeout_text;
+    if (!is_wrap || wants_libc) {
         raw::SignalSet const everything = ~0UL;
         early.has_blocked_signals =
             raw::call(SYS_getpid) == 1 && raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&everything),
                                                     raw::address(&early.signal_mask), sizeof everything) == 0;
         return;
     }
-    if (options.verbosity || options.warn_on_reap || options.stop_timeout_text) return;  // these want libc
     early.outcome = run_wrap(options, argv, envp, nullptr);
     if (early.outcome.stage == WrapStage::none) raw::exit(early.outcome.code);
     early.wrap_failed = true;

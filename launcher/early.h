@@ -12,6 +12,7 @@ struct Early {
     bool has_blocked_signals;   ///< as PID 1, which would ignore those that come before somebody reads them
     unsigned long signal_mask;  ///< what was blocked before that
 };
-extern Early early;
+/// Hidden, so that it is reached without the table of global offsets, which is not filled in that early.
+extern Early early __attribute__((visibility("hidden")));
 
 }  // namespace triton::launcher

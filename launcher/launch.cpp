@@ -20,7 +20,9 @@
 #include "launcher/notify.h"
 #include "launcher/path_watcher.h"
 #include "launcher/process_setup.h"
+#include "launcher/read_file.h"
 #include "launcher/signal_names.h"
+#include "launcher/signal_text.h"
 #include "launcher/spawn.h"
 #include "launcher/supervisor.h"
 #include "launcher/version.h"
@@ -35,18 +37,12 @@ using std::chrono::steady_clock;
 constexpr Duration quiet_time = milliseconds(2);
 constexpr Duration longest_burst = milliseconds(20);
 constexpr Duration between_reloads = milliseconds(50);
+constexpr Duration between_retries = milliseconds(100);
 constexpr Duration between_looks = std::chrono::seconds(10);
 // A log is read for its last lines: how long a slow reader may hold up our end.
 constexpr milliseconds time_to_drain{500};
 // By then the children of a start have left our memory.
 constexpr Duration time_to_settle = milliseconds(250);
-
-std::string signal_text(int signo) {
-    for (SignalName const& row : signal_names) {
-        if (row.number == signo) return std::string("SIG") + row.name;
-    }
-    return "SIGRTMIN+" + std::to_string(signo - rtmin);
-}
 
 std::string stage_text(SpawnStage stage) {
     switch (stage) {
@@ -76,6 +72,12 @@ std::string restart_text(std::optional<Duration> restart_in) {
     if (!restart_in) return "";
     return *restart_in == Duration::zero() ? "; starting it again"
                                            : "; starting it again in " + duration_text(*restart_in);
+}
+
+/// For one more element, growing as push_back() does.
+template <class T>
+void make_room(std::vector<T>& list) {
+    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
 }
 
 std::int64_t as_field(ProcessNumber number) { return static_cast<std::int64_t>(number); }
@@ -113,6 +115,7 @@ private:
     void report(Action const& action);
 
     // configuration
+    [[nodiscard]] Result<std::string> read_configuration() const;
     bool load();
     void activate(Accepted accepted);
     void tell_active();
@@ -129,6 +132,7 @@ private:
     Result<> start_loop();
     void tell_start();
     void run_loop();
+    void tell_error(char const* what) noexcept;
 
     LaunchOptions const& options_;
     char const* const* environment_;
@@ -151,6 +155,9 @@ private:
     TimePoint burst_began_{};
     TimePoint last_reload_{};
     std::optional<TimePoint> settle_at_;
+    std::optional<TimePoint> retry_at_;  // of what an exception has interrupted
+    int stop_requests_ = 0;
+    bool is_forced_ = false;  // the stop itself cannot get on
 
     using Processes = std::unordered_map<pid_t, ProcessNumber>;
     Processes processes_;
@@ -196,8 +203,12 @@ void Launcher::dispatch(Event const& event) {
     if (!is_dispatching_) catch_up();
 }
 
-/// Also after an exception, with what it interrupted: the action in hand is tried again, nothing is forgotten.
+/// Takes up what an exception has interrupted, too: the action in hand is tried again, nothing is forgotten.
 void Launcher::catch_up() {
+    struct Guard {
+        bool& flag;
+        ~Guard() { flag = false; }
+    } const guard{is_dispatching_};
     is_dispatching_ = true;
     for (;;) {
         for (; next_action_ < actions_.size(); ++next_action_)
@@ -210,7 +221,6 @@ void Launcher::catch_up() {
     }
     events_.clear();
     next_event_ = 0;
-    is_dispatching_ = false;
 }
 
 void Launcher::take_signals() {
@@ -259,6 +269,9 @@ void Launcher::take_signal(signalfd_siginfo const& info) {
 /// it is a process of ours is one look-up, whatever other orphans there are.
 void Launcher::reap() {
     for (;;) {
+        // Before the kernel forgets the process: what it tells must not get lost.
+        make_room(events_);
+        make_room(spare_nodes_);
         int status = 0;
         pid_t const pid = ::waitpid(-1, &status, WNOHANG);
         if (pid < 0 && errno == EINTR) continue;
@@ -285,7 +298,7 @@ void Launcher::reap() {
 
 std::optional<TimePoint> Launcher::next_deadline() const {
     std::optional<TimePoint> next = supervisor_.next_deadline();
-    for (std::optional<TimePoint> const& other : {reload_at_, settle_at_}) {
+    for (std::optional<TimePoint> const& other : {reload_at_, settle_at_, retry_at_}) {
         if (other && (!next || *other < *next)) next = other;
     }
     return next;
@@ -293,13 +306,13 @@ std::optional<TimePoint> Launcher::next_deadline() const {
 
 void Launcher::time_passed() {
     TimePoint const now = steady_clock::now();
+    if (retry_at_ && *retry_at_ <= now) return loop_->stop();  // run_loop() tries again
     dispatch(event::TimePassed{});
     if (reload_at_ && *reload_at_ <= now) reload();
     if (settle_at_ && *settle_at_ <= now) {
         settle_at_.reset();
         end_round();
         spawner_.trim();
-        reports_.shrink_to_fit();
         release_idle_memory();
     }
     end_round();
@@ -321,7 +334,7 @@ void Launcher::on(action::Spawn const& action) {
         processes_.emplace(0, action.number);
         spare_nodes_.push_back(processes_.extract(0));
     }
-    events_.reserve(events_.size() + 1);
+    make_room(events_);
     auto const pid = spawner_.spawn(active_->plan, action.number);
     if (!pid) {
         events_.push_back(event::SpawnFailed{action.number, pid.error()});
@@ -424,9 +437,13 @@ void Launcher::report(Action const& action) {
 
 // Configuration.
 
+Result<std::string> Launcher::read_configuration() const {
+    return read_file(options_.configuration_path, config::Limits{}.document_bytes);
+}
+
 /// Returns whether a configuration was accepted or is still good.
 bool Launcher::load() {
-    auto loaded = load_configuration(options_.configuration_path, options_.source, environment_);
+    auto loaded = load_configuration(read_configuration(), options_.source, environment_);
     if (!loaded) {
         reject(std::move(loaded.error()));
         return false;
@@ -440,14 +457,25 @@ bool Launcher::load() {
                    {{"path", std::string_view(options_.configuration_path)}});
         return true;
     }
+    try {
+        activate(std::move(*loaded));
+    } catch (std::bad_alloc const&) {
+        reject({{"not enough memory for " + count_text(loaded->count)}, {}, {}});
+        return false;
+    }
     is_reloaded_ = true;
-    activate(std::move(*loaded));
     tell_active();
     return true;
 }
 
+/// All memory that so many processes may need is taken before anything changes, so that it fails whole or not at all.
 void Launcher::activate(Accepted accepted) {
     std::uint32_t const count = accepted.count;
+    supervisor_.reserve(count);
+    actions_.reserve(supervisor_.most_actions(count));
+    reports_.reserve(supervisor_.most_actions(count));
+    events_.reserve(events_.size() + count + 16);
+    spare_nodes_.reserve(supervisor_.size() + count);
     processes_.reserve(supervisor_.size() + count);
     active_ = std::move(accepted);
     dispatch(event::ConfigurationAccepted{count});
@@ -535,6 +563,11 @@ void Launcher::files_changed() {
 void Launcher::stop(int signo) {
     bool const is_first = supervisor_.phase() == Supervisor::Phase::running;
     std::uint32_t const running = supervisor_.running_count();
+    if (++stop_requests_ > 2 && is_first) {  // for want of memory it never became a stop: end as we are
+        is_forced_ = true;
+        exit_code_ = 1;
+        return loop_->stop();
+    }
     reload_at_.reset();
     // The kernel frees watches after a grace period, and closing inotify waits for that: up to 20 ms at our end. Asked
     // for now, it passes while the processes stop.
@@ -632,31 +665,43 @@ void Launcher::tell_start() {
     if (!setup_.warning.empty()) log_.write(LogLevel::warning, "setup-warning", setup_.warning);
 }
 
-/// The loop, whatever happens in it: bad_alloc above all, which may do better in the next round.
+void Launcher::tell_error(char const* what) noexcept {
+    try {
+        log_.write(LogLevel::error, "internal-error", what);
+        log_.flush();
+    } catch (...) {
+        retry_at_ = steady_clock::now() + between_retries;  // no memory to say that there is no memory
+    }
+}
+
+/// The loop, whatever happens in it: bad_alloc above all. What was interrupted is tried again with the next event, and
+/// after a moment in any case; meanwhile signals are read and children reaped.
 void Launcher::run_loop() {
-    while (supervisor_.phase() != Supervisor::Phase::finished) {
+    while (supervisor_.phase() != Supervisor::Phase::finished && !is_forced_) {
+        retry_at_.reset();
         try {
             catch_up();
             reap();  // an exception may have come between SIGCHLD and this
-            Result<> const ran = loop_->run();
-            if (ran) return;
-            log_.write(LogLevel::error, "internal-error", ran.error().text);
         } catch (std::exception const& error) {
-            try {
-                log_.write(LogLevel::error, "internal-error", error.what());
-                log_.flush();
-            } catch (std::exception const&) {  // no memory to say that there is no memory
-            }
+            retry_at_ = steady_clock::now() + between_retries;
+            tell_error(error.what());
         }
-        timespec const moment{0, 100'000'000};
-        (void)::nanosleep(&moment, nullptr);
+        try {
+            Result<> const ran = loop_->run();
+            if (ran) continue;
+            tell_error(ran.error().text.c_str());
+            timespec const moment{0, 100'000'000};  // epoll itself has failed, so it cannot do the waiting
+            (void)::nanosleep(&moment, nullptr);
+        } catch (std::exception const& error) {
+            tell_error(error.what());
+        }
     }
 }
 
 Result<int> Launcher::run() {
     TRY(start_loop());  // what may fail comes before anything is started
     // The processes next; what watches over their configuration is set up while they start.
-    auto loaded = load_configuration(options_.configuration_path, options_.source, environment_);
+    auto loaded = load_configuration(read_configuration(), options_.source, environment_);
     bool const is_good = loaded.has_value();
     if (loaded) activate(std::move(*loaded));
     tell_start();

@@ -51,9 +51,6 @@ Apply into(std::string& target) {
     };
 }
 
-// Sums of durations stay far from overflow.
-constexpr Duration longest_duration = std::chrono::hours(24 * 366);
-
 Apply into(Duration& target) {
     return [&target](std::string const& text) -> Result<> {
         auto const duration = config::parse_duration(text);

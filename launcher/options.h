@@ -13,6 +13,9 @@
 
 namespace triton::launcher {
 
+/// No duration is longer: their sums stay far from overflow.
+inline constexpr Duration longest_duration = std::chrono::hours(24 * 366);
+
 /// How a ProcessConfiguration is read and which binary it means: what launch mode and `check` have in common.
 struct SourceOptions {
     config::BinaryRule binary;     ///< an empty container version is taken for the configured one (`check` only)

@@ -26,15 +26,16 @@ void open_missing_standard_descriptors() {
     }
 }
 
-/// close_range(2) is one call whatever RLIMIT_NOFILE says; a loop up to that limit has cost others minutes. Where the
-/// kernel or a seccomp profile does not have it, /proc tells which descriptors there are.
-void mark_close_on_exec() {
-    if (raw::call(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) == 0) return;
+/// What was inherited beside them is nobody's: a pipe that we held would never end for its reader. close_range(2) is
+/// one call whatever RLIMIT_NOFILE says; a loop up to that limit has cost others minutes. Where the kernel or a seccomp
+/// profile does not have it, /proc tells which descriptors there are.
+void close_inherited_descriptors() {
+    if (raw::call(SYS_close_range, 3, ~0U, 0) == 0) return;
     DIR* const directory = ::opendir("/proc/self/fd");
     if (!directory) return;
     while (dirent const* const entry = ::readdir(directory)) {
         int const fd = std::atoi(entry->d_name);
-        if (fd > STDERR_FILENO) (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
+        if (fd > STDERR_FILENO && fd != ::dirfd(directory)) (void)::close(fd);
     }
     ::closedir(directory);
 }
@@ -54,7 +55,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal) {
     setup.inherited.sigchld_was_ignored = setup.inherited.sigchld.handler == SIG_IGN;
 
     open_missing_standard_descriptors();
-    mark_close_on_exec();
+    close_inherited_descriptors();
 
     setup.is_pid_1 = ::getpid() == 1;
     if (!setup.is_pid_1 && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)

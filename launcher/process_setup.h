@@ -19,7 +19,7 @@ struct ProcessSetup {
 
 /// Blocks all signals and reads them from a descriptor; puts SIGCHLD to its default; becomes a
 /// subreaper when not PID 1; has the kernel send `parent_death_signal` (0: none) when the parent dies; opens what is
-/// missing of descriptors 0 to 2 on /dev/null and marks all others close-on-exec, so that no child inherits them.
+/// missing of descriptors 0 to 2 on /dev/null and closes all others.
 /// Errors: those of signalfd(2).
 Result<ProcessSetup> set_up_process(int parent_death_signal);
 

@@ -11,13 +11,9 @@
 
 namespace triton::launcher {
 
-Result<std::string> read_file(std::string const& path, std::size_t limit) {
-    UniqueFd opened;
-    if (path != "-") opened = UniqueFd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
-    int err = errno;
-    if (path != "-" && !opened) return fail(err, "open " + path);
-    int const fd = path == "-" ? STDIN_FILENO : opened.get();
+namespace {
 
+Result<std::string> read_all(int fd, std::string const& path, std::size_t limit) {
     struct stat status{};
     bool const has_size = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
     std::string text;
@@ -28,7 +24,7 @@ Result<std::string> read_file(std::string const& path, std::size_t limit) {
         std::size_t const before = text.size();
         text.resize(before + chunk);
         ssize_t const size = ::read(fd, text.data() + before, chunk);
-        err = errno;
+        int const err = errno;
         text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
         if (size < 0 && err == EINTR) continue;
         if (size < 0) return fail(err, "read " + path);
@@ -37,5 +33,16 @@ Result<std::string> read_file(std::string const& path, std::size_t limit) {
         chunk = has_size ? 4096 : 65536;  // of a file that is as long as it said, only the end is left to find
     }
 }
+
+}  // namespace
+
+Result<std::string> read_file(std::string const& path, std::size_t limit) {
+    UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+    int const err = errno;
+    if (!opened) return fail(err, "open " + path);
+    return read_all(opened.get(), path, limit);
+}
+
+Result<std::string> read_standard_input(std::size_t limit) { return read_all(STDIN_FILENO, "standard input", limit); }
 
 }  // namespace triton::launcher

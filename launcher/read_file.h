@@ -7,9 +7,12 @@
 
 namespace triton::launcher {
 
-/// The content of a file, or of standard input when the path is "-".
+/// The content of a file.
 /// Errors: those of open(2) and read(2), "open <path>"; EFBIG when there is more than `limit` bytes; EISDIR.
 /// A FIFO without a writer is not waited for: it reads as empty.
 Result<std::string> read_file(std::string const& path, std::size_t limit);
+
+/// The same of standard input, to its end.
+Result<std::string> read_standard_input(std::size_t limit);
 
 }  // namespace triton::launcher

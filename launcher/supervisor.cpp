@@ -9,7 +9,6 @@ namespace triton::launcher {
 
 namespace {
 
-constexpr std::size_t most_actions = 4;  // of one event, for each process and beside them
 constexpr Duration shortest_retry = milliseconds(1);
 
 }  // namespace
@@ -17,10 +16,15 @@ constexpr Duration shortest_retry = milliseconds(1);
 void Supervisor::handle(Event const& event, TimePoint now, std::vector<Action>& actions) {
     now_ = now;
     // Before anything changes: what follows must not stop halfway because there is no memory for an action.
-    actions.reserve(actions.size() + most_actions * processes_.size() + most_actions);
+    actions.reserve(actions.size() + most_actions(0));
     actions_ = &actions;
     if (phase_ != Phase::finished) std::visit([this](auto const& which) { on(which); }, event);
     actions_ = nullptr;
+}
+
+std::size_t Supervisor::most_actions(std::uint32_t count) const {
+    // of a stop: two signals, SIGKILL and a report for each process, and the end
+    return 4 * std::max<std::size_t>(count, processes_.size()) + 4;
 }
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
@@ -37,7 +41,7 @@ std::uint32_t Supervisor::running_count() const {
 void Supervisor::on(event::ConfigurationAccepted const& event) {
     if (phase_ != Phase::running) return;
     if (processes_.size() < event.count) {
-        actions_->reserve(actions_->size() + most_actions * event.count + most_actions);
+        actions_->reserve(actions_->size() + most_actions(event.count));
         processes_.resize(event.count);
     }
     count_ = event.count;

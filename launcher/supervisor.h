@@ -150,6 +150,10 @@ public:
 
     explicit Supervisor(SupervisorPolicy const& policy) : policy_(policy), random_(policy.seed) {}
 
+    /// At most so many actions follow from one event.
+    [[nodiscard]] std::size_t most_actions(std::uint32_t count) const;
+    /// Makes room for so many processes; then no event allocates. Errors: throws bad_alloc, with nothing changed.
+    void reserve(std::uint32_t count) { processes_.reserve(count); }
     /// Appends to `actions` what is to be done. Allocates only when the number of processes grows.
     void handle(Event const& event, TimePoint now, std::vector<Action>& actions);
 

@@ -6,6 +6,7 @@
 #include <asm/ioctls.h>
 #include <linux/sched.h>
 
+#include "launcher/early.h"
 #include "launcher/raw_syscall.h"
 
 namespace triton::launcher {
@@ -76,15 +77,13 @@ bool equal(char const* a, char const* b) {
 }
 
 /// Socket activation names the process that the sockets are for. When that is us it is the command now
-/// (sd_listen_fds(3)); somebody else's number stays.
-void rewrite_listen_pid(char** envp, char* text, int own_pid, int pid) {
+/// (sd_listen_fds(3)); somebody else's number stays. `text` is room for it.
+char** find_listen_pid(char** envp, char* text, int own_pid) {
     format_listen_pid(text, own_pid);
     for (; *envp; ++envp) {
-        if (!equal(*envp, text)) continue;
-        format_listen_pid(text, pid);
-        *envp = text;
-        return;
+        if (equal(*envp, text)) return envp;
     }
+    return nullptr;
 }
 
 /// execve, and what execvp(3) does for a script without `#!`: give it to the shell. The two slots before the arguments
@@ -165,11 +164,19 @@ void run_child(void* argument) {
         if (child.foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&pid));
     }
     char listen_pid[32];
-    rewrite_listen_pid(child.envp, listen_pid, child.parent, pid);
+    char** const listen_entry = find_listen_pid(child.envp, listen_pid, child.parent);
+    char* const listen_own = listen_entry ? *listen_entry : nullptr;
+    if (listen_entry) {
+        format_listen_pid(listen_pid, pid);
+        *listen_entry = listen_pid;
+    }
     if (child.sigchld_was_ignored)
         (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&child.inherited_sigchld), 0, sizeof(SignalSet));
     (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(SignalSet));
-    give_up(child, WrapStage::execute, execute_in_path(child.argv, child.envp));
+    int const error = execute_in_path(child.argv, child.envp);
+    // The parent tells of the failure and reads its environment for that: nothing of ours may stay in it.
+    if (listen_entry) *listen_entry = listen_own;
+    give_up(child, WrapStage::execute, error);
 }
 
 class Init {
@@ -187,7 +194,7 @@ private:
     void send(int signo) const;
     bool take_foreground();
     void give_terminal_back() const;
-    void follow_stop();
+    void follow_stop(int signo);
     bool wait_for_signal(int& signo);
     void arm_stop_timeout(int signo);
     [[nodiscard]] int code_of(int status) const;
@@ -201,7 +208,8 @@ private:
     int own_pid_ = 0;
     int child_ = 0;
     int status_ = 0;
-    int terminal_group_ = 0;  // our own group, when it had the terminal
+    bool has_terminal_ = false;  // our group was in its foreground
+    int terminal_group_ = 0;     // that group; 0 when it is one of another PID namespace
     bool is_pid_1_ = false;
 };
 
@@ -218,6 +226,7 @@ WrapOutcome Init::prepare() {
     // Blocked from here on: PID 1 has no default actions, and a signal that comes while we start is kept for the child.
     (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&everything), raw::address(&inherited_mask_),
                     sizeof(SignalSet));
+    if (early.has_blocked_signals) inherited_mask_ = early.signal_mask;
     // An inherited SIG_IGN for SIGCHLD would have the kernel reap the command and lose its exit code.
     raw::KernelSigaction const fresh{};
     (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&inherited_sigchld_),
@@ -236,10 +245,10 @@ WrapOutcome Init::prepare() {
         if (result < 0) return {WrapStage::parent_death_signal, static_cast<int>(-result), 0};
     }
     int group = 0;
-    if (raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 &&
-        group == raw::call(SYS_getpgid, 0))
-        terminal_group_ = group;
-    if (terminal_group_ && options_.session) {
+    has_terminal_ = raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 &&
+                    group == raw::call(SYS_getpgid, 0);
+    if (has_terminal_) terminal_group_ = group;
+    if (has_terminal_ && options_.session) {
         // A session leader that lets go of its terminal gets SIGHUP and SIGCONT for it: not to be forwarded.
         bool const leads = raw::call(SYS_getsid, 0) == own_pid_;
         if (raw::call(SYS_ioctl, at_terminal_fd, TIOCNOTTY) == 0 && leads)
@@ -257,7 +266,7 @@ WrapOutcome Init::start(char** argv, char** envp) {
                 inherited_mask_,
                 inherited_sigchld_,
                 inherited_sigchld_.handler == SIG_IGN,
-                terminal_group_ != 0,
+                has_terminal_,
                 WrapStage::none,
                 0};
     // The parent stands still until the command runs or has failed, so both share this frame safely.
@@ -299,23 +308,24 @@ bool Init::take_foreground() {
 /// The command's group had it and is gone; whoever shares ours (a script, make) would read EIO. SIGTTOU is blocked.
 void Init::give_terminal_back() const {
     if (!terminal_group_ || options_.session || is_pid_1_) return;
+    int group = 0;
+    if (raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) != 0 || group != child_) return;
     (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&terminal_group_));
 }
 
 /// The command has been stopped by the terminal (^Z). The shell above us waits for our group to stop, so take the
 /// terminal back, stop, and hand all on when the shell continues us. PID 1 has no shell above it.
-void Init::follow_stop() {
-    if (take_foreground()) {  // it stopped for want of the terminal, before we read the shell's SIGCONT
-        (void)raw::call(SYS_kill, -child_, SIGCONT);
-        return;
-    }
-    if (is_pid_1_ || !terminal_group_ || options_.session) return;
-    give_terminal_back();
-    (void)raw::call(SYS_kill, own_pid_, SIGSTOP);
+void Init::follow_stop(int signo) {
     int group = 0;
-    bool const in_foreground =
-        raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) == 0 && group == terminal_group_;
-    if (in_foreground) (void)raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, raw::address(&child_));
+    if (is_pid_1_ || options_.session || raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, raw::address(&group)) != 0)
+        return;
+    // It stopped for want of the terminal, which the shell has given to us (fg) meanwhile.
+    bool const wants_terminal = signo == SIGTTIN || signo == SIGTTOU;
+    if (!wants_terminal || !take_foreground()) {
+        give_terminal_back();
+        (void)raw::call(SYS_kill, own_pid_, SIGSTOP);
+        (void)take_foreground();
+    }
     (void)raw::call(SYS_kill, -child_, SIGCONT);
 }
 
@@ -328,7 +338,7 @@ bool Init::reap() {
         if (pid == -EINTR) continue;
         if (pid <= 0) return false;
         if (has_stopped(status)) {
-            if (pid == child_) follow_stop();
+            if (pid == child_) follow_stop(exit_code(status));
             continue;
         }
         if (pid == child_) {

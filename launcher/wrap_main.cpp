@@ -17,7 +17,7 @@
 #include "config/nearest.h"
 #include "launcher/log_output.h"
 #include "launcher/options.h"
-#include "launcher/signal_names.h"
+#include "launcher/signal_text.h"
 
 namespace triton::launcher {
 
@@ -30,13 +30,6 @@ void say(std::string text, std::string_view prefix = "triton-launch: ") {
     text += '\n';
     standard_error.append(text);
     standard_error.flush();
-}
-
-std::string name_of_signal(int signo) {
-    for (SignalName const& row : signal_names) {
-        if (row.number == signo) return std::string("SIG") + row.name;
-    }
-    return "signal " + std::to_string(signo);
 }
 
 constexpr WrapObserver observe_warnings{
@@ -53,8 +46,7 @@ constexpr WrapObserver observe_verbose{
 };
 constexpr WrapObserver observe_all{
     .started = observe_verbose.started,
-    .forwarded = [](int signo,
-                    int pid) { say("forwarded " + name_of_signal(signo) + " to pid " + std::to_string(pid)); },
+    .forwarded = [](int signo, int pid) { say("forwarded " + signal_text(signo) + " to pid " + std::to_string(pid)); },
     .reaped = observe_verbose.reaped,
     .timed_out = observe_verbose.timed_out,
 };
@@ -154,7 +146,7 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
                 "\" is not a duration (for example 500ms, 10s)");
             return 2;
         }
-        options.stop_timeout = timeout->count();
+        options.stop_timeout = std::min(*timeout, longest_duration).count();
     }
     WrapObserver const* const observer = options.verbosity >= 2   ? &observe_all
                                          : options.verbosity == 1 ? &observe_verbose
