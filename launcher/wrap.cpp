@@ -360,14 +360,16 @@ void Init::forward(int received) {
         return;
     }
     int const signo = options_.rewrite[received];
-    if (!signo || options_.pause) return;
+    if (options_.pause) return;
     if (received == SIGCONT) (void)take_foreground();
-    arm_stop_timeout(received);
-    // In a session of its own the command's group is orphaned, and the kernel discards these for it (POSIX, 2.4.3).
-    bool const is_discarded = options_.session && is_from_terminal(signo) && signo == received;
-    send(is_discarded ? SIGSTOP : signo);
-    if (observer_ && observer_->forwarded) observer_->forwarded(signo, child_);
-    // As dumb-init, whatever the signal was rewritten to: the shell that sent it waits for us to stop.
+    if (signo) {
+        arm_stop_timeout(received);
+        // In a session of its own the command's group is orphaned, and the kernel discards these for it (POSIX, 2.4.3).
+        bool const is_discarded = options_.session && is_from_terminal(signo) && signo == received;
+        send(is_discarded ? SIGSTOP : signo);
+        if (observer_ && observer_->forwarded) observer_->forwarded(signo, child_);
+    }
+    // As dumb-init, whatever the signal was rewritten to, or dropped: the shell that sent it waits for us to stop.
     bool const suspends = options_.session || options_.flavor == Flavor::dumb_init;
     if (suspends && is_from_terminal(received) && !is_pid_1_) (void)raw::call(SYS_kill, own_pid_, SIGSTOP);
 }

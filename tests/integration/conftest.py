@@ -73,6 +73,18 @@ def as_child(area, programs):
 
 
 @pytest.fixture
+def start_faulty(as_child):
+    """Starts an ordinary launcher with a system call that fails; `fault` is what strace(1) calls an injection."""
+    if not (strace := shutil.which("strace")):
+        pytest.skip("needs strace, which makes a system call fail")
+
+    def start(fault, *arguments, **how):
+        return as_child.start("-qq", "-o", "/dev/null", "-e", f"inject={fault}", as_child.binary, *arguments,
+                              binary=strace, env=harness.NO_LEAK_SEARCH, **how)
+    return start
+
+
+@pytest.fixture
 def needs_root():
     """For what a user namespace cannot give: several users, device nodes, limits of others."""
     if os.geteuid() != 0:
@@ -81,6 +93,6 @@ def needs_root():
 
 @pytest.fixture
 def needs_static():
-    """For a root directory that holds nothing but the binary."""
+    """For what a sanitizer's runtime, which is linked dynamically, cannot bear: no other file, no /proc, no memory."""
     if not harness.is_static(harness.BINARY):
         pytest.skip("the binary under test is linked dynamically")

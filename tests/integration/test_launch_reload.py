@@ -2,8 +2,10 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
+import subprocess
 
 import pytest
 
@@ -57,8 +59,7 @@ def test_all_killed_at_once_come_back_with_the_new_configuration(place):
     for line in lines:
         kill(launcher, line)
     assert {launcher.wait_up()["n"] for _ in range(50)} == set(range(1, 51))
-    exits = launcher.events_named("process-exited")
-    assert len(exits) == 50
+    exits = [launcher.wait_for_event("process-exited") for _ in range(50)]
     assert {record["restart_in_seconds"] for record in exits} == {0}
     assert all(line["tag"] in "ab" for line in launcher.probe.all)
     assert not launcher.zombies()
@@ -111,6 +112,103 @@ def test_input_directory_that_is_itself_a_link(place):
     launcher.wait_for_event("configuration-loaded")
     kill(launcher, line)
     launcher.wait_up(tag="b")
+
+
+@pytest.mark.parametrize("volume, again", [("a", "b"), ("b", "a")])
+@pytest.mark.parametrize("folder", ["", "deep"])
+def test_one_directory_under_two_names(place, volume, again, folder):
+    """A volume that is mounted twice is one directory to inotify: what was watched under the second name took the
+    place of what was watched under the first."""
+    directory = place.area / volume
+    (directory / "deep").mkdir(parents=True)
+    (place.area / again).mkdir()
+
+    def set_variable(value):
+        (directory / "new").write_text(f"NAME={value}\n")
+        (directory / "new").rename(directory / "env")
+    set_variable("one")
+    argument = {"type": "Concatenate", "values": [{"value": "tag:"}, {"type": "Environment", "source": "NAME"}]}
+    configuration = Configuration(directory / folder)
+    configuration.write(argument, *UP)
+    launcher = place.launch(configuration, *SOON, "--additional-env-file", place.area / again / "env",
+                            place=["--bind", f"{directory}:{place.area / again}"])
+    line = launcher.wait_up(tag="one")
+    launcher.wait_for_event("configuration-loaded")
+    set_variable("two")
+    launcher.wait_for_event("configuration-loaded")
+    configuration.write(argument, "say:changed", *UP)
+    launcher.wait_for_event("configuration-loaded")
+    kill(launcher, line)
+    launcher.wait_for_probe("say", text="changed", tag="two")
+
+
+def test_unmounted_directory(place, needs_root):
+    """The end of the mount was not looked at: nothing was told, and what came below it was never seen."""
+    directory = place.area / "input"
+    launcher = place.launch(Configuration(directory), place=["--tmpfs", str(directory)])
+    launcher.wait_for_event("waiting-for-configuration")
+    inside = Configuration(launcher.namespace_root / directory.relative_to("/"))
+    inside.write(*steps("mounted"))
+    line = launcher.wait_up(tag="mounted")
+    launcher.wait_for_event("configuration-loaded")
+    subprocess.run(["nsenter", "-t", str(launcher.init), "-m", "--", "umount", directory], check=True)
+    launcher.wait_for_event("configuration-rejected")
+    inside.write(*steps("below"))
+    launcher.wait_for_event("configuration-loaded")
+    kill(launcher, line)
+    launcher.wait_up(tag="below")
+
+
+def test_inotify_that_is_used_up_at_the_start(start_faulty, as_child):
+    """All instances of a user may be taken. To watch was not tried again, whatever came free, not even by SIGHUP."""
+    configuration = as_child.configuration(*steps("a"))
+    launcher = start_faulty("inotify_init1:error=EMFILE:when=1", "--input-dir", configuration.directory,
+                            "--main-container-version", "1.0.0", "--fdbserver-path", as_child.probe)
+    pid = launcher.wait_for_event("launcher-started")["pid"]
+    launcher.wait_for_event("configuration-loaded")
+    launcher.wait_for_event("watch-failed")
+    configuration.write(*steps("b"))
+    launcher.signal_inside(pid, signal.SIGHUP)
+    launcher.wait_for_event("configuration-loaded")
+    configuration.write(*steps("c"))
+    launcher.wait_for_event("configuration-loaded")
+
+
+def address_space(launcher):
+    with open(f"/proc/{launcher.pid}/statm", encoding="ascii") as sizes:
+        return int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def out_of_memory(place):
+    """A launcher whose new configuration wants more memory than it may have. (Sanitizers abort instead of throwing.)"""
+    launcher, configuration = started(place)
+    line = launcher.wait_up(tag="a")
+    _, hard = resource.prlimit(launcher.pid, resource.RLIMIT_AS)
+    resource.prlimit(launcher.pid, resource.RLIMIT_AS, (address_space(launcher) + (1 << 20), hard))
+    configuration.write("pause", count=65535)
+    launcher.wait_for(launcher.events, {"event": lambda event: event in ("configuration-rejected", "internal-error")})
+    return launcher, configuration, line
+
+
+def test_memory_that_runs_out_for_a_while(place, needs_static):
+    """An exception between two actions left us deaf for good: nothing was started or restarted any more."""
+    launcher, configuration, line = out_of_memory(place)
+    kill(launcher, line)
+    line = launcher.wait_up(tag="a")
+    _, hard = resource.prlimit(launcher.pid, resource.RLIMIT_AS)
+    resource.prlimit(launcher.pid, resource.RLIMIT_AS, (hard, hard))
+    configuration.write(*steps("b"), count=2)
+    launcher.wait_up(tag="b", n=2)
+    kill(launcher, line)
+    launcher.wait_up(tag="b", n=1)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_stop_while_there_is_no_memory(place, needs_static):
+    """The same: SIGTERM was told and stopped nothing."""
+    launcher, _, _ = out_of_memory(place)
+    assert launcher.stop() == Exit(code=0)
+    assert launcher.events_named("process-exited", exit_code=0)
 
 
 def rename_over(configuration, *new):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import Exit, eventually, has_errno
+from harness import NO_LEAK_SEARCH, Exit, eventually, has_errno
 
 UP = ("trap", "say:up", "until:15")
 
@@ -266,6 +266,36 @@ def repair(binary, probe, kept):
     temporary.write_bytes(probe.read_bytes())
     temporary.chmod(0o755)
     temporary.rename(binary)
+
+
+def without_interpreter(place):
+    """A program that passes every check and that execve does not find."""
+    script = place.area / "server"
+    script.write_text("#!/nonexistent/interpreter\n")
+    script.chmod(0o755)
+    return script
+
+
+def test_start_that_fails_and_is_killed_on_its_way_out(place):
+    """Whoever was killed after a failed execve counted as a program that had run; the reason was lost, and the memory
+    of all later starts with it."""
+    launcher = place.launch(place.configuration(*UP), "--restart-delay", "10ms", program=without_interpreter(place),
+                            place=["--deny-exit-127"])
+    for _ in range(3):
+        assert has_errno(launcher.wait_for_event("process-start-failed"), errno.ENOENT)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_emulator_that_shares_memory_by_vfork_only(place):
+    """qemu's user mode, for images of another architecture, refuses the cheaper clone: nothing could be started."""
+    how = {"place": ["--deny-shared-clone"], "env": NO_LEAK_SEARCH}
+    launcher = place.launch(place.configuration(*UP), "--server-count", "2", **how)
+    launcher.wait_up(n=2)
+    launcher.signal_inside(launcher.wait_up(n=1)["pid"], signal.SIGKILL)
+    launcher.wait_up(n=1)
+    assert launcher.stop() == Exit(code=0)
+    failing = place.launch(place.configuration(*UP), program=without_interpreter(place), **how)
+    assert has_errno(failing.wait_for_event("process-start-failed"), errno.ENOENT)
 
 
 def test_arguments_that_the_kernel_refuses(place):

@@ -208,9 +208,9 @@ def test_default_directory_and_another_name(place):
 
 
 @pytest.mark.parametrize("files", range(3, 9))
-def test_hardly_any_descriptors(place, files):
+def test_hardly_any_descriptors(place, needs_static, files):
     """EMFILE in every place of the start: one clear end, a configuration that waits for better times and says why, or
-    service with what is there; never a process left behind."""
+    service with what is there; never a process left behind. (A sanitizer wants descriptors for itself.)"""
     launcher = place.launch(place.configuration(*UP), "--log-path", place.area / "log", place=["--files", str(files)])
 
     def up_or_ended():
@@ -225,8 +225,20 @@ def test_hardly_any_descriptors(place, files):
         return
     assert launcher.wait() == Exit(code=1)
     assert launcher.errors().count("\n") == 1 and os.strerror(errno.EMFILE) in launcher.errors()
+    assert not launcher.probe.all, "nothing is started only to be killed"
     if not launcher.pid1:
         eventually(lambda: launcher.process_count() == 1, "no process is left but the namespace's init")
+
+
+@pytest.mark.parametrize("call", ["epoll_create1", "epoll_ctl", "signalfd4"])
+def test_nothing_is_started_that_nobody_could_watch(start_faulty, as_child, call):
+    """Processes came before the event loop: without one they were started only to be killed, at each restart of the
+    container."""
+    launcher = start_faulty(f"{call}:error=ENOMEM", "--input-dir", as_child.configuration(*UP).directory,
+                            "--main-container-version", VERSION, "--fdbserver-path", as_child.probe)
+    assert launcher.wait() == Exit(code=1)
+    assert os.strerror(errno.ENOMEM) in launcher.errors()
+    assert not launcher.probe.all and not launcher.events.all
 
 
 def test_flag_beats_environment(place):

@@ -1,6 +1,7 @@
 """Launch mode: signals, and the ordered stop, which always ends."""
 
 import os
+import resource
 import select
 import signal
 import time
@@ -31,6 +32,22 @@ def test_every_forwardable_signal_reaches_all_processes(place, group):
     launcher.probe.drain()
     assert not [line for line in launcher.probe.pending if line["probe"] == "signal"]
     assert not launcher.events_named("process-exited")
+
+
+def test_own_limit_of_processor_time_is_not_forwarded(as_child):
+    """The kernel's SIGXCPU speaks of our time; forwarded, its default action ended every process."""
+    configuration = as_child.configuration(*DEAF)
+    launcher = as_child.launch(configuration)
+    launcher.wait_up()
+    _, hard = resource.prlimit(launcher.pid, resource.RLIMIT_CPU)
+    resource.prlimit(launcher.pid, resource.RLIMIT_CPU, (1, hard))
+    bad = 0
+    while launcher.cpu_seconds() < 1.2:
+        bad += 1  # an error in another place each time, since the same one is told once
+        configuration.write_text('{"version": "1.0.0", "arguments": [' + '{"value": "x"}, ' * (50_000 + bad) + "0]}")
+        launcher.wait_for_event("configuration-rejected")
+    launcher.signal(signal.SIGUSR1)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGUSR1
 
 
 def test_forwarded_signal_is_told(place):
@@ -149,6 +166,16 @@ def test_kill_reaches_the_whole_group(place):
         eventually(lambda: not launcher.is_alive(child["pid"]), "the group is gone")
 
 
+def test_process_that_left_its_group_is_killed(place):
+    """SIGKILL reached what had stayed in the group, which was taken for the process: that one lived on."""
+    launcher = place.launch(place.configuration("trap", "child", "leave", "say:up", "wait"), "--stop-timeout", "100ms")
+    launcher.wait_up(role="child")
+    line = launcher.wait_up(role="main")
+    assert launcher.stop() == Exit(code=0)
+    assert launcher.events_named("process-exited", pid=line["pid"], signal=9)
+    assert not launcher.events_named("process-left")
+
+
 def test_processes_in_uninterruptible_state_do_not_keep_us(place):
     """Pitfall 12: even SIGKILL may not end a process soon; the whole stop is bounded all the same."""
     launcher = place.launch(place.configuration("trace", "trap", "say:up", "wait"), "--stop-timeout", "100ms",
@@ -235,6 +262,13 @@ def test_term_as_soon_as_pid1_can_hear_it(as_pid1):
         eventually(lambda: signal.SIGTERM in signal_mask(launcher.status(), "SigBlk"), "PID 1 holds SIGTERM")
         launcher.signal(signal.SIGTERM)
         assert launcher.wait() == Exit(code=0)
+
+
+def test_term_in_the_first_moment_of_pid1_is_kept(as_pid1, needs_static):
+    """PID 1 loses what comes before it blocks signals, which it did only when libc had started: `docker stop` right
+    after a start waited for its SIGKILL."""
+    launcher = as_pid1.launch(as_pid1.configuration("pause"), place=["--term-after", "2"])
+    assert launcher.wait() == Exit(code=0)
 
 
 def test_pid1_ends_what_remains_in_the_namespace(as_pid1):

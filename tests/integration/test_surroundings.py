@@ -29,8 +29,8 @@ def test_read_only_root(place, needs_root):
         launcher.close()
 
 
-def test_hidden_proc(place):
-    """Pitfall 19: hidepid, another namespace's /proc, or none."""
+def test_hidden_proc(place, needs_static):
+    """Pitfall 19: hidepid, another namespace's /proc, or none. (A sanitizer even reads its options there.)"""
     for launcher in modes(place, place=["--hide-proc"]):
         launcher.wait_up()
         assert launcher.stop() == Exit(code=0)

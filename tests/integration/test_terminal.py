@@ -146,6 +146,54 @@ def test_command_started_in_the_background_leaves_the_terminal_alone(as_child, t
     launcher.wait_for_text("prompt-46")
 
 
+@pytest.mark.parametrize("command", ["true", "/nonexistent/command"])
+def test_terminal_is_given_back_at_the_end(as_child, terminal, command):
+    """It stayed with the command's group, which was gone: whoever shares our group, a script for example, read EIO."""
+    script = f"{as_child.binary} -- {command}; read line </dev/tty; echo got-$line"
+    launcher = terminal.start(as_child, as_child.start, "-c", script, binary="/bin/bash")
+    terminal.press(b"typed\n")
+    launcher.wait_for_text("got-typed")
+    assert launcher.wait() == Exit(code=0)
+
+
+def test_command_that_reads_in_the_background_has_the_terminal_after_fg(as_child, terminal):
+    """The terminal stayed with our group: the command was stopped at each try to read, and no key did anything."""
+    command = f"/bin/sh -c '{as_child.probe} report; read line; echo got-$line'"
+    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {command} &")
+    reader = {"pid": launcher.wait_for_probe("report")["ppid"]}
+    above = {"pid": int(launcher.proc(reader["pid"]).joinpath("stat").read_text().rsplit(")", 1)[1].split()[1])}
+    eventually(lambda: state(launcher, reader) == state(launcher, above) == "T", "both stop when it reads")
+    terminal.press(b"fg\n")
+    terminal.press(b"typed\n")
+    launcher.wait_for_text("got-typed")
+    terminal.press(b"echo prompt-$((40+7))\n")
+    launcher.wait_for_text("prompt-47")
+
+
+def test_keys_reach_a_command_after_fg(as_child, terminal):
+    """The same for one that does not read: it was continued at each ^Z, so that no prompt came back."""
+    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {as_child.probe} say:up sleep:600000 &")
+    line = launcher.wait_up()
+    terminal.press(b"fg\n")
+    eventually(lambda: foreground_of(launcher) not in (-1, launcher.pid), "the shell puts the job into the foreground")
+    terminal.press(SUSPEND)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    terminal.press(b"echo prompt-$((40+8))\n")
+    launcher.wait_for_text("prompt-48")
+    terminal.press(b"fg\n")
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    terminal.press(INTERRUPT)
+    eventually(lambda: not launcher.is_alive(line["pid"]), "^C ends it")
+    terminal.press(b"echo code-$?\n")
+    launcher.wait_for_text("code-130")
+
+
+def foreground_of(launcher):
+    """The foreground process group of the shell's terminal."""
+    with open(f"/proc/{launcher.pid}/stat", encoding="ascii") as stat:
+        return int(stat.read().rsplit(")", 1)[1].split()[5])
+
+
 def test_stopped_command_of_pid1_can_be_continued(as_pid1, terminal):
     """Pitfall 9: there is no shell above PID 1, which must not stop itself."""
     launcher = terminal.start(as_pid1, as_pid1.wrap, "say:up", "sleep:600000")

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import Exit, run_plainly
+from harness import NO_LEAK_SEARCH, Exit, run_plainly
 
 DEADLY = [number for number in range(1, 65)
           if number not in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT,
@@ -165,7 +165,7 @@ def test_current_directory_in_path(place):
 
 def test_fork_that_fails_is_told(place, needs_root):
     """EAGAIN from RLIMIT_NPROC, for a user that nobody else is."""
-    launcher = place.wrap("exit:0", place=["--uid", "48154", "--processes", "1"])
+    launcher = place.wrap("exit:0", place=["--uid", "48154", "--processes", "1"], env=NO_LEAK_SEARCH)
     assert launcher.wait() == Exit(code=1)
     assert os.strerror(errno.EAGAIN) in launcher.errors() and launcher.errors().count("\n") == 1
 

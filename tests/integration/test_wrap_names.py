@@ -1,11 +1,12 @@
 """Wrap mode under another program's name: a symbolic link is a drop-in for tini, dumb-init, catatonit, docker-init."""
 
+import os
 import signal
 import subprocess
 
 import pytest
 
-from harness import Exit, eventually
+from harness import BINARY, Exit, eventually, run_plainly
 
 TRAP = ("trap", "say:up", "wait")
 TINI = ["tini", "tini-static", "docker-init", "catatonit"]
@@ -102,6 +103,81 @@ def test_dumb_init_stops_the_session_by_a_signal_that_works(as_pid1, number):
     eventually(lambda: state(launcher, line) == "S", "the command goes on")
 
 
+SUSPENDING = {signal.SIGTSTP: signal.SIGHUP, signal.SIGTTIN: signal.SIGTERM, signal.SIGTTOU: signal.SIGINT}
+
+
+@pytest.mark.parametrize("session", [[], ["-c"]], ids=["setsid", "single child"])
+@pytest.mark.parametrize("received, sent", SUSPENDING.items())
+def test_dumb_init_rewrites_what_would_stop_the_session(as_child, session, received, sent):
+    """As dumb-init: the command gets what the user wants instead, and we stop for the shell that waits for it."""
+    rewrites = [word for pair in SUSPENDING.items() for word in ("--rewrite", "{:d}:{:d}".format(*pair))]
+    launcher = as_child.start(*session, *rewrites, as_child.probe, *TRAP, binary=named(as_child, "dumb-init"))
+    line = launcher.wait_up()
+    for _ in range(2):
+        launcher.signal(received)
+        launcher.wait_signal(sent)
+        eventually(lambda: launcher.status()["State"].startswith("T"), "we stop")
+        assert state(launcher, line) != "T"
+        launcher.signal(signal.SIGCONT)
+        launcher.wait_signal(signal.SIGCONT)
+    launcher.signal(signal.SIGUSR1)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGUSR1
+
+
+@pytest.mark.parametrize("number", SUSPENDING)
+def test_dumb_init_suspends_itself_and_its_session(as_child, number):
+    """As dumb-init, not PID 1: ^Z stops all, and SIGCONT continues all."""
+    launcher = as_child.start(as_child.probe, "say:up", "pause", binary=named(as_child, "dumb-init"))
+    line = launcher.wait_up()
+    launcher.signal(number)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    eventually(lambda: launcher.status()["State"].startswith("T"), "we stop")
+    launcher.signal(signal.SIGCONT)
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    launcher.signal(signal.SIGTERM)
+    assert launcher.wait() == Exit(code=143)
+
+
+@pytest.mark.parametrize("received, sent", SUSPENDING.items())
+def test_dumb_init_as_pid1_never_stops_itself(as_pid1, received, sent):
+    """There is nobody who could continue it."""
+    launcher = as_pid1.start("-r", f"{received:d}:{sent:d}", as_pid1.probe, *TRAP, binary=named(as_pid1, "dumb-init"))
+    launcher.wait_up()
+    launcher.signal(received)
+    launcher.wait_signal(sent)
+    launcher.signal(signal.SIGUSR1)
+    assert launcher.wait_for_probe("signal")["signal"] == signal.SIGUSR1
+
+
+@pytest.mark.parametrize("name", [*TINI, "dumb-init"])
+def test_exit_codes_are_the_commands(place, name):
+    """As all of them: its code, or 128 and the signal's number."""
+    link = named(place, name)
+    for step, code in {"exit:0": 0, "exit:1": 1, "exit:127": 127, "exit:255": 255, "die:1": 129, "die:6": 134,
+                       "die:9": 137, "die:15": 143, "die:40": 168}.items():
+        launcher = place.start("--", place.probe, step, binary=link)
+        assert launcher.wait() == Exit(code=code), step
+        assert launcher.errors() == ""
+        launcher.close()
+
+
+@pytest.mark.parametrize("name, code", [*((name, 126) for name in TINI), ("dumb-init", 2)])
+def test_command_that_cannot_be_executed_ends_as_under_that_name(place, name, code):
+    path = place.area / "command"
+    path.write_text("#!/bin/true\n")
+    launcher = place.start(path, binary=named(place, name))
+    assert launcher.wait() == Exit(code=code)
+    assert str(path) in launcher.errors() and launcher.errors().count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [*TINI, "dumb-init"])
+@pytest.mark.parametrize("option", ["-h", "--help", "-V", "--version"])
+def test_information_under_another_name(area, name, option):
+    (area / name).symlink_to(BINARY)
+    done = run_plainly(option, binary=area / name)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout
+
+
 def state(launcher, line):
     return launcher.proc(line["pid"]).joinpath("stat").read_text().rsplit(")", 1)[1].split()[0]
 
@@ -114,8 +190,10 @@ def test_wrong_option_is_a_usage_error(place, name):
     assert not launcher.probe.all
 
 
-def test_no_command_is_a_usage_error(place):
-    launcher = place.start(binary=named(place, "tini"))
+@pytest.mark.parametrize("name", [*TINI, "dumb-init"])
+@pytest.mark.parametrize("arguments", [[], ["--"], ["-v"]], ids=str)
+def test_no_command_is_a_usage_error(place, name, arguments):
+    launcher = place.start(*arguments, binary=named(place, name))
     assert launcher.wait() == Exit(code=1)
     assert launcher.errors().count("\n") == 1
 
@@ -136,3 +214,24 @@ def test_pause_reaps_until_it_is_stopped(as_pid1, needs_root, number):
     launcher.signal(signal.SIGUSR1)
     launcher.signal(number)
     assert launcher.wait() == Exit(code=0)
+
+
+def is_waiting(launcher):
+    """Whether it has come as far as to sleep, which as a pause it does in one place only."""
+    is_started = os.readlink(f"/proc/{launcher.pid}/exe") == os.path.realpath(BINARY)
+    return is_started and launcher.status()["State"].startswith("S")
+
+
+@pytest.mark.parametrize("option", ["-P", "--pause"])
+def test_pause_under_the_own_name(place, option):
+    launcher = place.start("-r", "HUP:TERM", option)
+    eventually(lambda: is_waiting(launcher), "it waits")
+    launcher.signal(signal.SIGHUP)
+    assert launcher.wait() == Exit(code=0)
+
+
+@pytest.mark.parametrize("name, code", [("catatonit", 1), ("triton-launch", 2)])
+def test_pause_runs_no_command(place, name, code):
+    launcher = place.start("-P", "--", place.probe, "say:started", binary=named(place, name))
+    assert launcher.wait() == Exit(code=code)
+    assert launcher.errors().count("\n") == 1 and not launcher.probe.all

@@ -166,6 +166,20 @@ def test_stop_timeout_kills_a_deaf_command(place, number):
     assert time.monotonic() - started >= 0.2
 
 
+def test_stop_timeout_kills_a_command_that_left_its_group(place):
+    """Signals to the group reached what had stayed in it, and the command got none: we waited for ever."""
+    launcher = place.wrap("trap", "child", "leave", "say:up", "wait", options=["-g", "--stop-timeout", "100ms"])
+    launcher.wait_up(role="child")
+    launcher.wait_up(role="main")
+    assert launcher.stop() == Exit(code=128 + signal.SIGKILL)
+
+
+def test_wait_that_fails_without_a_timeout_kills_nobody(start_faulty, as_child):
+    """EAGAIN of sigtimedwait(2) was taken for the stop timeout, whether there was one or not."""
+    launcher = start_faulty("rt_sigtimedwait:error=EAGAIN:when=1", "--", as_child.probe, "exit:5")
+    assert launcher.wait() == Exit(code=5)
+
+
 def test_without_stop_timeout_a_deaf_command_is_left_alone(place):
     """tini and dumb-init have no such limit: a drop-in must not bring its own."""
     launcher = place.wrap(*TRAP)
@@ -174,6 +188,12 @@ def test_without_stop_timeout_a_deaf_command_is_left_alone(place):
     launcher.wait_signal(signal.SIGTERM)
     launcher.quiet_for(0.5, launcher.probe)
     launcher.assert_running()
+
+
+def test_term_in_the_first_moment_of_pid1_is_kept(as_pid1, needs_static):
+    """Pitfall 10: already our first system calls block signals, which PID 1 would lose."""
+    launcher = as_pid1.wrap("pause", place=["--term-after", "2"])
+    assert launcher.wait() == Exit(code=143)
 
 
 def test_parent_death_signal(as_child):

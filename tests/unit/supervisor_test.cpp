@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <new>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/unit/supervisor_subject.h"
 
@@ -48,6 +52,41 @@ TEST(Supervisor, ChangedCountTakesEffectAtOnce) {
     EXPECT_EQ(subject.configuration(3).done(), "");
     EXPECT_EQ(subject.exited(ProcessNumber{4}, 0).done(), "ReportExited 4, pid 103, status 0, run 0s, not wanted");
     EXPECT_EQ(subject.supervisor.running_count(), 3);
+}
+
+/// Only so much more memory than there is now, while it lives.
+class ScarceMemory {
+public:
+    explicit ScarceMemory(rlim_t more) {
+        rlim_t pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+        rlimit const now{pages * static_cast<rlim_t>(::getpagesize()) + more, before_.rlim_max};
+        EXPECT_EQ(::setrlimit(RLIMIT_AS, &now), 0);
+    }
+    ScarceMemory(ScarceMemory const&) = delete;
+    ScarceMemory& operator=(ScarceMemory const&) = delete;
+    ~ScarceMemory() { EXPECT_EQ(::setrlimit(RLIMIT_AS, &before_), 0); }
+
+private:
+    rlimit before_{};
+};
+
+TEST(Supervisor, WhatItHasNoMemoryForHasNotBeen) {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "AddressSanitizer ends the program instead of throwing bad_alloc";
+#else
+    // The count was taken over before there was room for it, and then nobody had the processes that it spoke of.
+    Subject subject = all_up(2);
+    {
+        ScarceMemory const scarce{std::size_t{64} << 20};
+        EXPECT_THROW(subject.configuration(20'000'000), std::bad_alloc);
+    }
+    EXPECT_EQ(subject.supervisor.wanted_count(), 2);
+    EXPECT_EQ(subject.supervisor.size(), 2);
+    EXPECT_EQ(subject.exited(first, 0).done(), "Spawn 1; ReportExited 1, pid 100, status 0, run 0s, restart in 0s");
+    EXPECT_EQ(subject.configuration(3).done(), "Spawn 3");
+#endif
 }
 
 TEST(Supervisor, RaisedWhileStoppingStartsWhenTheOldOneIsGone) {

@@ -225,6 +225,28 @@ TEST(WrapParse, OwnVariablesAreTheLongOptions) {
         EXPECT_FALSE(Parse({"tini", "true"}, {off}).options.group) << off;
 }
 
+TEST(WrapParse, VariableThatIsSetButEmptyIsNotSet) {
+    // An error in this mode, nothing in the other one: a container did not start for `-e TRITON_LAUNCH_STOP_TIMEOUT=`.
+    Parse const parse({"triton-launch", "--", "true"},
+                      {"TRITON_LAUNCH_REWRITE=", "TRITON_LAUNCH_REMAP_EXIT=", "TRITON_LAUNCH_STOP_TIMEOUT=",
+                       "TRITON_LAUNCH_PARENT_DEATH_SIGNAL="});
+    EXPECT_EQ(static_cast<int>(parse.parsed.result), static_cast<int>(WrapParse::wrap));
+    EXPECT_EQ(parse.options.rewrite[SIGTERM], SIGTERM);
+    EXPECT_FALSE(parse.is_remapped(0));
+    EXPECT_EQ(parse.options.stop_timeout_text, nullptr);
+    EXPECT_EQ(parse.options.parent_death_signal, 0);
+}
+
+TEST(WrapParse, VariableHoldsSeveralRewrites) {
+    // As in the other mode, where this variable was understood and here it was an error.
+    Parse const parse({"triton-launch", "--", "true"}, {"TRITON_LAUNCH_REWRITE=15:3 HUP:0"});
+    EXPECT_EQ(static_cast<int>(parse.parsed.result), static_cast<int>(WrapParse::wrap));
+    EXPECT_EQ(parse.options.rewrite[SIGTERM], SIGQUIT);
+    EXPECT_EQ(parse.options.rewrite[SIGHUP], 0);
+    Parse const wrong({"triton-launch", "--", "true"}, {"TRITON_LAUNCH_REWRITE=15:3 HUP"});
+    EXPECT_EQ(static_cast<int>(wrong.parsed.result), static_cast<int>(WrapParse::bad_rewrite));
+}
+
 TEST(WrapParse, FlagBeatsEnvironment) {
     Parse const parse({"tini", "-c", "-pINT", "true"},
                       {"TRITON_LAUNCH_KILL_GROUP=1", "TRITON_LAUNCH_PARENT_DEATH_SIGNAL=HUP"});

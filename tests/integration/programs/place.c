@@ -20,9 +20,11 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { most = 16, last_signal = 64 };
@@ -34,9 +36,10 @@ struct List {
 
 static bool pid1, terminal, new_session, hide_proc, read_only;
 static long report_fd = -1, uid = -1, mask = -1, processes = -1, files = -1, file_size = -1, niceness;
-static bool deny_far_close;
+static long term_after = -1;
+static bool deny_far_close, deny_exit_127, deny_shared_clone;
 static char const *directory, *root, *monotonic, *out_of_memory;
-static struct List tmpfs, extra_fds, closed;
+static struct List tmpfs, binds, extra_fds, closed;
 static unsigned long blocked, ignored;
 
 /// One option; of the pointers exactly one is set and says what the option's value is (a flag has none).
@@ -61,12 +64,16 @@ static struct Option {
     {.name = "--files", .number = &files},          // RLIMIT_NOFILE
     {.name = "--file-size", .number = &file_size},  // RLIMIT_FSIZE
     {.name = "--nice", .number = &niceness},
-    {.name = "--deny-far-close", .flag = &deny_far_close},  // close(2) of a descriptor that nobody can have kills
+    {.name = "--deny-far-close", .flag = &deny_far_close},        // close(2) of a descriptor that nobody can have kills
+    {.name = "--deny-exit-127", .flag = &deny_exit_127},          // who wants to exit with that code is killed instead
+    {.name = "--deny-shared-clone", .flag = &deny_shared_clone},  // as qemu's user mode: memory is shared by vfork only
+    {.name = "--term-after", .number = &term_after},  // SIGTERM when the program has made so many system calls
     {.name = "--directory", .text = &directory},
     {.name = "--root", .text = &root},            // chroot
     {.name = "--monotonic", .text = &monotonic},  // seconds that CLOCK_MONOTONIC is moved by
     {.name = "--oom", .text = &out_of_memory},
     {.name = "--tmpfs", .list = &tmpfs},   // DIR or DIR:OPTIONS
+    {.name = "--bind", .list = &binds},    // DIR:DIR, the first one is seen at the second one too
     {.name = "--fd", .list = &extra_fds},  // open there, without close-on-exec
     {.name = "--close", .list = &closed},
     {.name = "--block", .signals = &blocked},
@@ -157,6 +164,14 @@ static void mount_all(void) {
         need(mount("tmpfs", target, "tmpfs", 0, how ? how + 1 : NULL), "mount tmpfs");
         free(target);
     }
+    for (int i = 0; i < binds.count; ++i) {
+        char* const source = strdup(binds.items[i]);
+        char* const target = strchr(source, ':');
+        if (!target) die(source);
+        *target = '\0';
+        need(mount(source, target + 1, NULL, MS_BIND, NULL), "mount --bind");
+        free(source);
+    }
     // only the mount that holds everything else: what the test mounted above it stays writable
     if (read_only) need(mount(NULL, "/", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL), "remount /");
 }
@@ -166,19 +181,43 @@ static void limit(int what, long value) {
     need(setrlimit((__rlimit_resource_t)what, &both), "setrlimit");
 }
 
-/// close(N) for N >= 4096 ends the process: it can only come from a loop over all possible descriptors.
-static void forbid_far_close(void) {
-    struct sock_filter filter[] = {
+/// What the kernel does to a system call whose first argument, as far as `mask` looks at it, compares so with `value`.
+static void filter(long call, unsigned mask, unsigned short compare, unsigned value, unsigned verdict) {
+    struct sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 4096, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask),
+        BPF_JUMP((unsigned short)(BPF_JMP | compare | BPF_K), value, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, verdict),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog const program = {sizeof filter / sizeof *filter, filter};
+    struct sock_fprog const program = {sizeof steps / sizeof *steps, steps};
     need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
     need(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "PR_SET_SECCOMP");
+}
+
+static void install_filters(void) {
+    // close(N) for N >= 4096 can only come from a loop over all possible descriptors
+    if (deny_far_close) filter(SYS_close, ~0U, BPF_JGE, 4096, SECCOMP_RET_KILL_PROCESS);
+    if (deny_exit_127) filter(SYS_exit_group, ~0U, BPF_JEQ, 127, SECCOMP_RET_KILL_PROCESS);
+    if (deny_shared_clone) filter(SYS_clone, CLONE_VM | CLONE_VFORK, BPF_JEQ, CLONE_VM, SECCOMP_RET_ERRNO | EINVAL);
+}
+
+/// Sends SIGTERM when the program, a moment after its execve, has made `term_after` system calls, and lets it go on.
+static void send_early_term(pid_t program, int ready) {
+    int status;
+    need((int)ptrace(PTRACE_SEIZE, program, NULL, (void*)PTRACE_O_TRACEEXEC), "PTRACE_SEIZE");
+    if (write(ready, "", 1) != 1) die("go on");
+    need(waitpid(program, &status, __WALL), "wait for execve");
+    // execve's own end comes first, then the beginning and the end of each call
+    for (long stops = 0; stops < 1 + 2 * term_after; ++stops) {
+        if (!WIFSTOPPED(status)) break;
+        need((int)ptrace(PTRACE_SYSCALL, program, NULL, NULL), "PTRACE_SYSCALL");
+        need(waitpid(program, &status, __WALL), "wait for a system call");
+    }
+    need(kill(program, SIGTERM), "kill");
+    need((int)ptrace(PTRACE_DETACH, program, NULL, NULL), "PTRACE_DETACH");
 }
 
 static void become(char** command) {
@@ -211,7 +250,7 @@ static void become(char** command) {
     }
     // after setresuid: a user over its limit could not execute anything
     if (processes >= 0) limit(RLIMIT_NPROC, processes);
-    if (deny_far_close) forbid_far_close();
+    install_filters();
     for (int number = 1; number <= last_signal; ++number) {
         // glibc refuses 32 and 33, which it keeps for itself
         struct {
@@ -260,6 +299,8 @@ int main(int count, char** arguments) {
     if (report_fd >= 0) need(fcntl((int)report_fd, F_SETFD, FD_CLOEXEC), "report descriptor");
     enter_namespaces();
     pid_t const init = pid1 ? 0 : start_init();
+    int go_on[2];
+    need(pipe2(go_on, O_CLOEXEC), "pipe");
     pid_t const program = fork_sibling();
     need(program, "clone program");
     if (program == 0) {
@@ -268,8 +309,13 @@ int main(int count, char** arguments) {
             need(prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
             mount_all();
         }
+        char byte;
+        if (term_after >= 0) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // EINVAL: a kernel without Yama asks for none
+        close(go_on[1]);
+        if (term_after >= 0 && read(go_on[0], &byte, 1) != 1) _exit(99);
         become(command);
     }
+    if (term_after >= 0) send_early_term(program, go_on[1]);
     if (report_fd >= 0) dprintf((int)report_fd, "%d %d\n", init ? init : program, program);
     return 0;
 }

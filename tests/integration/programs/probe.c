@@ -4,11 +4,15 @@
 //
 //   n:N tag:T             shown in each line from here on
 //   say:TEXT              a line {"probe":"say","text":TEXT}
-//   report                a line with argv, descriptors, signal state, groups, terminal, limits, the variables in
-//   PROBE_ENV trap                  hold all signals; `wait` and `until` then report each as it comes wait | until:SIG
-//   report signals for ever | until SIG has come ignore:SIG            ignore it pause sleep:MS exit:N die:SIG stop
+//   report                a line with argv, descriptors, signal state, groups, terminal, limits, some variables:
+//                         those that are named in PROBE_ENV
+//   trap                  hold all signals; `wait` and `until` then report each as it comes
+//   wait | until:SIG      report signals for ever | until SIG has come
+//   ignore:SIG            ignore it
+//   pause sleep:MS exit:N die:SIG stop
 //   orphans:N             make N processes whose parent is gone and that end at once
 //   child | escape        a process in our group | a daemon in a session of its own; both trap and wait
+//   leave                 leave our group for that of our parent
 //   take:PID | take-exit:PID:CODE   an orphan with exactly that pid, which traps and waits | ends
 //   trace                 a daemon seizes us by ptrace and never collects us: our death stays unseen by our parent
 //   append:FILE           append one line to FILE
@@ -282,19 +286,24 @@ static void take_pid(char const* wish) {
 
 static void be_traced(void) {
     pid_t const target = getpid();
+    int go[2];
     int ready[2];
     char byte;
-    if (pipe2(ready, O_CLOEXEC) < 0) abort();
+    if (pipe2(go, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0) abort();
     pid_t const middle = need_fork();
     if (middle == 0) {
         if (need_fork() != 0) _exit(0);
         setsid();
+        if (read(go[0], &byte, 1) != 1) abort();
         bool const seized = ptrace(PTRACE_SEIZE, target, NULL, NULL) == 0;
         if (write(ready[1], seized ? "y" : "n", 1) != 1) abort();
         stay("tracer");
     }
+    // Only then: of a traced process even an ignored SIGCHLD is shown to the tracer first, and ours lets nothing go on.
     waitpid(middle, NULL, 0);
-    if (read(ready[0], &byte, 1) != 1) abort();
+    if (write(go[1], "", 1) != 1 || read(ready[0], &byte, 1) != 1) abort();
+    close(go[0]);
+    close(go[1]);
     close(ready[0]);
     close(ready[1]);
     say(byte == 'y' ? "traced" : "not traced");
@@ -335,6 +344,10 @@ static void do_child(char const* value) {
     (void)value;
     if (need_fork() == 0) stay("child");
 }
+static void do_leave(char const* value) {
+    (void)value;
+    if (setpgid(0, getpgid(getppid())) < 0) _exit(97);
+}
 static void do_number(char const* value) { number = value; }
 static void do_tag(char const* value) { tag = value; }
 static void do_trap(char const* value) { (void)value, trap(); }
@@ -360,7 +373,7 @@ static struct {
     {"pause", do_pause}, {"sleep", do_sleep},     {"exit", do_exit},   {"die", do_die},
     {"stop", do_stop},   {"orphans", do_orphans}, {"child", do_child}, {"escape", do_escape},
     {"take", take_pid},  {"take-exit", take_pid}, {"trace", do_trace}, {"append", append_line},
-    {"print", do_print}, {"flood", do_flood},     {"close", do_close},
+    {"print", do_print}, {"flood", do_flood},     {"close", do_close}, {"leave", do_leave},
 };
 
 static bool do_step(char const* step) {
