@@ -93,7 +93,8 @@ WrapParse apply_rewrites(char const* text, WrapOptions& options) {
 }
 
 WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
-    char const* const end = value ? end_of(value) : nullptr;
+    char const* const text = value ? value : "";  // null for those that take none
+    char const* const end = end_of(text);
     switch (option) {
         case WrapOption::kill_group: options.group = true; return WrapParse::wrap;
         case WrapOption::single_child: options.group = options.session = false; return WrapParse::wrap;
@@ -103,15 +104,15 @@ WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
         case WrapOption::setsid: options.session = true; return WrapParse::wrap;
         case WrapOption::stop_timeout: options.stop_timeout_text = value; return WrapParse::wrap;
         case WrapOption::parent_death_signal:
-            options.parent_death_signal = parse_signal(value, end);
+            options.parent_death_signal = parse_signal(text, end);
             return options.parent_death_signal > 0 ? WrapParse::wrap : WrapParse::bad_signal;
         case WrapOption::remap_exit: {
-            int const code = parse_small_number(value, end);
+            int const code = parse_small_number(text, end);
             if (code < 0 || code > 255) return WrapParse::bad_exit_code;
             options.remapped[code / 32] |= 1U << (code % 32);
             return WrapParse::wrap;
         }
-        case WrapOption::rewrite: return apply_rewrites(value, options);
+        case WrapOption::rewrite: return apply_rewrites(text, options);
         case WrapOption::help:
         case WrapOption::version:
         case WrapOption::license: return WrapParse::information;

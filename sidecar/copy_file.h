@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <sys/stat.h>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace triton::sidecar {
+
+/// A file to copy from, open. What is no regular file is never opened for reading.
+struct Source {
+    UniqueFd file;
+    struct stat status;
+    std::string path;
+};
+
+/// Follows symbolic links. Errors: those of open(2), "open <path>"; "<path> is a directory, not a file" (EISDIR), "...
+/// is a FIFO, not a file" and the like (EINVAL).
+Result<Source> open_source(std::string const& path);
+
+/// The whole content. Errors: those of read(2); EFBIG when there is more than `limit` bytes.
+Result<std::string> read_source(Source const& source, std::size_t limit);
+
+/// Opens a directory below `directory` (or AT_FDCWD) and makes what is missing on the way, with mode 0777 less the
+/// umask. Errors: those of mkdirat(2) and openat(2), with the path.
+Result<UniqueFd> make_directories(int directory, std::string_view path);
+
+/// Which ways to copy are tried, best first: all, except in tests of the others.
+struct CopyMethods {
+    bool reflink = true;
+    bool copy_range = true;
+    bool unnamed_file = true;
+};
+
+/// Called now and then with the bytes that are done and all of them. Returns false to give up.
+using KeepGoing = std::function<bool(std::uint64_t done, std::uint64_t all)>;
+
+struct CopySettings {
+    KeepGoing keep_going;
+    bool with_hash = false;
+    CopyMethods methods;
+};
+
+/// Where a file is to go. The directory is borrowed.
+struct Target {
+    int directory;
+    std::string name;
+    std::string shown;  // its path for messages
+};
+
+enum class Outcome : std::uint8_t {
+    copied,
+    reused,   ///< the target was there already, as it should be, and was not touched
+    stopped,  ///< keep_going said so; the target is as it was
+};
+
+struct Staged {
+    Outcome outcome = Outcome::stopped;
+    std::uint64_t bytes = 0;
+    std::string sha256;  ///< of the target, in hexadecimal; empty unless asked for
+};
+
+/// Copies one file so that the target is, at any moment and after a crash, the old file, nothing or the new file whole.
+/// The caller makes the directory durable afterwards. Two that copy to one target at once both succeed.
+///
+/// Kept: content, holes, permission bits, times. Not kept: owner (as the shipped program), extended attributes, and the
+/// bits setuid, setgid and sticky: the copy belongs to whoever runs us, often root, in a directory that other
+/// containers may write to and run from. A symbolic link at the target is replaced, never followed.
+///
+/// A target of the same size, permission bits and content is left alone. The content is not compared when equal
+/// modification times prove it: to the nanosecond, no whole seconds, and older than the target's own making.
+/// Errors: one, naming the file and the cause; the target is as it was and no temporary file is left. EBUSY when the
+/// source was written to during each of three attempts.
+Result<Staged> copy_file(Source const& source, Target const& target, CopySettings const& settings);
+
+/// The same for a content of our own; the time is now.
+Result<Staged> write_file(std::string_view content, mode_t mode, Target const& target, CopySettings const& settings);
+
+}  // namespace triton::sidecar

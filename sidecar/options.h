@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace triton::sidecar {
+
+enum class StageMode : std::uint8_t {
+    init,     ///< copies and ends
+    sidecar,  ///< copies, unless the main container has this version itself, and waits for SIGTERM
+};
+
+/// What to stage, as the command line has it. Nothing here is checked yet; plan() does that.
+struct StageOptions {
+    StageMode mode = StageMode::init;
+    std::string input_directory = ".";           ///< of files, templates and the monitor conf
+    std::string output_directory = ".";          ///< made when it is not there
+    std::vector<std::string> files;              ///< paths in the input directory; each lands under its base name
+    std::vector<std::string> templates;          ///< the same, substituted: see substitute.h
+    std::vector<std::string> binaries;           ///< names in the binary directory
+    std::vector<std::string> libraries;          ///< versions: libfdb_c_VERSION.so
+    std::string primary_library;                 ///< the version that lands as libfdb_c.so; empty: none
+    std::vector<std::string> require_not_empty;  ///< of the files and templates
+    std::string binary_directory = "/usr/bin";
+    std::string library_directory = "/usr/lib/fdb/multiversion";
+    std::string binary_output_directory;            ///< in the output directory; empty: by mode and version
+    std::string version_file = "/var/fdb/version";  ///< holds the version of this container
+    std::string main_container_version;             ///< of the container that the files are for; empty: unknown
+    std::string monitor_conf;                       ///< an fdbmonitor.conf with $NAME; empty: none
+    std::vector<std::string> substitute_variables;  ///< further NAMEs in it
+    std::string main_container_conf_directory = "/var/dynamic-conf";  ///< where $BINARY_DIR is looked for there
+    std::string environment_file;                                     ///< values for substitution; empty: none
+    bool watch = false;                                               ///< sidecar: copy again when a source changes
+    bool as_json = false;                                             ///< a summary with hashes
+};
+
+/// One option of the command line, with the members of the launcher's own table.
+struct StageFlag {
+    std::string_view name;   // without its dashes
+    std::string_view alias;  // empty: none
+    char short_name;         // 0: none
+    std::string_view value;  // what --help calls it; empty: a switch, whose text is "true" or "false"
+    std::string_view help;
+    std::function<Result<>(std::string const&)> apply;
+};
+
+/// The options of both modes, except --mode itself; what they read goes to `options`, which must outlive them.
+/// Repeatable ones append, so those of the environment and of the command line add up, as in the shipped program.
+std::vector<StageFlag> stage_flags(StageOptions& options);
+
+}  // namespace triton::sidecar

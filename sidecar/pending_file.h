@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include <sys/types.h>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace triton::sidecar {
+
+/// A file that is being written and gets its name only when it is whole. Until then it has none at all (O_TMPFILE), so
+/// that SIGKILL leaves nothing behind either, but for the moment between link and rename over an older file; where the
+/// file system or a missing /proc forbids that, it has a hidden unique name in the same directory, which the destructor
+/// removes.
+class PendingFile {
+public:
+    /// In `directory` (borrowed, must outlive it), to become `name` there. `shown`: its path for messages.
+    /// Errors: those of openat(2), "create <shown>".
+    static Result<PendingFile> create(int directory, std::string name, std::string shown, bool may_be_unnamed);
+    PendingFile(PendingFile&& other) noexcept;
+    PendingFile& operator=(PendingFile&&) = delete;
+    ~PendingFile();
+
+    [[nodiscard]] int fd() const { return file_.get(); }
+    [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
+
+    /// Gives it mode and times, makes it durable (fsync(2)), and puts it under its name in one step, over what is
+    /// there. The directory is not yet durable. Errors: those of the system calls; EISDIR when a directory is there.
+    Result<> publish(mode_t mode, timespec const (&times)[2]);
+
+private:
+    PendingFile(int directory, std::string name, std::string shown)
+        : directory_(directory), name_(std::move(name)), shown_(std::move(shown)) {}
+    Result<> create_named();
+    Result<> link_as(std::string const& name, int& err) const;
+    Result<> put_in_place();
+    [[nodiscard]] std::string temporary_name() const;
+
+    int directory_;
+    std::string name_;
+    std::string shown_;
+    std::string temporary_;  // empty: unnamed, or in place
+    UniqueFd file_;
+};
+
+}  // namespace triton::sidecar

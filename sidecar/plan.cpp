@@ -1,0 +1,173 @@
+#include "sidecar/plan.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "config/json_text.h"
+#include "config/version.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+/// A name that stays in its directory.
+bool is_component(std::string_view text) {
+    return !text.empty() && text != "." && text != ".." && text.find('/') == text.npos && text.find('\0') == text.npos;
+}
+
+/// A relative path of such names; single dots are no harm.
+bool stays_inside(std::string_view path) {
+    for (;;) {
+        std::size_t const slash = path.find('/');
+        std::string_view const part = path.substr(0, slash);
+        if (part != "." && !is_component(part)) return false;
+        if (slash == path.npos) return part != ".";
+        path.remove_prefix(slash + 1);
+    }
+}
+
+std::string join(std::string_view directory, std::string_view name) {
+    std::string path(directory);
+    if (!path.ends_with('/')) path += '/';
+    return path.append(name);
+}
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+class Planner {
+public:
+    Planner(StageOptions const& options, Result<std::string> const& version) : options_(options), version_(version) {}
+
+    std::expected<StagePlan, std::vector<std::string>> make() && {
+        add_inputs("--copy-file", options_.files, CopyKind::verbatim);
+        add_inputs("--copy-template", options_.templates, CopyKind::substituted);
+        check_required();
+        add_monitor_conf();
+        add_binaries();
+        add_libraries();
+        if (options_.watch && options_.mode != StageMode::sidecar)
+            errors_.emplace_back("--watch: only --mode sidecar stays to watch");
+        compare_versions();
+        if (!errors_.empty()) return std::unexpected(std::move(errors_));
+        return std::move(plan_);
+    }
+
+private:
+    void add(CopyKind kind, std::string source, std::string target, std::string_view required_as = {}) {
+        bool const is_required =
+            std::ranges::find(options_.require_not_empty, required_as) != options_.require_not_empty.end();
+        PlannedCopy copy{kind, std::move(source), std::move(target), is_required};
+        if (targets_.insert(copy.target).second) {
+            plan_.copies.push_back(std::move(copy));
+            return;
+        }
+        auto const same = std::ranges::find(plan_.copies, copy.target, &PlannedCopy::target);
+        if (*same != copy)
+            errors_.push_back(same->source + " and " + copy.source + " would both become " + copy.target);
+    }
+
+    /// Whether the value is a plain name; else it becomes an error.
+    bool check_name(std::string_view flag, std::string_view name) {
+        if (is_component(name)) return true;
+        errors_.push_back(std::string(flag) + ": " + config::shown(name) + " is no plain name");
+        return false;
+    }
+
+    bool check_path(std::string_view flag, std::string_view path) {
+        if (stays_inside(path)) return true;
+        errors_.push_back(std::string(flag) + ": " + config::shown(path) + " is no path inside the directory");
+        return false;
+    }
+
+    void add_inputs(std::string_view flag, std::vector<std::string> const& paths, CopyKind kind) {
+        for (std::string const& path : paths) {
+            if (check_path(flag, path))
+                add(kind, join(options_.input_directory, path), std::string(base_name(path)), path);
+        }
+    }
+
+    void check_required() {
+        for (std::string const& path : options_.require_not_empty) {
+            bool const is_copied = std::ranges::find(options_.files, path) != options_.files.end() ||
+                                   std::ranges::find(options_.templates, path) != options_.templates.end();
+            if (!is_copied) errors_.push_back("--require-not-empty: " + config::shown(path) + " is not in --copy-file");
+        }
+    }
+
+    void add_monitor_conf() {
+        std::string const& path = options_.monitor_conf;
+        if (!path.empty() && check_path("--input-monitor-conf", path))
+            add(CopyKind::monitor_conf, join(options_.input_directory, path), "fdbmonitor.conf");
+    }
+
+    void add_binaries() {
+        if (options_.binaries.empty()) return;
+        std::string const directory = binary_output_directory();
+        for (std::string const& name : options_.binaries) {
+            if (check_name("--copy-binary", name) && !directory.empty())
+                add(CopyKind::verbatim, join(options_.binary_directory, name), join(directory, name));
+        }
+    }
+
+    /// Empty, with an error, when it cannot be told.
+    std::string binary_output_directory() {
+        std::string const& given = options_.binary_output_directory;
+        if (given == ".") return given;
+        if (!given.empty()) return check_path("--binary-output-dir", given) ? given : std::string();
+        if (!version_) {
+            errors_.push_back("--binary-output-dir is missing, and so is this container's version: " +
+                              version_.error().text);
+            return {};
+        }
+        // As it stands: launch mode looks for exactly the text in its configuration.
+        if (options_.mode == StageMode::sidecar)
+            return check_name("this container's version", *version_) ? "bin/" + *version_ : std::string();
+        auto const parsed = config::Version::parse(*version_);
+        if (!parsed) {
+            errors_.push_back("this container's version: could not parse FDB version from " + config::shown(*version_));
+            return {};
+        }
+        return std::to_string(parsed->major_number) + "." + std::to_string(parsed->minor_number);
+    }
+
+    void add_libraries() {
+        std::string const& primary = options_.primary_library;
+        if (!primary.empty()) add_library("--copy-primary-library", primary, "libfdb_c.so");
+        for (std::string const& version : options_.libraries) {
+            if (version != primary) add_library("--copy-library", version, "libfdb_c_" + version + ".so");
+        }
+    }
+
+    void add_library(std::string_view flag, std::string const& version, std::string target) {
+        if (!check_name(flag, version)) return;
+        add(CopyKind::verbatim, join(options_.library_directory, "libfdb_c_" + version + ".so"), std::move(target));
+    }
+
+    /// Only sidecar mode asks: an init container prepares for other programs than the main container's.
+    void compare_versions() {
+        if (options_.mode != StageMode::sidecar || options_.main_container_version.empty()) return;
+        if (!version_) {
+            std::string reason = "--main-container-version has nothing to be compared with: " + version_.error().text;
+            errors_.push_back(std::move(reason));
+            return;
+        }
+        plan_.is_main_container_same = *version_ == options_.main_container_version;
+        if (plan_.is_main_container_same) plan_.copies.clear();
+    }
+
+    StageOptions const& options_;
+    Result<std::string> const& version_;
+    StagePlan plan_;
+    std::set<std::string> targets_;  // for ten thousand files, linear search is the slow part
+    std::vector<std::string> errors_;
+};
+
+}  // namespace
+
+std::expected<StagePlan, std::vector<std::string>> plan(StageOptions const& options,
+                                                        Result<std::string> const& version) {
+    return Planner(options, version).make();
+}
+
+}  // namespace triton::sidecar

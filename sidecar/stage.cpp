@@ -1,0 +1,378 @@
+#include "sidecar/stage.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "config/environment_file.h"
+#include "config/limits.h"
+#include "config/substitution.h"
+#include "sidecar/copy_file.h"
+#include "sidecar/plan.h"
+#include "sidecar/substitute.h"
+#include "sidecar/summary.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+// Writers often make several changes in a row; a ConfigMap's swap is two.
+constexpr int quiet_ms = 2;
+constexpr int most_quiet_waits = 50;
+constexpr std::uint64_t large_file = 64 << 20;
+constexpr Duration progress_interval = milliseconds(100);
+
+/// The signals that end it, as a descriptor.
+class StopSignals {
+public:
+    static Result<StopSignals> create() {
+        sigset_t set;
+        sigemptyset(&set);
+        for (int const signo : {SIGTERM, SIGINT, SIGQUIT})
+            sigaddset(&set, signo);
+        (void)::sigprocmask(SIG_BLOCK, &set, nullptr);  // cannot fail with these arguments
+        StopSignals signals;
+        signals.fd_ = UniqueFd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+        int const err = errno;
+        if (!signals.fd_) return fail(err, "create a signalfd");
+        return signals;
+    }
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+    /// The first that arrived, or 0. Does not wait.
+    int arrived() {
+        signalfd_siginfo info;
+        if (signo_ == 0 && ::read(fd_.get(), &info, sizeof info) == sizeof info)
+            signo_ = static_cast<int>(info.ssi_signo);
+        return signo_;
+    }
+
+private:
+    UniqueFd fd_;
+    int signo_ = 0;
+};
+
+std::string join(std::string_view directory, std::string_view name) {
+    std::string path(directory);
+    if (!path.ends_with('/')) path += '/';
+    return path.append(name);
+}
+
+std::string_view parent_of(std::string_view path) {
+    std::size_t const slash = path.rfind('/');
+    return slash == path.npos ? std::string_view(".") : path.substr(0, slash);
+}
+
+Result<std::string> read_version(std::string const& path) {
+    auto const source = TRY(open_source(path));
+    std::string const text = TRY(read_source(source, 4096));
+    constexpr std::string_view blanks = " \t\r\n";
+    std::size_t const begin = text.find_first_not_of(blanks);
+    if (begin == text.npos) return fail("the version file " + path + " is empty");
+    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+/// Why the target cannot be made, as far as that shows without trying: a directory in its place, a file in place of a
+/// directory, no right to write.
+std::optional<std::string> find_obstacle(std::string const& path) {
+    struct stat status;
+    if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return path + " is a directory, not a file";
+    for (std::string directory(parent_of(path));; directory = parent_of(directory)) {
+        if (directory.empty()) directory = "/";
+        if (::stat(directory.c_str(), &status) != 0) {
+            int const err = errno;
+            if (err == ENOENT && directory != "/" && directory != ".") continue;
+            return "cannot write to " + directory + ": " + errno_text(err);
+        }
+        if (!S_ISDIR(status.st_mode)) return directory + " is not a directory";
+        if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return std::nullopt;
+        return "cannot write to " + directory + ": " + errno_text(errno);
+    }
+}
+
+/// One round: plan, check, substitute, copy.
+class Staging {
+public:
+    Staging(StageOptions const& options, StageSurroundings const& around, StopSignals& signals)
+        : options_(options), around_(around), signals_(signals), version_(read_version(options.version_file)) {}
+
+    Round run() && {
+        auto planned = plan(options_, version_);
+        if (!planned) {
+            round_.errors = std::move(planned).error();
+            return std::move(round_);
+        }
+        round_.is_main_container_same = planned->is_main_container_same;
+        prepare(planned->copies);
+        if (round_.errors.empty() && !prepared_.empty()) act();
+        return std::move(round_);
+    }
+
+private:
+    struct Prepared {
+        PlannedCopy const* copy;             // borrowed from the plan
+        std::optional<std::string> content;  // substituted; else it is copied
+        mode_t mode = 0;
+    };
+
+    /// All that can be known to be wrong.
+    void prepare(std::vector<PlannedCopy> const& copies) {
+        bool const substitutes =
+            std::ranges::any_of(copies, [](PlannedCopy const& copy) { return copy.kind != CopyKind::verbatim; });
+        if (substitutes) read_variables();
+        for (PlannedCopy const& copy : copies) {
+            if (signals_.arrived() != 0) {
+                round_.was_stopped = true;
+                return;
+            }
+            Result<Prepared> one = prepare_one(copy);
+            if (one) {
+                prepared_.push_back(std::move(*one));
+            } else {
+                add_error(std::move(one).error().text);
+            }
+            if (auto obstacle = find_obstacle(join(options_.output_directory, copy.target)))
+                add_error(std::move(*obstacle));
+        }
+    }
+
+    /// Many files have one and the same obstacle.
+    void add_error(std::string text) {
+        if (std::ranges::find(round_.errors, text) == round_.errors.end()) round_.errors.push_back(std::move(text));
+    }
+
+    Result<Prepared> prepare_one(PlannedCopy const& copy) {
+        auto const source = TRY(open_source(copy.source));
+        if (copy.must_not_be_empty && source.status.st_size == 0)
+            return fail(copy.source + " is empty (--require-not-empty)");
+        Prepared prepared{&copy, std::nullopt, source.status.st_mode};
+        if (copy.kind != CopyKind::verbatim) prepared.content = TRY(substituted(copy, source));
+        return prepared;
+    }
+
+    void read_variables() {
+        std::vector<config::EnvironmentVariable> values;
+        if (!options_.environment_file.empty()) {
+            config::Limits const limits;
+            auto const source = open_source(options_.environment_file);
+            auto const text = source ? read_source(*source, limits.document_bytes)
+                                     : Result<std::string>(std::unexpected(source.error()));
+            if (!text) return add_error("additional environment file: " + text.error().text);
+            config::EnvironmentFile file = config::parse_environment_file(*text, limits);
+            for (config::Problem const& problem : file.problems)
+                add_error(options_.environment_file + ": " + problem.text());
+            values = std::move(file.values);
+        }
+        variables_ = config::Variables(std::move(values), around_.environment);
+    }
+
+    Result<std::string> substituted(PlannedCopy const& copy, Source const& source) {
+        std::string const text = TRY(read_source(source, config::Limits{}.document_bytes));
+        auto result = copy.kind == CopyKind::substituted
+                          ? substitute_template(text, variables_)
+                          : substitute_monitor_conf(text, monitor_variables(variables_, options_.substitute_variables,
+                                                                            main_binary_directory()));
+        if (result) return std::move(*result);
+        // All but the last are added here: an Error holds one.
+        for (config::Problem const& problem : std::span(result.error()).first(result.error().size() - 1))
+            add_error(copy.source + ": " + problem.text());
+        return fail(copy.source + ": " + result.error().back().text());
+    }
+
+    /// Where the main container has, or will have, the binaries of this container's version.
+    [[nodiscard]] std::optional<std::string> main_binary_directory() const {
+        if (!version_) return std::nullopt;
+        if (*version_ == options_.main_container_version) return options_.binary_directory;
+        return join(options_.main_container_conf_directory, "bin/" + *version_);
+    }
+
+    void act() {
+        auto output = make_directories(AT_FDCWD, options_.output_directory);
+        if (!output) return add_error(std::move(output).error().text);
+        for (Prepared const& prepared : prepared_) {
+            Result<> const done = stage_one(output->get(), prepared);
+            clear_progress();
+            if (!done) add_error(done.error().text);
+            if (!done || round_.was_stopped) break;
+        }
+        // Also after an error: what is in place stays.
+        for (auto const& [path, directory] : directories_) {
+            if (::fsync(directory.get()) != 0) {
+                int const err = errno;
+                add_error(fail(err, "write directory " + path).error().text);
+            }
+        }
+    }
+
+    /// Opened once each, for one fsync each.
+    Result<int> target_directory(int output, std::string_view path) {
+        auto const known = std::ranges::find(directories_, path, &OpenDirectory::path);
+        if (known != directories_.end()) return known->directory.get();
+        auto const found = TRY(make_directories(output, path));
+        UniqueFd directory{::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+        int const err = errno;
+        if (!directory) return fail(err, "open directory " + join(options_.output_directory, path));
+        directories_.push_back({std::string(path), std::move(directory)});
+        return directories_.back().directory.get();
+    }
+
+    Result<> stage_one(int output, Prepared const& prepared) {
+        std::string_view const relative = prepared.copy->target;
+        int const directory = TRY(target_directory(output, parent_of(relative)));
+        Target const target{directory, std::string(relative.substr(relative.rfind('/') + 1)),
+                            join(options_.output_directory, relative)};
+        CopySettings settings;
+        settings.with_hash = options_.as_json;
+        started_ = std::chrono::steady_clock::now();
+        settings.keep_going = [this, &target](std::uint64_t done, std::uint64_t all) {
+            show_progress(target.name, done, all);
+            return signals_.arrived() == 0;
+        };
+        Result<Staged> staged;
+        if (prepared.content) {
+            staged = write_file(*prepared.content, prepared.mode, target, settings);
+        } else {
+            auto const source = TRY(open_source(prepared.copy->source));
+            staged = copy_file(source, target, settings);
+        }
+        if (!staged) return std::unexpected(std::move(staged).error());
+        if (staged->outcome == Outcome::stopped) {
+            round_.was_stopped = true;
+            return {};
+        }
+        round_.files.push_back({target.shown, std::move(*staged)});
+        return {};
+    }
+
+    void show_progress(std::string_view name, std::uint64_t done, std::uint64_t all) {
+        if (!around_.progress || all < large_file || done == 0) return;
+        TimePoint const now = std::chrono::steady_clock::now();
+        if (has_progress_ && now - shown_ < progress_interval && done < all) return;
+        around_.progress("\r\x1b[K" + progress_text(name, done, all, now - started_));
+        has_progress_ = true;
+        shown_ = now;
+    }
+
+    void clear_progress() {
+        if (std::exchange(has_progress_, false)) around_.progress("\r\x1b[K");
+    }
+
+    struct OpenDirectory {
+        std::string path;
+        UniqueFd directory;
+    };
+
+    StageOptions const& options_;
+    StageSurroundings const& around_;
+    StopSignals& signals_;
+    Result<std::string> version_;
+    config::Variables variables_{{}, nullptr};
+    std::vector<Prepared> prepared_;
+    std::vector<OpenDirectory> directories_;
+    Round round_;
+    TimePoint started_;
+    TimePoint shown_;
+    bool has_progress_ = false;
+};
+
+/// Tells of a round. Returns its exit code.
+int report(Round const& round, StageOptions const& options, StageSurroundings const& around) {
+    auto const log = [&around](StageLevel level, std::string_view event, std::string const& message) {
+        if (around.log) around.log(level, event, message);
+    };
+    for (StagedFile const& file : round.files) {
+        std::string const size = " (" + std::to_string(file.staged.bytes) + " bytes)";
+        if (file.staged.outcome == Outcome::copied) {
+            log(StageLevel::info, "file-copied", "copied " + file.path + size);
+        } else {
+            log(StageLevel::info, "file-reused", "left " + file.path + " as it is" + size);
+        }
+    }
+    for (std::string const& error : round.errors)
+        log(StageLevel::error, "staging-failed", error);
+    if (round.is_main_container_same && round.errors.empty()) {
+        log(StageLevel::info, "staging-skipped",
+            "nothing copied: the main container has version " + options.main_container_version + " itself");
+    }
+    if (options.as_json && !round.was_stopped && around.print) around.print(json_summary(round));
+    return round.errors.empty() ? 0 : 1;
+}
+
+/// Waits for a change of a source or a stop. Returns whether there is something to copy.
+bool wait_for_change(ChangeWatch* watch, StopSignals& signals) {
+    std::array<pollfd, 2> polled{{{signals.fd(), POLLIN, 0}, {watch ? watch->fd() : -1, POLLIN, 0}}};
+    bool has_changed = false;
+    for (int waits = 0; signals.arrived() == 0 && waits < most_quiet_waits;) {
+        int const ready = ::poll(polled.data(), polled.size(), has_changed ? quiet_ms : -1);
+        if (has_changed && ready == 0) break;
+        if (polled[1].revents != 0 && watch->take_events()) has_changed = true;
+        if (has_changed) ++waits;
+    }
+    return signals.arrived() == 0 && has_changed;
+}
+
+std::vector<std::string> watched_paths(StageOptions const& options) {
+    auto const planned = plan(options, read_version(options.version_file));
+    std::vector<std::string> paths{options.version_file};
+    if (!options.environment_file.empty()) paths.push_back(options.environment_file);
+    if (!planned) return paths;
+    for (PlannedCopy const& copy : planned->copies)
+        paths.push_back(copy.source);
+    return paths;
+}
+
+Result<std::unique_ptr<ChangeWatch>> make_watch(StageOptions const& options, StageSurroundings const& around) {
+    if (options.mode != StageMode::sidecar || !options.watch) return nullptr;
+    if (!around.make_watch) return fail("--watch: there is nothing here to watch with");
+    return around.make_watch();
+}
+
+/// Before each round, so that what changes during it is not missed.
+void renew_watch(ChangeWatch* watch, StageOptions const& options, StageSurroundings const& around) {
+    if (!watch) return;
+    auto const result = watch->watch(watched_paths(options));
+    if (!result && around.log) around.log(StageLevel::error, "watch-failed", result.error().text);
+}
+
+Result<int> run(StageOptions const& options, StageSurroundings const& around) {
+    auto signals = TRY(StopSignals::create());
+    auto const watch = TRY(make_watch(options, around));
+    bool const stays = options.mode == StageMode::sidecar;
+    if (stays) (void)::signal(SIGCHLD, SIG_IGN);
+    for (bool is_first = true;; is_first = false) {
+        renew_watch(watch.get(), options, around);
+        Round const round = Staging(options, around, signals).run();
+        int const code = report(round, options, around);
+        if (round.was_stopped && !stays) return 128 + signals.arrived();
+        if (!stays || (is_first && code != 0)) return code;
+        if (!wait_for_change(watch.get(), signals)) break;
+    }
+    if (around.log)
+        around.log(StageLevel::info, "stop-requested", "stopped by signal " + std::to_string(signals.arrived()));
+    return 0;
+}
+
+}  // namespace
+
+int stage(StageOptions const& options, StageSurroundings const& around) {
+    Result<int> const code = run(options, around);
+    if (code) return *code;
+    if (around.log) around.log(StageLevel::error, "staging-failed", code.error().text);
+    return 1;
+}
+
+}  // namespace triton::sidecar

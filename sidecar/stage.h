@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "sidecar/options.h"
+
+namespace triton::sidecar {
+
+/// Tells when one of some paths may lead to something else.
+class ChangeWatch {
+public:
+    virtual ~ChangeWatch() = default;
+    /// Borrowed; readable when there may be something to see.
+    [[nodiscard]] virtual int fd() const = 0;
+    /// Watches for these paths from now on, as the file system stands now.
+    virtual Result<> watch(std::vector<std::string> const& paths) = 0;
+    /// Takes all events there are. Returns whether one of them concerns a path.
+    virtual bool take_events() = 0;
+};
+
+enum class StageLevel : std::uint8_t { info, error };
+
+/// What staging has around it. Functions that are not set are not called.
+struct StageSurroundings {
+    char const* const* environment = nullptr;  ///< as execve(2) takes it
+    /// --format json: one line for each round.
+    std::function<void(std::string_view line)> print;
+    /// Events: file-copied, file-reused, staging-skipped, staging-failed, watch-failed, stop-requested.
+    std::function<void(StageLevel level, std::string_view event, std::string_view message)> log;
+    /// For a terminal: text with its own carriage returns.
+    std::function<void(std::string_view text)> progress;
+    /// Needed for --watch.
+    std::function<Result<std::unique_ptr<ChangeWatch>>()> make_watch;
+};
+
+/// Runs mode init or sidecar to its end.
+///
+/// Everything is looked at before anything is copied, and all that is wrong is told at once. Then the files are copied
+/// in the order of the plan up to the first that fails; those before it stay. See copy_file() for what a copy is.
+/// With --watch, a later round that fails is told and waits for the next change: what was staged before stays good.
+///
+/// SIGTERM, SIGINT and SIGQUIT are blocked from the call on, for good, and end it between two pieces of a copy.
+/// Sidecar mode ignores SIGCHLD from the call on, so that orphans (of `kubectl exec`) leave no zombies.
+/// Returns the exit code: 0; 1 when something is wrong; in init mode 128 + n when signal n ended it too early, in
+/// sidecar mode 0 then.
+int stage(StageOptions const& options, StageSurroundings const& around);
+
+}  // namespace triton::sidecar

@@ -1,0 +1,193 @@
+#include "sidecar/substitute.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/json_text.h"
+#include "config/limits.h"
+#include "config/process_configuration.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+constexpr std::string_view argument_prefix = "arguments[0]";
+
+std::string position(std::string_view text, std::size_t at) {
+    std::string_view const before = text.substr(0, at);
+    auto const line = std::ranges::count(before, '\n') + 1;
+    std::size_t const column = at - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+    return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+/// Where the JSON object that begins at `begin` ends (the place after its brace); npos when it does not.
+std::size_t end_of_object(std::string_view text, std::size_t begin) {
+    int depth = 0;
+    bool in_string = false;
+    for (std::size_t at = begin; at < text.size(); ++at) {
+        char const c = text[at];
+        if (in_string && c == '\\') {
+            ++at;
+        } else if (c == '"') {
+            in_string = !in_string;
+        } else if (!in_string && c == '{') {
+            ++depth;
+        } else if (!in_string && c == '}' && --depth == 0) {
+            return at + 1;
+        }
+    }
+    return text.npos;
+}
+
+bool is_name(std::string_view text) {
+    auto const is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    auto const is_part = [is_letter](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
+    return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_part);
+}
+
+class Template {
+public:
+    Template(std::string_view text, config::Variables const& variables) : text_(text), variables_(variables) {}
+
+    std::expected<std::string, config::Problems> substitute() && {
+        while (at_ < text_.size()) {
+            std::size_t const next = text_.find("${", at_);
+            std::size_t const end = std::min(next, text_.size());
+            out_ += text_.substr(at_, end - at_);
+            at_ = end;
+            if (next == text_.npos) break;
+            if (next > 0 && text_[next - 1] == '$') {  // $${: of the two dollars one is out already
+                out_ += '{';
+                at_ += 2;
+            } else {
+                add_placeholder();
+            }
+        }
+        if (!problems_.empty()) return std::unexpected(std::move(problems_).take());
+        return std::move(out_);
+    }
+
+private:
+    /// at_ stands on "${" and moves behind its end; behind itself when there is none.
+    void add_placeholder() {
+        std::size_t const begin = at_ + 2;
+        bool const is_object = text_.substr(begin, 1) == "{";
+        std::size_t const end = is_object ? end_of_object(text_, begin) : text_.find_first_of("}\n", begin);
+        if (end == text_.npos || text_.substr(end, 1) != "}") {
+            add_problem("${ without its }; for a plain ${ write $${");
+            at_ = begin;
+            return;
+        }
+        std::string_view const inside = text_.substr(begin, end - begin);
+        if (is_object) {
+            add_json(inside);
+        } else if (!is_name(inside)) {
+            add_problem(config::shown(inside) + " is no name of a variable; for a plain ${ write $${");
+        } else {
+            config::ProcessConfiguration configuration;
+            configuration.arguments.push_back(
+                {.type = config::ArgumentType::environment, .source = std::string(inside)});
+            add_value(configuration);
+        }
+        at_ = end + 1;
+    }
+
+    void add_json(std::string_view json) {
+        std::string document = R"({"version":"0","arguments":[)";
+        document.append(json).append("]}");
+        auto parsed = config::parse(document);
+        if (!parsed) return add_problems(parsed.error());
+        // A template has no newer writer to be patient with.
+        if (!parsed->warnings.empty()) return add_problems(parsed->warnings);
+        add_value(parsed->configuration);
+    }
+
+    void add_value(config::ProcessConfiguration const& configuration) {
+        auto const command = config::CommandTemplate::create(configuration, variables_, 1);
+        if (!command) return add_problems(command.error());
+        out_ += command->arguments(config::ProcessNumber{1}).front();
+    }
+
+    void add_problem(std::string reason) { problems_.add(position(text_, at_), std::move(reason)); }
+
+    /// Their places are those of a document that nobody wrote: what is left of one is the part inside the Argument.
+    void add_problems(config::Problems const& problems) {
+        for (config::Problem const& problem : problems) {
+            std::string_view inside = problem.where;
+            bool const is_inside = inside.starts_with(argument_prefix);
+            if (is_inside) inside.remove_prefix(argument_prefix.size());
+            if (inside.starts_with(".")) inside.remove_prefix(1);
+            bool const is_source = inside == "source" && text_.substr(at_ + 2, 1) != "{";
+            bool const is_told = !is_inside || inside.empty() || is_source;
+            add_problem((is_told ? std::string() : std::string(inside) + ": ") + problem.reason);
+        }
+    }
+
+    std::string_view text_;
+    config::Variables const& variables_;
+    config::ProblemList problems_{config::Limits{}.problems};
+    std::string out_;
+    std::size_t at_ = 0;
+};
+
+std::optional<std::string> value_of(config::Variables const& variables, std::string_view name) {
+    auto const value = variables.find(name);
+    if (!value || value->empty()) return std::nullopt;
+    return std::string(*value);
+}
+
+}  // namespace
+
+std::expected<std::string, config::Problems> substitute_template(std::string_view text,
+                                                                 config::Variables const& variables) {
+    return Template(text, variables).substitute();
+}
+
+std::vector<MonitorVariable> monitor_variables(config::Variables const& variables,
+                                               std::vector<std::string> const& further,
+                                               std::optional<std::string> binary_directory) {
+    auto const first_of = [&variables](std::initializer_list<std::string_view> names) -> std::optional<std::string> {
+        for (std::string_view const name : names) {
+            if (auto value = value_of(variables, name)) return value;
+        }
+        return std::nullopt;
+    };
+    std::vector<MonitorVariable> list{
+        {"FDB_PUBLIC_IP", first_of({"FDB_PUBLIC_IP", "FDB_POD_IP"})},
+        {"FDB_POD_IP", first_of({"FDB_POD_IP"})},
+        {"FDB_MACHINE_ID", first_of({"FDB_MACHINE_ID", "HOSTNAME"})},
+        {"FDB_ZONE_ID", first_of({"FDB_ZONE_ID", "FDB_MACHINE_ID", "HOSTNAME"})},
+        {"FDB_INSTANCE_ID", first_of({"FDB_INSTANCE_ID"})},
+        {"BINARY_DIR", std::move(binary_directory)},
+    };
+    for (std::string const& name : further)
+        list.push_back({name, value_of(variables, name)});
+    return list;
+}
+
+std::expected<std::string, config::Problems> substitute_monitor_conf(std::string_view text,
+                                                                     std::vector<MonitorVariable> const& variables) {
+    config::ProblemList problems{config::Limits{}.problems};
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+        MonitorVariable const* meant = nullptr;
+        for (MonitorVariable const& variable : variables) {
+            bool const fits = text[at] == '$' && text.substr(at + 1).starts_with(variable.name);
+            if (fits && (!meant || variable.name.size() > meant->name.size())) meant = &variable;
+        }
+        if (!meant) {
+            out += text[at++];
+            continue;
+        }
+        if (meant->value) {
+            out += *meant->value;
+        } else {
+            problems.add(position(text, at), "$" + meant->name + " has no value");
+        }
+        at += 1 + meant->name.size();
+    }
+    if (!problems.empty()) return std::unexpected(std::move(problems).take());
+    return out;
+}
+
+}  // namespace triton::sidecar

@@ -1,0 +1,356 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sidecar/copy_file.h"
+
+namespace triton::sidecar {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr off_t mebibyte = 1 << 20;
+
+/// A directory of its own for each test, and every way to copy as the parameter.
+class CopyFile : public testing::TestWithParam<CopyMethods> {
+protected:
+    void SetUp() override {
+        char name[] = "/tmp/triton-copy.XXXXXX";
+        ASSERT_NE(::mkdtemp(name), nullptr);
+        root_ = name;
+        ASSERT_EQ(::mkdir(path("out").c_str(), 0755), 0);
+        out_ = UniqueFd{::open(path("out").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+        settings_.methods = GetParam();
+    }
+
+    void TearDown() override {
+        for (std::string const& name : names("out"))
+            ASSERT_EQ(::unlink(path("out/" + name).c_str()), 0) << name;
+        for (std::string const& name : names(""))
+            ASSERT_EQ(::remove(path(name).c_str()), 0) << name;
+        ASSERT_EQ(::rmdir(root_.c_str()), 0);
+    }
+
+    std::string path(std::string const& name) const { return root_ + "/" + name; }
+
+    std::vector<std::string> names(std::string const& directory) const {
+        std::vector<std::string> found;
+        DIR* const stream = ::opendir(path(directory).c_str());
+        while (dirent const* const entry = ::readdir(stream)) {
+            std::string name = entry->d_name;
+            if (name != "." && name != "..") found.push_back(std::move(name));
+        }
+        ::closedir(stream);
+        std::ranges::sort(found);
+        return found;
+    }
+
+    void write(std::string const& name, std::string_view content, mode_t mode = 0644) const {
+        UniqueFd const file{::open(path(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+        ASSERT_EQ(::write(file.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
+        ASSERT_EQ(::fchmod(file.get(), mode), 0);
+    }
+
+    void set_time(std::string const& name, timespec time) const {
+        timespec const times[2] = {time, time};
+        ASSERT_EQ(::utimensat(AT_FDCWD, path(name).c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+    }
+
+    std::string read(std::string const& name) const {
+        auto const source = open_source(path(name));
+        return source ? read_source(*source, 1 << 28).value() : source.error().text;
+    }
+
+    struct stat status(std::string const& name) const {
+        struct stat found{};
+        EXPECT_EQ(::lstat(path(name).c_str(), &found), 0) << name;
+        return found;
+    }
+
+    Target target(std::string name = "copy") const { return {out_.get(), name, path("out/" + name)}; }
+
+    Result<Staged> copy(std::string const& name) const {
+        auto const source = open_source(path(name));
+        if (!source) return std::unexpected(source.error());
+        return copy_file(*source, target(), settings_);
+    }
+
+    Outcome outcome(std::string const& name) const {
+        auto const staged = copy(name);
+        EXPECT_TRUE(staged) << staged.error().text;
+        return staged ? staged->outcome : Outcome::stopped;
+    }
+
+    std::string root_;
+    UniqueFd out_;
+    CopySettings settings_;
+};
+
+INSTANTIATE_TEST_SUITE_P(EveryWay, CopyFile,
+                         testing::Values(CopyMethods{}, CopyMethods{.reflink = false},
+                                         CopyMethods{.reflink = false, .copy_range = false},
+                                         CopyMethods{.unnamed_file = false}, CopyMethods{false, false, false}));
+
+TEST_P(CopyFile, KeepsContentModeAndTimes) {
+    std::string content;
+    for (int i = 0; i < 200000; ++i)
+        content += std::to_string(i);
+    write("a", content, 0751);
+    set_time("a", {1234567890, 123456789});
+    auto const staged = copy("a");
+    ASSERT_TRUE(staged) << staged.error().text;
+    EXPECT_EQ(staged->outcome, Outcome::copied);
+    EXPECT_EQ(staged->bytes, content.size());
+    EXPECT_EQ(staged->sha256, "");
+    EXPECT_EQ(read("out/copy"), content);
+    EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0751U);
+    EXPECT_EQ(status("out/copy").st_mtim.tv_sec, 1234567890);
+    EXPECT_EQ(status("out/copy").st_mtim.tv_nsec, 123456789);
+    EXPECT_THAT(names("out"), ElementsAre("copy"));
+}
+
+TEST_P(CopyFile, DropsSetuidSetgidAndSticky) {
+    write("a", "x", 07755);
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0755U);
+    EXPECT_EQ(outcome("a"), Outcome::reused);
+}
+
+TEST_P(CopyFile, AnEmptyFile) {
+    write("a", "");
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(read("out/copy"), "");
+    EXPECT_EQ(outcome("a"), Outcome::reused);
+}
+
+TEST_P(CopyFile, AFileThatLiesAboutItsSize) {
+    auto const source = open_source("/proc/self/status");
+    ASSERT_TRUE(source);
+    ASSERT_EQ(source->status.st_size, 0);
+    auto const staged = copy_file(*source, target(), settings_);
+    ASSERT_TRUE(staged) << staged.error().text;
+    EXPECT_THAT(read("out/copy"), testing::HasSubstr("\nPid:\t"));
+    EXPECT_GT(staged->bytes, 100U);
+}
+
+TEST_P(CopyFile, HolesStayHoles) {
+    UniqueFd const file{::open(path("a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
+    ASSERT_EQ(::pwrite(file.get(), "begin", 5, 0), 5);
+    ASSERT_EQ(::pwrite(file.get(), "middle", 6, 40 * mebibyte), 6);
+    ASSERT_EQ(::ftruncate(file.get(), 64 * mebibyte), 0);
+    ASSERT_LT(status("a").st_blocks, 1000) << "the file system of /tmp knows no holes";
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(status("out/copy").st_size, 64 * mebibyte);
+    EXPECT_LT(status("out/copy").st_blocks, 1000);
+    EXPECT_TRUE(read("out/copy") == read("a"));
+    EXPECT_EQ(outcome("a"), Outcome::reused);
+}
+
+TEST_P(CopyFile, AnIdenticalTargetIsLeftAlone) {
+    write("a", "content", 0640);
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    ino_t const first = status("out/copy").st_ino;
+    set_time("out/copy", {1, 1});  // the content decides
+    EXPECT_EQ(outcome("a"), Outcome::reused);
+    EXPECT_EQ(status("out/copy").st_ino, first);
+    EXPECT_EQ(status("out/copy").st_mtim.tv_sec, 1);
+}
+
+TEST_P(CopyFile, AnyDifferenceIsCopied) {
+    write("a", "content", 0640);
+    auto const changes = std::vector<std::function<void()>>{
+        [this] { write("out/copy", "contenT", 0640); },
+        [this] { write("out/copy", "content!", 0640); },
+        [this] { write("out/copy", "content", 0644); },
+        [this] { ASSERT_EQ(::unlink(path("out/copy").c_str()), 0); },
+    };
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    for (auto const& change : changes) {
+        change();
+        EXPECT_EQ(outcome("a"), Outcome::copied);
+        EXPECT_EQ(read("out/copy"), "content");
+        EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0640U);
+    }
+}
+
+TEST_P(CopyFile, EqualTimesAreTrustedUnlessTheyAreWholeSeconds) {
+    write("a", "content");
+    write("out/copy", "CONTENT");
+    set_time("a", {1000, 1});
+    set_time("out/copy", {1000, 1});
+    EXPECT_EQ(outcome("a"), Outcome::reused);
+    set_time("a", {1000, 0});  // as in an image whose files all have one time
+    set_time("out/copy", {1000, 0});
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(read("out/copy"), "content");
+}
+
+TEST_P(CopyFile, EqualTimesOfTheTargetsOwnMakingProveNothing) {
+    write("a", "content");
+    write("out/copy", "CONTENT");
+    timespec now{};
+    ASSERT_EQ(::clock_gettime(CLOCK_REALTIME, &now), 0);
+    now.tv_nsec |= 1;
+    set_time("a", now);  // as of two writes within one tick of the clock
+    set_time("out/copy", now);
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(read("out/copy"), "content");
+}
+
+TEST_P(CopyFile, ASymbolicLinkIsFollowedAtTheSourceAndReplacedAtTheTarget) {
+    write("a", "content");
+    write("precious", "old");
+    ASSERT_EQ(::symlink("a", path("link").c_str()), 0);
+    ASSERT_EQ(::symlink("../precious", path("out/copy").c_str()), 0);
+    EXPECT_EQ(outcome("link"), Outcome::copied);
+    EXPECT_TRUE(S_ISREG(status("out/copy").st_mode));
+    EXPECT_EQ(read("out/copy"), "content");
+    EXPECT_EQ(read("precious"), "old");
+}
+
+TEST_P(CopyFile, WhoHasTheOldFileOpenKeepsIt) {
+    write("a", "new");
+    write("out/copy", "old");
+    auto const old = open_source(path("out/copy"));
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(read_source(*old, 100), "old");
+}
+
+TEST_P(CopyFile, HashIsOfTheTarget) {
+    write("a", "abc");
+    settings_.with_hash = true;
+    std::string const digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    EXPECT_EQ(copy("a")->sha256, digest);
+    EXPECT_EQ(copy("a")->sha256, digest);
+    EXPECT_EQ(write_file("abc", 0600, target("other"), settings_)->sha256, digest);
+}
+
+TEST_P(CopyFile, ALongNameHasRoomForATemporaryOne) {
+    write("a", "x");
+    auto const source = open_source(path("a"));
+    std::string const name(255, 'n');
+    write("out/" + name, "old");
+    auto const staged = copy_file(*source, target(name), settings_);
+    ASSERT_TRUE(staged) << staged.error().text;
+    EXPECT_EQ(read("out/" + name), "x");
+}
+
+TEST_P(CopyFile, StoppedInTheMiddleItLeavesNothing) {
+    write("a", std::string(40 * mebibyte, 'x'));
+    write("out/copy", "old");
+    settings_.methods.reflink = false;  // done at once
+    std::uint64_t last = 0;
+    settings_.keep_going = [&last](std::uint64_t done, std::uint64_t all) {
+        EXPECT_EQ(all, 40U * mebibyte);
+        last = done;
+        return done == 0;
+    };
+    EXPECT_EQ(outcome("a"), Outcome::stopped);
+    EXPECT_GT(last, 0U);
+    EXPECT_LT(last, 40U * mebibyte);
+    EXPECT_THAT(names("out"), ElementsAre("copy"));
+    EXPECT_EQ(read("out/copy"), "old");
+}
+
+TEST_P(CopyFile, ASourceThatChangesOnceIsCopiedAgain) {
+    write("a", "before");
+    bool is_first = true;
+    settings_.methods.reflink = false;
+    settings_.keep_going = [&, this](std::uint64_t, std::uint64_t) {
+        if (std::exchange(is_first, false)) write("a", "after!!");
+        return true;
+    };
+    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(read("out/copy"), "after!!");
+}
+
+TEST_P(CopyFile, ASourceThatKeepsChangingIsAnError) {
+    write("a", "before");
+    std::string content;
+    settings_.methods.reflink = false;
+    settings_.keep_going = [&, this](std::uint64_t, std::uint64_t) {
+        write("a", content += "x");
+        return true;
+    };
+    auto const staged = copy("a");
+    ASSERT_FALSE(staged);
+    EXPECT_EQ(staged.error(), (Error{EBUSY, path("a") + " keeps changing while it is copied"}));
+    EXPECT_THAT(names("out"), IsEmpty());
+}
+
+TEST_P(CopyFile, WhatIsNoFileIsNamed) {
+    ASSERT_EQ(::mkdir(path("directory").c_str(), 0755), 0);
+    ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0644), 0);
+    EXPECT_EQ(copy("directory").error(), (Error{EISDIR, path("directory") + " is a directory, not a file"}));
+    EXPECT_EQ(copy("fifo").error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
+    EXPECT_EQ(open_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
+    EXPECT_EQ(copy("nothing").error(),
+              (Error{ENOENT, "cannot open " + path("nothing") + ": No such file or directory"}));
+}
+
+TEST_P(CopyFile, ADirectoryAtTheTargetStays) {
+    write("a", "x");
+    ASSERT_EQ(::mkdir(path("out/copy").c_str(), 0755), 0);
+    EXPECT_EQ(copy("a").error(), (Error{EISDIR, "cannot replace " + path("out/copy") + ": Is a directory"}));
+    EXPECT_THAT(names("out"), ElementsAre("copy"));
+    ASSERT_EQ(::rmdir(path("out/copy").c_str()), 0);
+}
+
+TEST_P(CopyFile, ADirectoryThatIsGone) {
+    write("a", "x");
+    ASSERT_EQ(::rmdir(path("out").c_str()), 0);
+    EXPECT_EQ(copy("a").error(), (Error{ENOENT, "cannot create " + path("out/copy") + ": No such file or directory"}));
+    ASSERT_EQ(::mkdir(path("out").c_str(), 0755), 0);
+}
+
+TEST_P(CopyFile, WriteFileReplacesOnlyADifference) {
+    EXPECT_EQ(write_file("text", 04755, target(), settings_)->outcome, Outcome::copied);
+    EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0755U);
+    EXPECT_EQ(write_file("text", 0755, target(), settings_)->outcome, Outcome::reused);
+    EXPECT_EQ(write_file("texT", 0755, target(), settings_)->outcome, Outcome::copied);
+    EXPECT_EQ(read("out/copy"), "texT");
+    EXPECT_EQ(write_file("texT", 0700, target(), settings_)->outcome, Outcome::copied);
+    EXPECT_EQ(write_file("", 0700, target(), settings_)->bytes, 0U);
+    EXPECT_THAT(names("out"), ElementsAre("copy"));
+}
+
+TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
+    char name[] = "/tmp/triton-copy.XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    std::string const root = name;
+    EXPECT_TRUE(make_directories(AT_FDCWD, root + "/a//./b/"));
+    EXPECT_TRUE(make_directories(AT_FDCWD, root + "/a/b"));
+    UniqueFd const inside{::open((root + "/a").c_str(), O_PATH | O_CLOEXEC)};
+    EXPECT_TRUE(make_directories(inside.get(), "b"));
+    EXPECT_TRUE(make_directories(inside.get(), "."));
+    UniqueFd const file{::open((root + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
+    EXPECT_EQ(make_directories(AT_FDCWD, root + "/f/x").error(),
+              (Error{ENOTDIR, "cannot create directory " + root + "/f/x: Not a directory"}));
+    // where nothing can be made, the cause is why not, not that it is missing
+    EXPECT_EQ(make_directories(AT_FDCWD, "/proc/triton").error(),
+              (Error{ENOENT, "cannot create directory /proc/triton: No such file or directory"}));
+    for (char const* const made : {"/a/b", "/a", "/f"})
+        EXPECT_EQ(::remove((root + made).c_str()), 0);
+    EXPECT_EQ(::rmdir(root.c_str()), 0);
+}
+
+TEST(ReadSource, UpToALimit) {
+    auto const source = open_source("/proc/self/status");
+    ASSERT_TRUE(source);
+    EXPECT_EQ(read_source(*source, 10).error(), (Error{EFBIG, "cannot read /proc/self/status: File too large"}));
+}
+
+}  // namespace
+}  // namespace triton::sidecar
