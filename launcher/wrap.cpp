@@ -390,6 +390,11 @@ bool Init::wait_for_signal(int& signo) {
             signo = static_cast<int>(result);
             return true;
         }
+        if (result == -EINTR || result == -EAGAIN) continue;
+        // Refused, by a seccomp profile: signals cannot be read, but the end of the command can be waited for.
+        (void)raw::call(SYS_waitid, 0 /* P_ALL */, 0, 0, 4 /* WEXITED */ | 0x01000000 /* WNOWAIT */, 0);
+        signo = SIGCHLD;
+        return true;
     }
 }
 
