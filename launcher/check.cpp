@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/read_file.h"
 #include "config/json_text.h"
 #include "launcher/configuration_source.h"
-#include "launcher/read_file.h"
 
 namespace triton::launcher {
 

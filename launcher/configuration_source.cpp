@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/read_file.h"
 #include "config/environment_file.h"
-#include "launcher/read_file.h"
 
 namespace triton::launcher {
 

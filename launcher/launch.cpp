@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 #include "base/event_loop.h"
+#include "base/read_file.h"
+#include "base/signal_names.h"
+#include "base/signal_text.h"
 #include "config/duration.h"
 #include "launcher/configuration_source.h"
 #include "launcher/idle_memory.h"
 #include "launcher/notify.h"
 #include "launcher/path_watcher.h"
 #include "launcher/process_setup.h"
-#include "launcher/read_file.h"
-#include "launcher/signal_names.h"
-#include "launcher/signal_text.h"
 #include "launcher/spawn.h"
 #include "launcher/supervisor.h"
 #include "launcher/version.h"

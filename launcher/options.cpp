@@ -7,10 +7,10 @@
 #include <span>
 #include <string_view>
 
+#include "base/read_file.h"
+#include "base/signal_names.h"
 #include "config/duration.h"
 #include "config/nearest.h"
-#include "launcher/read_file.h"
-#include "launcher/signal_names.h"
 #include "launcher/version.h"
 #include "launcher/wrap.h"
 

@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/signal_text.h"
 #include "config/duration.h"
 #include "config/nearest.h"
 #include "launcher/log_output.h"
 #include "launcher/options.h"
-#include "launcher/signal_text.h"
 
 namespace triton::launcher {
 

@@ -1,4 +1,4 @@
-#include "launcher/signal_names.h"
+#include "base/signal_names.h"
 
 #include <cstring>
 #include <string>

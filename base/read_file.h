@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 
-namespace triton::launcher {
+namespace triton {
 
 /// The content of a file.
 /// Errors: those of open(2) and read(2), "open <path>"; EFBIG when there is more than `limit` bytes; EISDIR.
@@ -15,4 +15,4 @@ Result<std::string> read_file(std::string const& path, std::size_t limit);
 /// The same of standard input, to its end.
 Result<std::string> read_standard_input(std::size_t limit);
 
-}  // namespace triton::launcher
+}  // namespace triton

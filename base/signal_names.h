@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace triton::launcher {
+namespace triton {
 
 // Written without libc and without pointers in tables, because the wrap mode uses it before libc has started.
 
@@ -75,4 +75,4 @@ constexpr bool parse_rewrite(char const* text, char const* end, int& from, int& 
     return from > 0 && to >= 0;
 }
 
-}  // namespace triton::launcher
+}  // namespace triton

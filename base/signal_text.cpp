@@ -1,8 +1,8 @@
-#include "launcher/signal_text.h"
+#include "base/signal_text.h"
 
-#include "launcher/signal_names.h"
+#include "base/signal_names.h"
 
-namespace triton::launcher {
+namespace triton {
 
 std::string signal_text(int signo) {
     for (SignalName const& row : signal_names) {
@@ -13,4 +13,4 @@ std::string signal_text(int signo) {
     return "signal " + std::to_string(signo);
 }
 
-}  // namespace triton::launcher
+}  // namespace triton

@@ -1,4 +1,4 @@
-#include "launcher/read_file.h"
+#include "base/read_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 
-namespace triton::launcher {
+namespace triton {
 
 namespace {
 
@@ -45,4 +45,4 @@ Result<std::string> read_file(std::string const& path, std::size_t limit) {
 
 Result<std::string> read_standard_input(std::size_t limit) { return read_all(STDIN_FILENO, "standard input", limit); }
 
-}  // namespace triton::launcher
+}  // namespace triton

@@ -2,9 +2,9 @@
 
 #include <string>
 
-namespace triton::launcher {
+namespace triton {
 
 /// "SIGTERM", "SIGRTMIN+3"; "signal 32" for those without a name.
 std::string signal_text(int signo);
 
-}  // namespace triton::launcher
+}  // namespace triton
