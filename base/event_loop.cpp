@@ -16,9 +16,8 @@ namespace {
 /// A registration has a serial number of its own: when a callback drops a Watch and another opens the same descriptor
 /// number within one round, events of the old registration are still in flight and must not reach the new one.
 struct Registration {
-    int fd = -1;
     std::uint32_t serial = 0;
-    std::shared_ptr<std::function<void()>> call;
+    std::shared_ptr<std::function<void()>> call;  // null: the descriptor is not watched
 };
 
 std::uint64_t pack(int fd, std::uint32_t serial) {
@@ -28,12 +27,12 @@ std::uint64_t pack(int fd, std::uint32_t serial) {
 }  // namespace
 
 struct EventLoop::State {
-    std::vector<Registration> registrations;
+    std::vector<Registration> registrations;  // by descriptor: the kernel gives out the lowest free number
     std::uint32_t last_serial = 0;
 
     Registration* find(int fd) {
-        auto const at = std::ranges::find(registrations, fd, &Registration::fd);
-        return at == registrations.end() ? nullptr : &*at;
+        auto const at = static_cast<std::size_t>(fd);
+        return at < registrations.size() && registrations[at].call ? &registrations[at] : nullptr;
     }
 };
 
@@ -63,6 +62,8 @@ Result<std::unique_ptr<EventLoop>> EventLoop::create() {
 }
 
 Result<EventLoop::Watch> EventLoop::add(int fd, std::uint32_t events, std::function<void()> call) {
+    auto const at = static_cast<std::size_t>(std::max(fd, 0));
+    if (state_->registrations.size() <= at) state_->registrations.resize(at + 1);
     std::uint32_t const serial = ++state_->last_serial;
     epoll_event event{};
     event.events = events;
@@ -71,7 +72,7 @@ Result<EventLoop::Watch> EventLoop::add(int fd, std::uint32_t events, std::funct
         int const err = errno;
         return fail(err, "watch descriptor " + std::to_string(fd));
     }
-    state_->registrations.push_back({fd, serial, std::make_shared<std::function<void()>>(std::move(call))});
+    state_->registrations[at] = {serial, std::make_shared<std::function<void()>>(std::move(call))};
     return Watch{this, fd};
 }
 
@@ -86,7 +87,7 @@ Result<EventLoop::Watch> EventLoop::on_writable(int fd, std::function<void()> ca
 void EventLoop::remove(int fd) {
     // The descriptor may have been closed already; then the kernel has forgotten it, which is what we want.
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    std::erase_if(state_->registrations, [fd](Registration const& r) { return r.fd == fd; });
+    state_->registrations[static_cast<std::size_t>(fd)] = {};
 }
 
 void EventLoop::set_deadline(std::function<std::optional<TimePoint>()> next, std::function<void()> passed) {

@@ -11,9 +11,7 @@
 
 namespace triton {
 
-namespace {
-
-Result<std::string> read_all(int fd, std::string const& path, std::size_t limit) {
+Result<std::string> read_open_file(int fd, std::string const& path, std::size_t limit) {
     struct stat status{};
     bool const has_size = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
     std::string text;
@@ -34,15 +32,15 @@ Result<std::string> read_all(int fd, std::string const& path, std::size_t limit)
     }
 }
 
-}  // namespace
-
 Result<std::string> read_file(std::string const& path, std::size_t limit) {
     UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
     int const err = errno;
     if (!opened) return fail(err, "open " + path);
-    return read_all(opened.get(), path, limit);
+    return read_open_file(opened.get(), path, limit);
 }
 
-Result<std::string> read_standard_input(std::size_t limit) { return read_all(STDIN_FILENO, "standard input", limit); }
+Result<std::string> read_standard_input(std::size_t limit) {
+    return read_open_file(STDIN_FILENO, "standard input", limit);
+}
 
 }  // namespace triton

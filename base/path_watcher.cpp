@@ -1,4 +1,4 @@
-#include "launcher/path_watcher.h"
+#include "base/path_watcher.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace triton::launcher {
+namespace triton {
 
 namespace {
 
@@ -140,4 +140,4 @@ bool PathWatcher::take_events() {
     }
 }
 
-}  // namespace triton::launcher
+}  // namespace triton

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
-namespace triton::launcher {
+namespace triton {
 
 /// Sees when a path may lead to something else: the file is written and closed, replaced, removed or made; a symbolic
 /// link on the way is swapped (Kubernetes does that for a mounted ConfigMap with `..data`); a directory on the way is
@@ -43,4 +43,4 @@ private:
     std::unordered_map<int, std::vector<std::string>> names_;  // by watch descriptor
 };
 
-}  // namespace triton::launcher
+}  // namespace triton

@@ -1,4 +1,4 @@
-#include "launcher/idle_memory.h"
+#include "base/idle_memory.h"
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace triton::launcher {
+namespace triton {
 
 namespace {
 
@@ -31,4 +31,4 @@ void release_idle_memory() {
     (void)::dl_iterate_phdr(drop_read_only_segments, nullptr);
 }
 
-}  // namespace triton::launcher
+}  // namespace triton
