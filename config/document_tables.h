@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -11,7 +12,7 @@
 namespace triton::config {
 
 /// The tables that say what a ProcessConfiguration is. The parser, the JSON Schema and the reference page are made from
-/// them: a new key is one row here (and its parser), nothing else.
+/// them: a new key is one row in one of them (and its parser), nothing else.
 
 struct ArgumentTypeRow {
     ArgumentType type;
@@ -30,20 +31,27 @@ struct Reading {
     ProblemList problems{limits.problems};
     ProblemList warnings{limits.problems};
     std::size_t argument_count = 0;
+    std::size_t socket_count = 0;
+    bool has_programs = false;        ///< the document has the key, and not null
+    bool has_version = false;         ///< the same
+    bool is_inside_programs = false;  ///< there a string is an Argument
 };
+
+enum class Need : std::uint8_t { optional, required, without_programs };
 
 /// One key of an object.
 template <class Object>
 struct Field {
     std::string_view name;
-    bool is_required;
-    std::string_view json_type;
+    Need need;
+    std::string_view json_type;    ///< "string", "string or array"
     std::string_view constraints;  ///< further members of its JSON Schema, each with a comma before it
     std::string_view description;
     /// Called when the key is there and not null (for a required key also then), in the order of the table.
     void (*parse)(Node const& node, Where const& at, Object& object, Reading& reading);
-    TypeSet used_by = 0;      ///< Argument only: the types for which it means something
-    TypeSet required_by = 0;  ///< Argument only: the types that cannot do without it
+    TypeSet used_by = 0;                             ///< Argument only: the types for which it means something
+    TypeSet required_by = 0;                         ///< Argument only: the types that cannot do without it
+    std::span<std::string_view const> choices = {};  ///< when only these strings are good
 };
 
 /// An Argument while its fields are read. The type is the first of them.
@@ -54,7 +62,68 @@ struct ArgumentDraft {
     [[nodiscard]] bool is(TypeSet types) const { return is_type_known && (types & set_of(argument.type)) != 0; }
 };
 
-std::span<Field<ProcessConfiguration> const> process_configuration_fields();
-std::span<Field<ArgumentDraft> const> argument_fields();
+struct ScheduleDraft {
+    std::optional<Milliseconds> every = {};
+    std::optional<CronExpression> cron = {};
+};
+
+enum class StartLimitAction : std::uint8_t { give_up, exit };
+
+struct StartLimitDraft {
+    std::uint32_t count = 1;
+    Milliseconds interval{0};
+    StartLimitAction action = StartLimitAction::give_up;
+    int exit_code = 1;
+};
+
+/// `limits`: the order of the rows is that of the result.
+struct LimitsDraft {
+    std::vector<ResourceLimit> limits;
+};
+
+/// Soft and hard limit of one resource.
+struct LimitPair {
+    std::uint64_t soft = 0;
+    std::uint64_t hard = 0;
+};
+
+/// The table of an object. There is one for each type that is named below.
+template <class Object>
+std::span<Field<Object> const> fields_of();
+
+template <>
+std::span<Field<ProcessConfiguration> const> fields_of();
+template <>
+std::span<Field<ArgumentDraft> const> fields_of();
+template <>
+std::span<Field<Program> const> fields_of();
+template <>
+std::span<Field<ScheduleDraft> const> fields_of();
+template <>
+std::span<Field<Backoff> const> fields_of();
+template <>
+std::span<Field<StartLimitDraft> const> fields_of();
+template <>
+std::span<Field<Hook> const> fields_of();
+template <>
+std::span<Field<Readiness> const> fields_of();
+template <>
+std::span<Field<Health> const> fields_of();
+template <>
+std::span<Field<LimitsDraft> const> fields_of();
+template <>
+std::span<Field<LimitPair> const> fields_of();
+template <>
+std::span<Field<Cgroup> const> fields_of();
+template <>
+std::span<Field<Capabilities> const> fields_of();
+template <>
+std::span<Field<Seccomp> const> fields_of();
+template <>
+std::span<Field<Landlock> const> fields_of();
+template <>
+std::span<Field<Output> const> fields_of();
+template <>
+std::span<Field<ListenSocket> const> fields_of();
 
 }  // namespace triton::config

@@ -7,34 +7,22 @@
 #include <string_view>
 #include <vector>
 
+#include "config/argument.h"
 #include "config/limits.h"
 #include "config/problem.h"
+#include "config/program.h"
 
 namespace triton::config {
 
-enum class ArgumentType : std::uint8_t { literal, concatenate, environment, process_number, ip_list };
-
-enum class IpFamily : std::uint8_t { v4 = 4, v6 = 6 };
-
-/// One argument of a command, or a part of one inside a Concatenate. Which members mean something depends on the type.
-struct Argument {
-    ArgumentType type = ArgumentType::literal;
-    IpFamily ip_family = IpFamily::v4;  ///< IPList
-    std::string value = {};             ///< Literal; an empty one is still an argument
-    std::vector<Argument> values = {};  ///< Concatenate, joined in order
-    std::string source = {};            ///< Environment, IPList: the name of a variable, not empty
-    std::int64_t multiplier = 1;        ///< ProcessNumber: number * multiplier + offset; never 0
-    std::int64_t offset = 0;
-
-    bool operator==(Argument const&) const;
-};
-
-/// What to run: the document that `parse()` reads.
+/// What to run: the document that `parse()` reads. It has one of two forms: one unnamed program (`version`, `count`,
+/// `arguments`), or named programs, for which `version` is a default and may be empty.
 struct ProcessConfiguration {
-    std::string version;                 ///< not empty, usable as one component of a path
+    std::string version;                 ///< usable as one component of a path; not empty without `programs`
     bool run_servers = true;             ///< false: nothing runs
     std::optional<std::uint32_t> count;  ///< how many processes, 0 to 65535; overrides the command line
     std::vector<Argument> arguments;     ///< without the program itself
+    bool has_programs = false;           ///< the second form, also when it names none
+    std::vector<Program> programs = {};  ///< in the document's order, names are unique
 
     bool operator==(ProcessConfiguration const&) const = default;
 };

@@ -57,14 +57,23 @@ public:
         command_.highest_number_ = std::max<std::uint32_t>(highest_number, 1);
     }
 
-    void add_arguments(std::vector<Argument> const& arguments) {
-        Where const document;
-        Where const list_at{&document, std::string_view("arguments")};
+    void add_arguments(std::vector<Argument> const& arguments, Where const& list_at) {
         for (std::size_t i = 0; i < arguments.size() && !is_over_; ++i) {
             Where const at{&list_at, i};
-            argument_start_ = command_.text_.size();
-            argument_size_ = 1;  // its NUL
+            begin_argument();
             add_part(arguments[i], at);
+            finish_argument(at, list_at);
+        }
+    }
+
+    void add_environment(std::span<std::pair<std::string, Argument> const> environment, Where const& list_at) {
+        for (std::size_t i = 0; i < environment.size() && !is_over_; ++i) {
+            auto const& [name, value] = environment[i];
+            Where const at{&list_at, std::string_view(name)};
+            begin_argument();
+            add_text(name);
+            add_text("=");
+            add_part(value, at);
             finish_argument(at, list_at);
         }
     }
@@ -138,6 +147,11 @@ private:
         return argument_size_ <= limits_.argument_bytes;
     }
 
+    void begin_argument() {
+        argument_start_ = command_.text_.size();
+        argument_size_ = 1;  // its NUL
+    }
+
     void finish_argument(Where const& at, Where const& list_at) {
         if (argument_size_ > limits_.argument_bytes) {
             problems_.add(at, "would be " + std::to_string(argument_size_ - 1) + " bytes long; Linux allows " +
@@ -164,12 +178,12 @@ private:
     bool is_over_ = false;
 };
 
-std::expected<CommandTemplate, Problems> CommandTemplate::create(ProcessConfiguration const& configuration,
-                                                                 Variables const& variables,
-                                                                 std::uint32_t highest_number,
-                                                                 Limits const& limits) try {
+template <class Add>
+std::expected<CommandTemplate, Problems> CommandTemplate::build(Variables const& variables,
+                                                                std::uint32_t highest_number, Limits const& limits,
+                                                                Add add) try {
     Builder builder(variables, highest_number, limits);
-    builder.add_arguments(configuration.arguments);
+    add(builder);
     auto command = std::move(builder).take();
     if (command) {
         command->text_.shrink_to_fit();
@@ -178,6 +192,36 @@ std::expected<CommandTemplate, Problems> CommandTemplate::create(ProcessConfigur
     return command;
 } catch (std::bad_alloc const&) {
     return std::unexpected(Problems{{"", "out of memory"}});
+}
+
+std::expected<CommandTemplate, Problems> CommandTemplate::create(ProcessConfiguration const& configuration,
+                                                                 Variables const& variables,
+                                                                 std::uint32_t highest_number, Limits const& limits) {
+    Where const document;
+    Where const at{&document, "arguments"};
+    return create(configuration.arguments, at, variables, highest_number, limits);
+}
+
+std::expected<CommandTemplate, Problems> CommandTemplate::create(std::vector<Argument> const& arguments,
+                                                                 Where const& at, Variables const& variables,
+                                                                 std::uint32_t highest_number, Limits const& limits) {
+    return build(variables, highest_number, limits, [&](Builder& builder) { builder.add_arguments(arguments, at); });
+}
+
+std::expected<CommandTemplate, Problems> CommandTemplate::create(std::span<ArgumentList const> lists,
+                                                                 Variables const& variables,
+                                                                 std::uint32_t highest_number, Limits const& limits) {
+    return build(variables, highest_number, limits, [&](Builder& builder) {
+        for (ArgumentList const& list : lists)
+            builder.add_arguments(list.arguments, list.at);
+    });
+}
+
+std::expected<CommandTemplate, Problems> CommandTemplate::create(
+    std::span<std::pair<std::string, Argument> const> environment, Where const& at, Variables const& variables,
+    std::uint32_t highest_number, Limits const& limits) {
+    return build(variables, highest_number, limits,
+                 [&](Builder& builder) { builder.add_environment(environment, at); });
 }
 
 void CommandTemplate::render(ProcessNumber number, std::span<char> buffer, std::span<char*> argv) const noexcept {
@@ -214,28 +258,56 @@ std::vector<std::string> CommandTemplate::arguments(ProcessNumber number) const 
 
 namespace {
 
-void collect_references(std::vector<Argument> const& arguments, Variables const& variables,
-                        std::vector<Reference>& references) {
-    for (Argument const& argument : arguments) {
-        collect_references(argument.values, variables, references);
+class ReferenceList {
+public:
+    explicit ReferenceList(Variables const& variables) : variables_(variables) {}
+
+    void add(std::vector<Argument> const& arguments) {
+        for (Argument const& argument : arguments)
+            add(argument);
+    }
+
+    void add(Program const& program) {
+        add(program.command);
+        add(program.arguments);
+        for (auto const& [name, value] : program.environment)
+            add(value);
+        if (program.pre_stop) add(program.pre_stop->command);
+        if (program.on_failure) add(program.on_failure->command);
+        if (program.readiness) add(program.readiness->command);
+        if (program.health) add(program.health->command);
+    }
+
+    std::vector<Reference> take() && {
+        std::ranges::sort(references_);
+        auto const rest = std::ranges::unique(references_);
+        references_.erase(rest.begin(), rest.end());
+        return std::move(references_);
+    }
+
+private:
+    void add(Argument const& argument) {
+        add(argument.values);
         bool const is_list = argument.type == ArgumentType::ip_list;
-        if (!is_list && argument.type != ArgumentType::environment) continue;
-        auto value = variables.find(argument.source);
+        if (!is_list && argument.type != ArgumentType::environment) return;
+        auto value = variables_.find(argument.source);
         if (value && is_list) value = first_address(*value, argument.ip_family);
         if (value && value->empty()) value.reset();
-        references.push_back({argument.source, value ? std::optional(std::string(*value)) : std::nullopt});
+        references_.push_back({argument.source, value ? std::optional(std::string(*value)) : std::nullopt});
     }
-}
+
+    Variables const& variables_;
+    std::vector<Reference> references_;
+};
 
 }  // namespace
 
 std::vector<Reference> referenced_variables(ProcessConfiguration const& configuration, Variables const& variables) {
-    std::vector<Reference> references;
-    collect_references(configuration.arguments, variables, references);
-    std::ranges::sort(references);
-    auto const rest = std::ranges::unique(references);
-    references.erase(rest.begin(), rest.end());
-    return references;
+    ReferenceList references(variables);
+    references.add(configuration.arguments);
+    for (Program const& program : configuration.programs)
+        references.add(program);
+    return std::move(references).take();
 }
 
 }  // namespace triton::config

@@ -15,6 +15,7 @@
 #include "config/problem.h"
 #include "config/process_configuration.h"
 #include "config/process_number.h"
+#include "config/where.h"
 
 namespace triton::config {
 
@@ -32,6 +33,12 @@ private:
     char const* const* environment_;
 };
 
+/// Arguments, and where they stand in the document. Borrowed.
+struct ArgumentList {
+    std::vector<Argument> const& arguments;
+    Where const& at;
+};
+
 /// A command line in which everything is substituted but the process number, so that it can be made for any process
 /// without allocating, without the environment and without failing.
 ///
@@ -44,6 +51,18 @@ public:
     static std::expected<CommandTemplate, Problems> create(ProcessConfiguration const& configuration,
                                                            Variables const& variables, std::uint32_t highest_number,
                                                            Limits const& limits = {});
+    /// The same for a list anywhere in a document: `at` is the place of the list, programs.web.preStop.command.
+    static std::expected<CommandTemplate, Problems> create(std::vector<Argument> const& arguments, Where const& at,
+                                                           Variables const& variables, std::uint32_t highest_number,
+                                                           Limits const& limits = {});
+    /// Several lists one after the other: a program's command and its arguments.
+    static std::expected<CommandTemplate, Problems> create(std::span<ArgumentList const> lists,
+                                                           Variables const& variables, std::uint32_t highest_number,
+                                                           Limits const& limits = {});
+    /// The entries of an environment, NAME=value. The problems name programs.web.environment.NAME.
+    static std::expected<CommandTemplate, Problems> create(
+        std::span<std::pair<std::string, Argument> const> environment, Where const& at, Variables const& variables,
+        std::uint32_t highest_number, Limits const& limits = {});
 
     [[nodiscard]] std::size_t argument_count() const { return argument_count_; }
     /// Enough bytes for one rendering, for every process up to the highest number.
@@ -71,6 +90,9 @@ private:
     class Builder;
 
     CommandTemplate() = default;
+    template <class Add>
+    static std::expected<CommandTemplate, Problems> build(Variables const& variables, std::uint32_t highest_number,
+                                                          Limits const& limits, Add add);
 
     std::string text_;  // every argument with its NUL
     std::vector<Number> numbers_;
@@ -88,7 +110,8 @@ struct Reference {
     auto operator<=>(Reference const&) const = default;
 };
 
-/// All of them, sorted, each pair once (one variable may be both Environment and IPList).
+/// All of them, those of programs and their hooks included, sorted, each pair once (one variable may be both
+/// Environment and IPList).
 std::vector<Reference> referenced_variables(ProcessConfiguration const& configuration, Variables const& variables);
 
 }  // namespace triton::config

@@ -1,8 +1,10 @@
 // Whatever bytes a configuration has: no crash, an error list that is never empty, and what parses also renders for the
-// first and the highest process within the sizes that its template promises.
+// first and the highest process within the sizes that its template promises; for programs also what their structs
+// promise.
 
 #include <cstdint>
 #include <cstdlib>
+#include <expected>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,8 @@ constexpr std::uint32_t highest = 1000;
 constexpr Limits limits{.document_bytes = 1 << 16,
                         .values = 2000,
                         .arguments = 200,
+                        .programs = 20,
+                        .sockets = 20,
                         .problems = 20,
                         .argument_bytes = 200,
                         .command_bytes = 4000};
@@ -45,6 +49,29 @@ void check_rendering(CommandTemplate const& command, std::uint32_t number) {
     }
 }
 
+void check_template(std::expected<CommandTemplate, Problems> const& command) {
+    if (!command) return check_problems(command.error());
+    check_rendering(*command, 1);
+    check_rendering(*command, highest);
+}
+
+void check_program(Program const& program, bool has_version, Variables const& variables) {
+    require(!program.name.empty() && program.name.size() <= 64);
+    require(!program.command.empty() || program.version || has_version);
+    require(!program.one_shot || (!program.schedule && program.restart != RestartWhen::always));
+    require(!program.health || !program.health->command.empty());
+    require(!program.watchdog || (program.readiness && program.readiness->type == ReadinessType::notify));
+    for (ResourceLimit const& limit : program.limits)
+        require(limit.soft <= limit.hard);
+    for (ListenSocket const& socket : program.sockets)
+        require(parse_socket_address(format_socket_address(socket.address)) == socket.address);
+    Where const document;
+    Where const at{&document, std::string_view(program.name)};
+    ArgumentList const lists[] = {{program.command, at}, {program.arguments, at}};
+    check_template(CommandTemplate::create(lists, variables, highest, limits));
+    check_template(CommandTemplate::create(program.environment, at, variables, highest, limits));
+}
+
 }  // namespace
 
 extern "C" int process_configuration_fuzz(std::uint8_t const* data, std::size_t size) {
@@ -58,17 +85,15 @@ extern "C" int process_configuration_fuzz(std::uint8_t const* data, std::size_t 
         return 0;
     }
     auto const& configuration = parsed->configuration;
-    require(!configuration.version.empty() && !configuration.version.contains('/'));
+    require(configuration.has_programs || !configuration.version.empty());
+    require(configuration.has_programs || configuration.programs.empty());
+    require(!configuration.version.contains('/') && configuration.programs.size() <= limits.programs);
     require(parsed->warnings.size() <= limits.problems + 1);
     Variables const variables({{"FILE", "from the file"}}, environment);
     (void)referenced_variables(configuration, variables);  // for its memory accesses
-    auto const command = CommandTemplate::create(configuration, variables, highest, limits);
-    if (!command) {
-        check_problems(command.error());
-        return 0;
-    }
-    check_rendering(*command, 1);
-    check_rendering(*command, highest);
+    check_template(CommandTemplate::create(configuration, variables, highest, limits));
+    for (Program const& program : configuration.programs)
+        check_program(program, !configuration.version.empty(), variables);
     return 0;
 }
 

@@ -257,6 +257,73 @@ TEST(ReferencedVariables, EachOnceWithTheChosenAddress) {
                             Reference{"IPS", "fd00::1"}, Reference{"NONE", std::nullopt}));
 }
 
+TEST(ReferencedVariables, ThoseOfProgramsAndTheirHooks) {
+    Program program;
+    program.command = {variable("COMMAND")};
+    program.arguments = {variable("ARGUMENTS")};
+    program.environment = {{"X", variable("ENVIRONMENT")}};
+    program.pre_stop = {.command = {variable("PRE_STOP")}};
+    program.on_failure = {.command = {variable("ON_FAILURE")}};
+    program.readiness = {.type = ReadinessType::exec, .command = {variable("READINESS")}};
+    program.health = {.command = {variable("HEALTH")}};
+    ProcessConfiguration configuration;
+    configuration.programs = {program, program};
+    std::vector<std::string> names;
+    for (Reference const& reference : referenced_variables(configuration, Variables({}, no_environment)))
+        names.push_back(reference.name);
+    EXPECT_THAT(names,
+                ElementsAre("ARGUMENTS", "COMMAND", "ENVIRONMENT", "HEALTH", "ON_FAILURE", "PRE_STOP", "READINESS"));
+}
+
+// Lists that stand somewhere else than in "arguments".
+
+TEST(CommandTemplate, ListsOneAfterTheOther) {
+    std::vector<Argument> const command{{.value = "/bin/web"}, number(2, 0)};
+    std::vector<Argument> const arguments{{.value = "--verbose"}};
+    Where const document;
+    ArgumentList const lists[] = {{command, document}, {arguments, document}};
+    auto const both = CommandTemplate::create(lists, Variables({}, no_environment), 9);
+    ASSERT_TRUE(both);
+    EXPECT_THAT(both->arguments(ProcessNumber{7}), ElementsAre("/bin/web", "14", "--verbose"));
+}
+
+TEST(CommandTemplate, ProblemsNameThePlaceOfTheirList) {
+    std::vector<Argument> const command{{.value = "x"}, {.type = ArgumentType::concatenate, .values = {variable("A")}}};
+    std::vector<Argument> const arguments{variable("B")};
+    Where const document;
+    Where const programs{&document, "programs"};
+    Where const web{&programs, "web"};
+    Where const command_at{&web, "command"};
+    Where const arguments_at{&web, "arguments"};
+    ArgumentList const lists[] = {{command, command_at}, {arguments, arguments_at}};
+    auto const both = CommandTemplate::create(lists, Variables({}, no_environment), 1);
+    ASSERT_FALSE(both);
+    EXPECT_THAT(texts(both.error()),
+                ElementsAre("programs.web.command[1].values[0].source: environment variable A is not set",
+                            "programs.web.arguments[0].source: environment variable B is not set"));
+    auto const one = CommandTemplate::create(arguments, arguments_at, Variables({}, no_environment), 1);
+    ASSERT_FALSE(one);
+    EXPECT_THAT(texts(one.error()), ElementsAre("programs.web.arguments[0].source: environment variable B is not set"));
+}
+
+TEST(CommandTemplate, Environment) {
+    char const* const ours[] = {"V=value", nullptr};
+    std::vector<std::pair<std::string, Argument>> environment{
+        {"B", {.value = "1 2"}}, {"EMPTY", {}}, {"PORT", number(10, 4500)}, {"V", variable("V")}};
+    Where const document;
+    Where const at{&document, "environment"};
+    auto const entries = CommandTemplate::create(environment, at, Variables({}, ours), 20);
+    ASSERT_TRUE(entries);
+    EXPECT_THAT(entries->arguments(ProcessNumber{3}), ElementsAre("B=1 2", "EMPTY=", "PORT=4530", "V=value"));
+    environment.emplace_back("a.b", variable("NONE"));
+    environment.emplace_back("LONG", Argument{.value = std::string(20, 'x')});
+    auto const faulty = CommandTemplate::create(environment, at, Variables({}, ours), 1, {.argument_bytes = 20});
+    ASSERT_FALSE(faulty);
+    EXPECT_THAT(texts(faulty.error()),
+                ElementsAre(R"(environment["a.b"].source: environment variable NONE is not set)",
+                            "environment.LONG: would be 25 bytes long; Linux allows 19 (MAX_ARG_STRLEN)"));
+}
+
 // The template against the plainest evaluation of the definition, for random documents that go through the parser.
 
 class RandomDocument {

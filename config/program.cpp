@@ -1,0 +1,158 @@
+#include "config/program.h"
+
+#include <unordered_set>
+
+#include "config/program_parser.h"
+
+namespace triton::config {
+
+namespace {
+
+constexpr std::int64_t highest_count = 65535;
+constexpr std::size_t longest_version = 255;  // NAME_MAX: it becomes one component of a path
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+bool is_name_character(char c) { return is_letter_or_digit(c) || c == '.' || c == '_' || c == '-'; }
+
+bool depends_on_number(Argument const& argument) {
+    return argument.type == ArgumentType::process_number || std::ranges::any_of(argument.values, depends_on_number);
+}
+
+/// One program while it is checked as a whole.
+struct Subject {
+    Program const& program;
+    Present<Program> present;
+    Where const& at;
+    Reading& reading;
+
+    [[nodiscard]] bool has(std::string_view key) const { return present.has(key); }
+    void problem(std::string_view key, std::string reason) const {
+        reading.problems.add(Where{&at, key}, std::move(reason));
+    }
+    void warn(std::string_view key, std::string reason) const {
+        reading.warnings.add(Where{&at, key}, std::move(reason));
+    }
+};
+
+void check_command(Subject const& subject) {
+    if (!subject.has("command")) {
+        if (!subject.has("version") && !subject.reading.has_version)
+            subject.problem("command", "required when there is no version");
+        return;
+    }
+    if (subject.has("version")) subject.warn("version", "has no effect together with command");
+    auto const& command = subject.program.command;
+    if (command.empty() || !depends_on_number(command.front())) return;
+    Where const command_at{&subject.at, "command"};
+    subject.reading.problems.add(Where{&command_at, std::size_t{0}},
+                                 "the program cannot depend on the number of the process");
+}
+
+void check_kind(Subject const& subject) {
+    bool const is_one_shot = subject.program.one_shot;
+    bool const is_scheduled = subject.has("schedule");
+    if (is_one_shot && is_scheduled) subject.problem("schedule", "cannot be used together with oneShot");
+    if ((is_one_shot || is_scheduled) && subject.has("restart") && subject.program.restart == RestartWhen::always) {
+        subject.problem("restart", std::string("\"always\" cannot be used together with ") +
+                                       (is_one_shot ? "oneShot" : "schedule"));
+    }
+    if (subject.has("backoff") && subject.program.restart == RestartWhen::never)
+        subject.warn("backoff", "has no effect when restart is \"never\"");
+}
+
+void check_change(Subject const& subject) {
+    if (subject.has("reloadSignal") && subject.program.on_change != OnChange::signal)
+        subject.warn("reloadSignal", "has no effect unless onConfigurationChange is \"signal\"");
+}
+
+void check_readiness_keys(Subject const& subject) {
+    auto const& readiness = subject.program.readiness;
+    if (subject.has("startTimeout") && !subject.has("readiness"))
+        subject.warn("startTimeout", "has no effect without readiness");
+    if (subject.has("watchdog") && (!readiness || readiness->type != ReadinessType::notify))
+        subject.problem("watchdog", "needs readiness of type \"notify\"");
+    std::size_t const count = subject.program.sockets.size();
+    bool const is_taken = readiness && readiness->type == ReadinessType::fd && std::cmp_less(readiness->fd, 3 + count);
+    if (!is_taken) return;
+    Where const readiness_at{&subject.at, "readiness"};
+    std::string const range = count == 1 ? "3" : "3 to " + std::to_string(2 + count);
+    subject.reading.problems.add(Where{&readiness_at, "fd"},
+                                 std::to_string(readiness->fd) + " is taken: the sockets get " + range);
+}
+
+/// Whether there is a filter at all: the profile "none" alone is none.
+bool filters(Seccomp const& seccomp) {
+    return seccomp.profile != SeccompProfile::none || !seccomp.allow.empty() || !seccomp.deny.empty();
+}
+
+/// The key that implies noNewPrivileges; empty when there is none.
+std::string_view implies_no_new_privileges(Program const& program) {
+    if (program.seccomp && filters(*program.seccomp)) return "seccomp";
+    return program.landlock ? "landlock" : std::string_view{};
+}
+
+void check_privileges(Subject const& subject) {
+    std::string_view const reason = implies_no_new_privileges(subject.program);
+    if (!reason.empty() && subject.has("noNewPrivileges") && !subject.program.no_new_privileges)
+        subject.problem("noNewPrivileges", std::string("cannot be false together with ").append(reason));
+}
+
+void check_program(Program& program, Present<Program> present, Where const& at, Reading& reading) {
+    bool const runs_once = program.one_shot || present.has("schedule");
+    if (runs_once && !present.has("restart")) program.restart = RestartWhen::never;
+    Subject const subject{program, present, at, reading};
+    check_command(subject);
+    check_kind(subject);
+    check_change(subject);
+    check_readiness_keys(subject);
+    check_privileges(subject);
+    if (!implies_no_new_privileges(program).empty()) program.no_new_privileges = true;
+}
+
+void parse_members(JsonObject const& json, Where const& at, std::vector<Program>& programs, Reading& reading) {
+    std::size_t const limit = reading.limits.programs;
+    std::unordered_set<std::string_view> names;
+    for (Member const& member : json) {
+        Where const program_at{&at, std::string_view(member.key)};
+        if (programs.size() == limit) {
+            reading.problems.add(program_at, "more than " + std::to_string(limit) + " programs");
+            return;
+        }
+        if (!is_name(member.key)) reading.problems.add(program_at, std::string(name_rule));
+        if (!names.insert(member.key).second) continue;  // the JSON reader has said so
+        auto program = read_object<Program, check_program>(member.node, program_at, reading);
+        programs.push_back(program ? std::move(*program) : Program{});  // others may name it, whatever it is
+        programs.back().name = member.key;
+    }
+}
+
+}  // namespace
+
+std::string version_fault(std::string_view version) {
+    if (version.empty()) return "must not be empty";
+    if (version.contains('/')) return "must not contain a slash: it becomes part of a path";
+    if (version == "." || version == "..") return "must not be " + quoted(version) + ": it becomes part of a path";
+    if (version.size() > longest_version) return "is longer than " + std::to_string(longest_version) + " bytes";
+    return {};
+}
+
+std::optional<std::uint32_t> read_count(Node const& node, Where const& at, Reading& reading) {
+    return read_integer<std::uint32_t, 0, highest_count>(node, at, reading);
+}
+
+bool is_name(std::string_view text) {
+    constexpr std::size_t longest = 64;
+    return !text.empty() && text.size() <= longest && is_letter_or_digit(text.front()) &&
+           std::ranges::all_of(text, is_name_character);
+}
+
+void parse_programs(Node const& node, Where const& at, ProcessConfiguration& configuration, Reading& reading) {
+    auto const* const json = expect<JsonObject>("an object", node, at, reading);
+    if (!json) return;
+    reading.is_inside_programs = true;
+    parse_members(*json, at, configuration.programs, reading);
+    reading.is_inside_programs = false;
+    check_programs(configuration.programs, at, reading);
+}
+
+}  // namespace triton::config

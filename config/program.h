@@ -1,0 +1,228 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "config/argument.h"
+#include "config/cron.h"
+#include "config/socket_address.h"
+
+namespace triton::config {
+
+// One entry of `programs`, as it was written and checked: no name of a user, capability or system call is looked up
+// here. An optional member without a value means that the command line or the launcher decides.
+
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr std::uint64_t unlimited = UINT64_MAX;  ///< a limit that is none: RLIM_INFINITY, "max" of a cgroup
+
+enum class EnvironmentFrom : std::uint8_t { inherit, clean, listed };
+enum class RestartWhen : std::uint8_t { always, on_failure, never };
+enum class StopScope : std::uint8_t { process, tree };
+enum class OnChange : std::uint8_t { keep, restart, signal };
+
+/// A user or a group: its number, or its name (never empty).
+using IdOrName = std::variant<std::uint32_t, std::string>;
+
+/// A command that is run for a program, not as the program.
+struct Hook {
+    std::vector<Argument> command = {};  ///< not empty
+    Milliseconds timeout = std::chrono::seconds(10);
+
+    bool operator==(Hook const&) const = default;
+};
+
+struct Backoff {
+    std::optional<Milliseconds> initial = {};
+    std::optional<double> factor = {};  ///< 1 to 1000
+    std::optional<Milliseconds> max = {};
+    std::optional<double> jitter = {};  ///< 0 to 1
+    std::optional<Milliseconds> reset_after = {};
+
+    bool operator==(Backoff const&) const = default;
+};
+
+/// More than `count` starts within `interval` are too many.
+struct StartLimit {
+    std::uint32_t count = 0;  ///< at least 1
+    Milliseconds interval{0};
+    std::optional<int> exit_code = {};  ///< 1 to 255: end the container with it; absent: give the process up
+
+    bool operator==(StartLimit const&) const = default;
+};
+
+enum class ReadinessType : std::uint8_t { notify, fd, exec };
+enum class NotifyAccess : std::uint8_t { main, all };
+
+struct Readiness {
+    ReadinessType type = ReadinessType::notify;
+    int fd = 3;                                       ///< fd: at least 3
+    std::vector<Argument> command = {};               ///< exec: not empty
+    Milliseconds interval = std::chrono::seconds(1);  ///< exec: from the end of a probe to the next
+    Milliseconds timeout = std::chrono::seconds(1);   ///< exec: of one probe
+    NotifyAccess notify_access = NotifyAccess::main;  ///< notify
+
+    bool operator==(Readiness const&) const = default;
+};
+
+enum class HealthAction : std::uint8_t { restart, report, exit };
+
+struct Health {
+    std::vector<Argument> command = {};  ///< not empty
+    Milliseconds interval = std::chrono::seconds(10);
+    Milliseconds timeout = std::chrono::seconds(5);
+    std::uint32_t retries = 3;  ///< failures in a row until the action; at least 1
+    Milliseconds start_period{0};
+    HealthAction action = HealthAction::restart;
+
+    bool operator==(Health const&) const = default;
+};
+
+/// For setrlimit(2): soft <= hard, `unlimited` is RLIM_INFINITY.
+struct ResourceLimit {
+    int resource = 0;  ///< RLIMIT_NOFILE ..
+    std::uint64_t soft = 0;
+    std::uint64_t hard = 0;
+
+    bool operator==(ResourceLimit const&) const = default;
+};
+
+/// Absent: not written, `unlimited`: "max".
+struct Cgroup {
+    std::optional<std::uint64_t> memory_max = {};   ///< bytes
+    std::optional<std::uint64_t> memory_high = {};  ///< bytes
+    std::optional<std::uint64_t> memory_min = {};   ///< bytes
+    std::optional<std::uint64_t> swap_max = {};     ///< bytes
+    std::optional<std::uint64_t> cpu_max = {};      ///< thousandths of a CPU, at least 10: 1500 is one and a half
+    std::optional<std::uint32_t> cpu_weight = {};   ///< 1 to 10000
+    std::optional<std::uint64_t> pids_max = {};
+
+    bool operator==(Cgroup const&) const = default;
+};
+
+/// Names as they were written, with or without CAP_, none empty. Absent: unchanged, an empty list: none.
+struct Capabilities {
+    std::optional<std::vector<std::string>> bounding = {};
+    std::optional<std::vector<std::string>> ambient = {};
+    std::optional<std::vector<std::string>> inheritable = {};
+
+    bool operator==(Capabilities const&) const = default;
+};
+
+enum class SeccompProfile : std::uint8_t { standard, strict, none };  ///< standard: "default"
+enum class SeccompAction : std::uint8_t { error, kill, log };         ///< error: "errno", EPERM
+
+struct Seccomp {
+    SeccompProfile profile = SeccompProfile::standard;
+    std::vector<std::string> allow = {};  ///< names of system calls, or of groups ("@clock"); none empty
+    std::vector<std::string> deny = {};   ///< the same
+    SeccompAction action = SeccompAction::error;
+
+    bool operator==(Seccomp const&) const = default;
+};
+
+/// Absolute paths.
+struct Landlock {
+    std::vector<std::string> read_only = {};
+    std::vector<std::string> read_write = {};
+    std::vector<std::string> execute = {};
+
+    bool operator==(Landlock const&) const = default;
+};
+
+/// captured: through a pipe to us, and on to the file or, without one, to our own stdout and stderr.
+enum class OutputKind : std::uint8_t { inherit, null, captured };
+enum class OutputFormat : std::uint8_t { raw, prefix, json };
+enum class WhenFull : std::uint8_t { block, drop };
+
+struct Output {
+    OutputKind kind = OutputKind::inherit;
+    std::optional<std::string> file = {};  ///< absolute path
+    OutputFormat format = OutputFormat::prefix;
+    std::uint64_t max_size = 10 << 20;  ///< bytes of one file; at least 1
+    std::uint32_t max_files = 5;        ///< FILE.1 .., beside FILE itself; 0: what is full is removed
+    WhenFull when_full = WhenFull::block;
+
+    bool operator==(Output const&) const = default;
+};
+
+/// A listening socket or a FIFO that is made once and handed to the processes by the LISTEN_FDS protocol.
+struct ListenSocket {
+    std::string name = {};
+    SocketAddress address = {};
+    std::uint32_t mode = 0660;           ///< of what has a path
+    std::optional<IdOrName> user = {};   ///< of what has a path
+    std::optional<IdOrName> group = {};  ///< of what has a path
+    std::uint32_t backlog = 4096;        ///< listen(2): tcp, unix
+
+    bool operator==(ListenSocket const&) const = default;
+};
+
+/// A schedule: from start to start, or by the calendar.
+using Schedule = std::variant<Milliseconds, CronExpression>;
+
+struct Program {
+    std::string name = {};
+    // what and how many
+    std::optional<std::string> version = {};
+    std::vector<Argument> command = {};  ///< empty: the binary of `version`, else [0] is the program
+    std::vector<Argument> arguments = {};
+    std::optional<std::uint32_t> count = {};  ///< 0 to 65535; absent: 1
+    // its surroundings
+    std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
+    EnvironmentFrom environment_from = EnvironmentFrom::inherit;
+    std::vector<std::string> environment_names = {};  ///< EnvironmentFrom::listed: those of ours
+    std::optional<std::string> working_directory = {};
+    std::optional<std::string> root_directory = {};
+    std::optional<IdOrName> user = {};
+    std::optional<IdOrName> group = {};
+    std::optional<std::vector<IdOrName>> supplementary_groups = {};
+    std::optional<std::uint32_t> umask = {};
+    // when it runs
+    bool one_shot = false;
+    std::optional<Schedule> schedule = {};
+    RestartWhen restart = RestartWhen::always;  ///< never, when absent for a one-shot or a schedule
+    Backoff backoff = {};
+    std::optional<StartLimit> start_limit = {};
+    bool critical = false;
+    std::vector<std::string> after = {};      ///< names of other programs, each once
+    std::vector<std::string> requires_ = {};  ///< the same
+    // how it stops and changes
+    std::optional<int> stop_signal = {};
+    std::optional<Milliseconds> stop_timeout = {};  ///< 0: SIGKILL at once
+    StopScope stop_scope = StopScope::process;
+    Milliseconds drain_delay{0};
+    std::optional<Hook> pre_stop = {};
+    OnChange on_change = OnChange::keep;
+    int reload_signal = 1;  ///< SIGHUP; OnChange::signal
+    std::optional<Hook> on_failure = {};
+    // whether it is well
+    std::optional<Readiness> readiness = {};  ///< absent: ready when started
+    std::optional<Milliseconds> start_timeout = {};
+    std::optional<Milliseconds> watchdog = {};
+    std::optional<Health> health = {};
+    // what it may use
+    std::vector<ResourceLimit> limits = {};  ///< each resource at most once
+    std::optional<int> nice = {};
+    std::optional<int> oom_score_adj = {};
+    std::vector<std::uint32_t> cpu_affinity = {};  ///< sorted, each once; empty: unchanged
+    std::optional<Cgroup> cgroup = {};
+    // its sandbox
+    std::optional<Capabilities> capabilities = {};
+    bool no_new_privileges = false;  ///< also when seccomp or landlock implies it
+    std::optional<Seccomp> seccomp = {};
+    std::optional<Landlock> landlock = {};
+    std::optional<int> parent_death_signal = {};
+    // its descriptors
+    Output output = {};
+    std::vector<ListenSocket> sockets = {};  ///< names are unique
+
+    bool operator==(Program const&) const = default;
+};
+
+}  // namespace triton::config

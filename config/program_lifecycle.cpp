@@ -1,0 +1,206 @@
+#include <array>
+
+#include "config/program_parser.h"
+
+// How a program starts, restarts, stops, and how it is seen to be well.
+
+namespace triton::config {
+
+namespace {
+
+constexpr std::array<std::string_view, 2> start_limit_actions{"give-up", "exit"};
+constexpr std::array<std::string_view, 3> readiness_types{"notify", "fd", "exec"};
+constexpr std::array<std::string_view, 2> notify_accesses{"main", "all"};
+constexpr std::array<std::string_view, 3> health_actions{"restart", "report", "exit"};
+
+void parse_cron_key(Node const& node, Where const& at, ScheduleDraft& draft, Reading& reading) {
+    auto const text = read_text(node, at, reading);
+    if (!text) return;
+    auto cron = parse_cron(*text);
+    if (cron) {
+        draft.cron = *cron;
+    } else {
+        reading.problems.add(at, quoted(*text) + ": " + cron.error());
+    }
+}
+
+void check_schedule(ScheduleDraft const&, Present<ScheduleDraft> present, Where const& at, Reading& reading) {
+    if (present.has("every") == present.has("cron")) reading.problems.add(at, "needs either every or cron");
+}
+
+void check_backoff(Backoff const& backoff, Present<Backoff>, Where const& at, Reading& reading) {
+    if (backoff.initial && backoff.max && *backoff.initial > *backoff.max)
+        reading.problems.add(Where{&at, "initial"}, "is longer than max");
+}
+
+void check_start_limit(StartLimitDraft const& limit, Present<StartLimitDraft> present, Where const& at,
+                       Reading& reading) {
+    if (present.has("exitCode") && limit.action != StartLimitAction::exit)
+        reading.warnings.add(Where{&at, "exitCode"}, "has no effect unless action is \"exit\"");
+}
+
+/// Which type of readiness a key is for.
+struct ReadinessKey {
+    std::string_view name;
+    ReadinessType type;
+};
+constexpr std::array<ReadinessKey, 5> readiness_keys{{{"fd", ReadinessType::fd},
+                                                      {"command", ReadinessType::exec},
+                                                      {"interval", ReadinessType::exec},
+                                                      {"timeout", ReadinessType::exec},
+                                                      {"notifyAccess", ReadinessType::notify}}};
+
+void check_readiness(Readiness const& readiness, Present<Readiness> present, Where const& at, Reading& reading) {
+    if (!present.has("type")) return;
+    std::string_view const type = readiness_types[static_cast<std::size_t>(readiness.type)];
+    for (ReadinessKey const& key : readiness_keys) {
+        if (present.has(key.name) && key.type != readiness.type)
+            reading.warnings.add(Where{&at, key.name}, "has no effect for type " + std::string(type));
+    }
+    if (readiness.type == ReadinessType::exec && !present.has("command"))
+        reading.problems.add(Where{&at, "command"}, "required for type exec");
+}
+
+}  // namespace
+
+template <>
+std::span<Field<ScheduleDraft> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<ScheduleDraft>, 2> rows{{
+        {"every", optional, "string", duration_text, "The time from one start to the next.",
+         as_duration_above_zero<&ScheduleDraft::every>},
+        {"cron", optional, "string", some_text,
+         "When to start, in UTC: minute, hour, day of the month, month and day of the week, as in crontab(5), or "
+         "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.",
+         parse_cron_key},
+    }};
+    return rows;
+}
+
+template <>
+std::span<Field<Backoff> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<Backoff>, 5> rows{{
+        {"initial", optional, "string", duration_text,
+         "The delay before the second start after failures; the first one is at once.", as_duration<&Backoff::initial>},
+        {"factor", optional, "number", R"(,"minimum":1,"maximum":1000)", "By this factor the delay grows.",
+         into<&Backoff::factor, read_number<1, 1000>>},
+        {"max", optional, "string", duration_text, "The longest delay.", as_duration<&Backoff::max>},
+        {"jitter", optional, "number", R"(,"minimum":0,"maximum":1)", "The delay varies by this share up and down.",
+         into<&Backoff::jitter, read_number<0, 1>>},
+        {"resetAfter", optional, "string", duration_text, "A run this long makes earlier failures forgotten.",
+         as_duration<&Backoff::reset_after>},
+    }};
+    return rows;
+}
+
+template <>
+std::span<Field<StartLimitDraft> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<StartLimitDraft>, 4> rows{{
+        {"count", required, "integer", R"(,"minimum":1,"maximum":1000)", "So many starts are not too many.",
+         into<&StartLimitDraft::count, read_integer<std::uint32_t, 1, 1000>>},
+        {"interval", required, "string", duration_text, "Within this time.",
+         as_duration_above_zero<&StartLimitDraft::interval>},
+        {"action", optional, "string", "",
+         "What follows when there are more: give the process up (the default), or end the container.",
+         into<&StartLimitDraft::action, read_choice<StartLimitAction, start_limit_actions>>, 0, 0, start_limit_actions},
+        {"exitCode", optional, "integer", R"(,"minimum":1,"maximum":255)",
+         "The exit code of the container then. The default is 1.",
+         into<&StartLimitDraft::exit_code, read_integer<int, 1, 255>>},
+    }};
+    return rows;
+}
+
+template <>
+std::span<Field<Hook> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<Hook>, 2> rows{{
+        {"command", required, "array", program_command, "The command, its program first.", as_command<&Hook::command>},
+        {"timeout", optional, "string", duration_text, "It is killed after that. The default is 10s.",
+         as_duration_above_zero<&Hook::timeout>},
+    }};
+    return rows;
+}
+
+template <>
+std::span<Field<Readiness> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<Readiness>, 6> rows{{
+        {"type", required, "string", "",
+         "How a process tells that it is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written to a "
+         "descriptor, or a command that succeeds.",
+         into<&Readiness::type, read_choice<ReadinessType, readiness_types>>, 0, 0, readiness_types},
+        {"fd", optional, "integer", R"(,"minimum":3,"maximum":65535)",
+         "Type fd: the number of the descriptor. The default is 3.", into<&Readiness::fd, read_integer<int, 3, 65535>>},
+        {"command", optional, "array", program_command, "Type exec: the command. Exit code 0 means ready.",
+         as_command<&Readiness::command>},
+        {"interval", optional, "string", duration_text,
+         "Type exec: the time from the end of one try to the next. The default is 1s.",
+         as_duration_above_zero<&Readiness::interval>},
+        {"timeout", optional, "string", duration_text, "Type exec: the longest time of one try. The default is 1s.",
+         as_duration_above_zero<&Readiness::timeout>},
+        {"notifyAccess", optional, "string", "",
+         "Type notify: whose messages count, those of the process itself (the default) or of all that it started.",
+         into<&Readiness::notify_access, read_choice<NotifyAccess, notify_accesses>>, 0, 0, notify_accesses},
+    }};
+    return rows;
+}
+
+template <>
+std::span<Field<Health> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<Health>, 6> rows{{
+        {"command", required, "array", program_command, "The command that looks. Exit code 0 means healthy.",
+         as_command<&Health::command>},
+        {"interval", optional, "string", duration_text,
+         "The time from the end of one look to the next. The default is 10s.",
+         as_duration_above_zero<&Health::interval>},
+        {"timeout", optional, "string", duration_text, "The longest time of one look. The default is 5s.",
+         as_duration_above_zero<&Health::timeout>},
+        {"retries", optional, "integer", R"(,"minimum":1,"maximum":65535)",
+         "So many failures in a row make a process unhealthy. The default is 3.",
+         into<&Health::retries, read_integer<std::uint32_t, 1, 65535>>},
+        {"startPeriod", optional, "string", duration_text,
+         "For so long after a start failures do not count. The default is 0s.", as_duration<&Health::start_period>},
+        {"action", optional, "string", "",
+         "What follows: restart the process (the default), only report it, or end the container.",
+         into<&Health::action, read_choice<HealthAction, health_actions>>, 0, 0, health_actions},
+    }};
+    return rows;
+}
+
+void parse_schedule(Node const& node, Where const& at, Program& program, Reading& reading) {
+    auto const draft = read_object<ScheduleDraft, check_schedule>(node, at, reading);
+    if (draft && draft->every) program.schedule = *draft->every;
+    if (draft && draft->cron) program.schedule = *draft->cron;
+}
+
+void parse_backoff(Node const& node, Where const& at, Program& program, Reading& reading) {
+    if (auto backoff = read_object<Backoff, check_backoff>(node, at, reading)) program.backoff = *backoff;
+}
+
+void parse_start_limit(Node const& node, Where const& at, Program& program, Reading& reading) {
+    auto const draft = read_object<StartLimitDraft, check_start_limit>(node, at, reading);
+    if (!draft) return;
+    program.start_limit = {.count = draft->count, .interval = draft->interval};
+    if (draft->action == StartLimitAction::exit) program.start_limit->exit_code = draft->exit_code;
+}
+
+void parse_pre_stop(Node const& node, Where const& at, Program& program, Reading& reading) {
+    program.pre_stop = read_object<Hook>(node, at, reading);
+}
+
+void parse_on_failure(Node const& node, Where const& at, Program& program, Reading& reading) {
+    program.on_failure = read_object<Hook>(node, at, reading);
+}
+
+void parse_readiness(Node const& node, Where const& at, Program& program, Reading& reading) {
+    program.readiness = read_object<Readiness, check_readiness>(node, at, reading);
+}
+
+void parse_health(Node const& node, Where const& at, Program& program, Reading& reading) {
+    program.health = read_object<Health>(node, at, reading);
+}
+
+}  // namespace triton::config

@@ -1,0 +1,135 @@
+#include <array>
+
+#include "config/program_parser.h"
+
+// Where a program's output goes, and what it listens on.
+
+namespace triton::config {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> output_formats{"raw", "prefix", "json"};
+constexpr std::array<std::string_view, 2> when_full_choices{"block", "drop"};
+constexpr std::array<std::string_view, 2> output_words{"inherit", "null"};  // in the order of OutputKind
+
+void check_output(Output& output, Present<Output> present, Where const& at, Reading& reading) {
+    output.kind = OutputKind::captured;
+    if (present.has("file")) {
+        if (!present.has("format")) output.format = OutputFormat::raw;
+        return;
+    }
+    for (std::string_view const key : {"maxSize", "maxFiles"}) {
+        if (present.has(key)) reading.warnings.add(Where{&at, key}, "has no effect without file");
+    }
+}
+
+void parse_listen(Node const& node, Where const& at, ListenSocket& socket, Reading& reading) {
+    auto const text = read_text(node, at, reading);
+    if (!text) return;
+    auto address = parse_socket_address(*text);
+    if (address) {
+        socket.address = std::move(*address);
+    } else {
+        reading.problems.add(at, quoted(*text, 128) + ": " + address.error());
+    }
+}
+
+void parse_socket_name(Node const& node, Where const& at, ListenSocket& socket, Reading& reading) {
+    auto name = read_text(node, at, reading);
+    if (!name) return;
+    if (!is_name(*name)) reading.problems.add(at, quoted(*name) + ": " + std::string(name_rule));
+    socket.name = std::move(*name);
+}
+
+void check_socket(ListenSocket const& socket, Present<ListenSocket> present, Where const& at, Reading& reading) {
+    SocketKind const kind = socket.address.kind;
+    bool const has_path = !socket.address.path.empty();
+    bool const listens = kind == SocketKind::tcp || kind == SocketKind::unix_stream;
+    for (std::string_view const key : {"mode", "user", "group"}) {
+        if (present.has(key) && !has_path) reading.warnings.add(Where{&at, key}, "has no effect without a path");
+    }
+    if (present.has("backlog") && !listens)
+        reading.warnings.add(Where{&at, "backlog"}, "has no effect but for tcp and unix");
+}
+
+}  // namespace
+
+template <>
+std::span<Field<Output> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<Output>, 5> rows{{
+        {"file", optional, "string", absolute_path,
+         "The file to append to. Absent: the launcher's own stdout and stderr.",
+         into<&Output::file, read_absolute_path>},
+        {"format", optional, "string", "",
+         "The bytes as they are (the default with `file`), lines with the name of the process before them (the default "
+         "without), or a JSON object for each line.",
+         into<&Output::format, read_choice<OutputFormat, output_formats>>, 0, 0, output_formats},
+        {"maxSize", optional, "integer or string", size_text,
+         "With `file`: it is rotated before it grows beyond that. The default is 10Mi.",
+         into<&Output::max_size, read_size_above_zero>},
+        {"maxFiles", optional, "integer", R"(,"minimum":0,"maximum":1000)",
+         "With `file`: so many rotated files are kept, FILE.1 the youngest. The default is 5.",
+         into<&Output::max_files, read_integer<std::uint32_t, 0, 1000>>},
+        {"whenFull", optional, "string", "",
+         "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
+         "dropped and counted.",
+         into<&Output::when_full, read_choice<WhenFull, when_full_choices>>, 0, 0, when_full_choices},
+    }};
+    return rows;
+}
+
+template <>
+std::span<Field<ListenSocket> const> fields_of() {
+    using enum Need;
+    static constexpr std::array<Field<ListenSocket>, 6> rows{{
+        {"name", required, "string", name_text, "Its name in `$LISTEN_FDNAMES`.", parse_socket_name},
+        {"listen", required, "string", R"re(,"pattern":"^(tcp:|udp:|unix:/|unixgram:/|fifo:/)")re",
+         "`tcp:HOST:PORT`, `udp:HOST:PORT` (an IPv4 address, an IPv6 address in brackets, or nothing), `unix:PATH`, "
+         "`unixgram:PATH` or `fifo:PATH`.",
+         parse_listen},
+        {"mode", optional, "string", octal_text, "The mode of what has a path. The default is 0660.",
+         into<&ListenSocket::mode, read_octal_up_to<07777>>},
+        {"user", optional, "string or integer", id_or_name, "The owner of what has a path.",
+         as_id_or_name<&ListenSocket::user>},
+        {"group", optional, "string or integer", id_or_name, "The group of what has a path.",
+         as_id_or_name<&ListenSocket::group>},
+        {"backlog", optional, "integer", R"(,"minimum":1,"maximum":65535)",
+         "How many connections may wait to be accepted. The default is 4096.",
+         into<&ListenSocket::backlog, read_integer<std::uint32_t, 1, 65535>>},
+    }};
+    return rows;
+}
+
+void parse_output(Node const& node, Where const& at, Program& program, Reading& reading) {
+    if (node.get<std::string>()) {
+        if (auto const word = read_choice<OutputKind, output_words>(node, at, reading)) program.output.kind = *word;
+        return;
+    }
+    if (!node.get<JsonObject>()) {
+        reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
+        return;
+    }
+    if (auto output = read_object<Output, check_output>(node, at, reading)) program.output = std::move(*output);
+}
+
+void parse_sockets(Node const& node, Where const& at, Program& program, Reading& reading) {
+    auto const* const array = expect<JsonArray>("an array", node, at, reading);
+    if (!array) return;
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        Where const socket_at{&at, i};
+        if (++reading.socket_count > reading.limits.sockets) {
+            reading.problems.add(socket_at, "more than " + std::to_string(reading.limits.sockets) + " sockets in all");
+            return;
+        }
+        auto socket = read_object<ListenSocket, check_socket>((*array)[i], socket_at, reading);
+        if (!socket) continue;
+        bool const is_taken = !socket->name.empty() && std::ranges::find(program.sockets, socket->name,
+                                                                         &ListenSocket::name) != program.sockets.end();
+        if (is_taken)
+            reading.problems.add(Where{&socket_at, "name"}, quoted(socket->name) + " is the name of another socket");
+        program.sockets.push_back(std::move(*socket));
+    }
+}
+
+}  // namespace triton::config

@@ -1,0 +1,171 @@
+#include <map>
+#include <unordered_map>
+
+#include "config/program_parser.h"
+
+// What is wrong between programs.
+
+namespace triton::config {
+
+namespace {
+
+/// Where a program names another one.
+struct Edge {
+    std::size_t to;
+    std::string_view key;
+};
+using Graph = std::vector<std::vector<Edge>>;  // by program, in the document's order
+
+class Relations {
+public:
+    Relations(std::vector<Program> const& programs, Where const& at, Reading& reading)
+        : programs_(programs), at_(at), reading_(reading), graph_(programs.size()) {
+        for (std::size_t i = 0; i < programs.size(); ++i) {
+            by_name_.emplace(programs[i].name, i);
+            names_.push_back(programs[i].name);
+        }
+    }
+
+    void check() {
+        for (std::size_t i = 0; i < programs_.size(); ++i) {
+            add_edges(i, "after", programs_[i].after);
+            add_edges(i, "requires", programs_[i].requires_);
+        }
+        find_cycles();
+    }
+
+private:
+    /// The programs that one names, without those that cannot be meant.
+    void add_edges(std::size_t from, std::string_view key, std::vector<std::string> const& names) {
+        Where const program_at{&at_, std::string_view(programs_[from].name)};
+        Where const list_at{&program_at, key};
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            Where const name_at{&list_at, i};
+            auto const found = by_name_.find(names[i]);
+            if (found == by_name_.end()) {
+                std::string const meant = reading_.problems.has_room() ? suggestion(names[i], names_) : "";
+                reading_.problems.add(name_at, "unknown program " + quoted(names[i]) + meant);
+            } else if (found->second == from) {
+                reading_.problems.add(name_at, "names the program itself");
+            } else if (programs_[found->second].schedule) {
+                reading_.problems.add(name_at, quoted(names[i]) + " runs on a schedule: it cannot be waited for");
+            } else if (std::ranges::find(graph_[from], found->second, &Edge::to) == graph_[from].end()) {
+                graph_[from].push_back({found->second, key});
+            }
+        }
+    }
+
+    /// Depth first, with a stack of its own: a document may name a chain as long as the limits allow. An edge back into
+    /// the path closes a cycle; each such edge is reported once.
+    void find_cycles() {
+        std::vector<bool> is_left(programs_.size());
+        for (std::size_t root = 0; root < programs_.size(); ++root) {
+            if (!is_left[root]) visit(root, is_left);
+        }
+    }
+
+    /// A step of the path: a program, and which of its edges is next.
+    struct Step {
+        std::size_t program;
+        std::size_t next = 0;
+    };
+
+    void visit(std::size_t root, std::vector<bool>& is_left) {
+        std::vector<Step> path{{root}};
+        std::vector<bool> is_on_path(programs_.size());
+        is_on_path[root] = true;
+        while (!path.empty()) {
+            Step& step = path.back();
+            if (step.next == graph_[step.program].size()) {
+                is_left[step.program] = true;
+                is_on_path[step.program] = false;
+                path.pop_back();
+                continue;
+            }
+            std::size_t const to = graph_[step.program][step.next++].to;
+            if (is_on_path[to]) {
+                report_cycle(path, to);
+            } else if (!is_left[to]) {
+                is_on_path[to] = true;
+                path.push_back({to});
+            }
+        }
+    }
+
+    /// "programs.a.requires: cycle a -> b -> a", at the program of the cycle that comes first in the document.
+    void report_cycle(std::vector<Step> const& path, std::size_t begin) {
+        if (!reading_.problems.has_room()) return reading_.problems.add(std::string(), {});  // only counted: texts cost
+        auto const start = std::ranges::find(path, begin, &Step::program);
+        std::vector<Step> cycle(start, path.end());
+        std::ranges::rotate(cycle, std::ranges::min_element(cycle, {}, &Step::program));
+        Edge const& first = graph_[cycle.front().program][cycle.front().next - 1];
+        std::string text = "cycle ";
+        for (Step const& step : cycle)
+            text.append(programs_[step.program].name).append(" -> ");
+        text += programs_[cycle.front().program].name;
+        Where const program_at{&at_, std::string_view(programs_[cycle.front().program].name)};
+        reading_.problems.add(Where{&program_at, first.key}, std::move(text));
+    }
+
+    std::vector<Program> const& programs_;
+    Where const& at_;
+    Reading& reading_;
+    Graph graph_;
+    std::unordered_map<std::string_view, std::size_t> by_name_;
+    std::vector<std::string_view> names_;
+};
+
+bool are_made_alike(ListenSocket const& a, ListenSocket const& b) {
+    return a.mode == b.mode && a.user == b.user && a.group == b.group && a.backlog == b.backlog;
+}
+
+/// One address is one socket, whoever gets it: it must be wanted in one way, and by one program only once.
+void check_addresses(std::vector<Program> const& programs, Where const& at, Reading& reading) {
+    struct Owner {
+        std::size_t program;
+        std::size_t index;
+    };
+    std::map<std::string, Owner> owners;
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+        auto const& sockets = programs[i].sockets;
+        for (std::size_t j = 0; j < sockets.size(); ++j) {
+            if (sockets[j].address == SocketAddress{}) continue;  // none was read
+            auto const [owner, is_new] = owners.try_emplace(format_socket_address(sockets[j].address), i, j);
+            auto const& [program, index] = owner->second;
+            bool const is_shared = program != i && are_made_alike(programs[program].sockets[index], sockets[j]);
+            if (is_new || is_shared) continue;
+            Where const program_at{&at, std::string_view(programs[i].name)};
+            Where const list_at{&program_at, "sockets"};
+            Where const other_program_at{&at, std::string_view(programs[program].name)};
+            Where const other_list_at{&other_program_at, "sockets"};
+            reading.problems.add(Where{&list_at, j}, owner->first + " is also the address of " +
+                                                         Where{&other_list_at, index}.text() +
+                                                         (program == i ? "" : ", with other attributes"));
+        }
+    }
+}
+
+/// A file has one writer: how it rotates must not depend on the program.
+void check_files(std::vector<Program> const& programs, Where const& at, Reading& reading) {
+    std::map<std::string_view, Program const*> owners;
+    for (Program const& program : programs) {
+        if (!program.output.file) continue;
+        auto const [owner, is_new] = owners.try_emplace(*program.output.file, &program);
+        if (is_new || owner->second->output == program.output) continue;
+        Where const program_at{&at, std::string_view(program.name)};
+        Where const other_at{&at, std::string_view(owner->second->name)};
+        reading.problems.add(Where{&program_at, "output"}, shown(owner->first) + " is also the file of " +
+                                                               Where{&other_at, "output"}.text() +
+                                                               ", with other attributes");
+    }
+}
+
+}  // namespace
+
+void check_programs(std::vector<Program> const& programs, Where const& at, Reading& reading) {
+    Relations(programs, at, reading).check();
+    check_addresses(programs, at, reading);
+    check_files(programs, at, reading);
+}
+
+}  // namespace triton::config

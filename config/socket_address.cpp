@@ -1,0 +1,89 @@
+#include "config/socket_address.h"
+
+#include <array>
+#include <charconv>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include "config/json_text.h"
+#include "config/nearest.h"
+
+namespace triton::config {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kinds{"tcp", "udp", "unix", "unixgram", "fifo"};  // in the order of the enum
+constexpr std::size_t longest_socket_path = sizeof(sockaddr_un::sun_path) - 1;
+
+bool is_address(int family, std::string_view host) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    std::array<std::byte, sizeof(in6_addr)> address{};
+    if (host.empty() || host.size() >= text.size() || host.contains('\0')) return false;
+    host.copy(text.data(), host.size());
+    return ::inet_pton(family, text.data(), address.data()) == 1;
+}
+
+std::unexpected<std::string> fault(std::string text) { return std::unexpected(std::move(text)); }
+
+/// HOST:PORT. Names are none: nothing here may ask a resolver.
+std::expected<SocketAddress, std::string> parse_host_and_port(SocketKind kind, std::string_view rest) {
+    std::size_t const colon = rest.rfind(':');
+    if (colon == std::string_view::npos) return fault("has no port");
+    std::string_view host = rest.substr(0, colon);
+    std::string_view const port = rest.substr(colon + 1);
+    SocketAddress address{.kind = kind};
+    auto const [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+    if (error != std::errc{} || end != port.data() + port.size()) return fault(shown(port) + " is no port");
+    if (host.starts_with('[') && host.ends_with(']')) {
+        host = host.substr(1, host.size() - 2);
+        if (!is_address(AF_INET6, host)) return fault(shown(host) + " is no IPv6 address");
+    } else if (is_address(AF_INET6, host)) {
+        return fault("an IPv6 address stands in brackets: [" + std::string(host) + "]");
+    } else if (!host.empty() && !is_address(AF_INET, host)) {
+        return fault(shown(host) + " is no IP address");
+    }
+    address.host = host;
+    return address;
+}
+
+std::expected<SocketAddress, std::string> parse_path(SocketKind kind, std::string_view path) {
+    if (!path.starts_with('/')) return fault(shown(path) + " is not an absolute path");
+    if (path.contains('\0')) return fault("contains a NUL byte");
+    if (kind != SocketKind::fifo && path.size() > longest_socket_path) {
+        return fault("the path of a socket has at most " + std::to_string(longest_socket_path) + " bytes (unix(7))");
+    }
+    return SocketAddress{.kind = kind, .path = std::string(path)};
+}
+
+}  // namespace
+
+std::expected<SocketAddress, std::string> parse_socket_address(std::string_view text) {
+    std::size_t const colon = text.find(':');
+    if (colon == std::string_view::npos) return fault("needs a kind before a colon: tcp, udp, unix, unixgram or fifo");
+    std::string_view const name = text.substr(0, colon);
+    std::string_view const rest = text.substr(colon + 1);
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+        if (kinds[i] != name) continue;
+        auto const kind = static_cast<SocketKind>(i);
+        bool const is_ip = kind == SocketKind::tcp || kind == SocketKind::udp;
+        return is_ip ? parse_host_and_port(kind, rest) : parse_path(kind, rest);
+    }
+    auto const meant = nearest(name, kinds);
+    return fault(shown(name) + " is none of tcp, udp, unix, unixgram, fifo" +
+                 (meant ? "; did you mean " + quoted(*meant) + "?" : ""));
+}
+
+std::string format_socket_address(SocketAddress const& address) {
+    std::string text(kinds[static_cast<std::size_t>(address.kind)]);
+    text += ':';
+    if (address.kind != SocketKind::tcp && address.kind != SocketKind::udp) return text += address.path;
+    bool const is_v6 = address.host.contains(':');
+    return text.append(is_v6 ? "[" : "")
+        .append(address.host)
+        .append(is_v6 ? "]:" : ":")
+        .append(std::to_string(address.port));
+}
+
+}  // namespace triton::config
