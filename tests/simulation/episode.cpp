@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <new>
 
+#include "tests/simulation/document.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/kernel.h"
 #include "tests/simulation/random.h"
@@ -14,6 +16,8 @@ namespace triton::simulation {
 namespace {
 
 using launcher::Action;
+using launcher::ProcessNumber;
+using launcher::ProgramId;
 using launcher::SpawnError;
 using launcher::SpawnStage;
 using launcher::Supervisor;
@@ -22,7 +26,7 @@ namespace event = launcher::event;
 namespace action = launcher::action;
 using namespace std::chrono_literals;
 
-constexpr std::size_t remembered_steps = 30;
+constexpr std::size_t remembered_steps = 40;
 constexpr TimePoint far_future = TimePoint{} + 24h * 365 * 50;  // no jump beyond: nanoseconds end after 292 years
 
 /// What may happen next. Each episode weighs them anew, so that some see storms of one kind and none of another.
@@ -32,8 +36,17 @@ enum class Happening : std::uint8_t {
     execute_failure,
     end,
     reap,
-    configure,
     end_all,
+    oom,
+    ready,
+    ping,
+    extend,
+    helper_success,
+    helper_failure,
+    stray_message,
+    schedule,
+    command,
+    configure,
     forward,
     wait,
     spurious_time,
@@ -41,47 +54,42 @@ enum class Happening : std::uint8_t {
     no_child,
     orphans,
     wake,
+    replace,
     settle,
 };
 constexpr std::size_t happenings = static_cast<std::size_t>(Happening::settle) + 1;
 
 SupervisorPolicy random_policy(Random& random) {
-    static constexpr std::array<Duration, 6> delays{0s, 1ms, 100ms, 1s, 1s, 10s};
-    static constexpr std::array<Duration, 5> max_delays{0s, 500ms, 10s, 60s, 1h};
-    static constexpr std::array<double, 4> factors{1, 1.5, 2, 10};
-    static constexpr std::array<double, 4> jitters{0, 0.1, 0.5, 1};
-    static constexpr std::array<Duration, 5> resets{0s, 1s, 60s, 60s, 1h};
-    static constexpr std::array<Duration, 4> minimum_runs{0s, 1s, 1s, 10s};
-    static constexpr std::array<int, 5> stop_signals{SIGTERM, SIGTERM, SIGINT, SIGUSR1, SIGKILL};
-    static constexpr std::array<Duration, 5> stop_timeouts{0s, 1s, 10s, 10s, 1h};
     static constexpr std::array<Duration, 5> stop_limits{0s, 5s, 30s, 30s, 2h};
+    static constexpr std::array<Duration, 4> sweep_timeouts{0s, 1s, 10s, 1h};
     SupervisorPolicy policy;
-    policy.restart = {.delay = random.pick(delays),
-                      .max_delay = random.pick(max_delays),
-                      .factor = random.pick(factors),
-                      .jitter = random.pick(jitters),
-                      .reset_after = random.pick(resets),
-                      .minimum_run = random.pick(minimum_runs)};
-    policy.stop_signal = random.pick(stop_signals);
-    policy.stop_timeout = random.pick(stop_timeouts);
     policy.stop_limit = random.pick(stop_limits);
+    policy.sweep_timeout = random.pick(sweep_timeouts);
     policy.is_pid_1 = random.one_in(2);
     policy.seed = random.next();
     return policy;
 }
 
+template <class Counts>
+void add_to(Counts& sum, Counts const& other) {
+    for (std::size_t at = 0; at < sum.size(); ++at)
+        sum[at] += other[at];
+}
+
 }  // namespace
 
 void Coverage::add(Coverage const& other) {
-    for (std::size_t state = 0; state < states; ++state) {
-        for (std::size_t at = 0; at < pairs[state].size(); ++at)
-            pairs[state][at] += other.pairs[state][at];
-    }
-    for (std::size_t at = 0; at < phases.size(); ++at)
-        phases[at] += other.phases[at];
-    for (std::size_t at = 0; at < actions.size(); ++at)
-        actions[at] += other.actions[at];
+    for (std::size_t state = 0; state < pairs.size(); ++state)
+        add_to(pairs[state], other.pairs[state]);
+    add_to(phases, other.phases);
+    add_to(actions, other.actions);
+    add_to(whys, other.whys);
+    add_to(helpers, other.helpers);
+    add_to(cancelled, other.cancelled);
     settled += other.settled;
+    replaced += other.replaced;
+    ended += other.ended;
+    refused += other.refused;
 }
 
 class Episode::Script {
@@ -90,26 +98,31 @@ public:
         : random_(seed),
           most_steps_(most_steps),
           policy_(random_policy(random_)),
+          documents_(random_),
           is_rude_(random_.one_in(2)),
           is_prompt_(random_.one_in(2)),
-          highest_count_(random_.one_in(16) ? 40 : 1 + random_.below(8)),
-          kernel_(random_, policy_.stop_signal, is_rude_),
+          kernel_(random_, is_rude_),
           invariants_(policy_, kernel_),
           supervisor_(policy_) {
         static constexpr std::array<std::uint64_t, 5> levels{0, 1, 4, 16, 64};
         for (std::uint64_t& weight : weights_)
             weight = random_.pick(levels);
-        for (Happening const needed : {Happening::result, Happening::reap, Happening::wait, Happening::configure})
+        for (Happening const needed : {Happening::result, Happening::reap, Happening::wait, Happening::configure,
+                                       Happening::ready, Happening::helper_success})
             weight(needed) += 4;
         weight(Happening::stop) = random_.below(2);
-        weight(Happening::settle) = std::min<std::uint64_t>(weight(Happening::settle), 1);
+        for (Happening const rare : {Happening::settle, Happening::replace})
+            weight(rare) = std::min<std::uint64_t>(weight(rare), 1);
+        if (random_.one_in(4)) twin_ = std::make_unique<Supervisor>(policy_);
     }
 
     Outcome run() {
         try {
+            configure();
             std::uint64_t const length = 20 + random_.below(random_.one_in(4) ? 2000 : 300);
             while (outcome_.steps < length && is_going_on())
                 happen(choose());
+            if (!invariants_.stop_end() && random_.one_in(4)) settle();
             stop_to_the_end();
             for (int late = 0; late < 8 && has_steps_left(); ++late)
                 happen(choose());
@@ -120,25 +133,23 @@ public:
     }
 
     [[nodiscard]] std::string history() const {
-        std::string text =
-            "policy: delay " + simulation::text(policy_.restart.delay) + ", max_delay " +
-            simulation::text(policy_.restart.max_delay) + ", factor " + std::to_string(policy_.restart.factor) +
-            ", jitter " + std::to_string(policy_.restart.jitter) + ", reset_after " +
-            simulation::text(policy_.restart.reset_after) + ", minimum_run " +
-            simulation::text(policy_.restart.minimum_run) + ",\n        stop_signal " +
-            std::to_string(policy_.stop_signal) + ", stop_timeout " + simulation::text(policy_.stop_timeout) +
-            ", stop_limit " + simulation::text(policy_.stop_limit) + (policy_.is_pid_1 ? ", PID 1\n" : ", not PID 1\n");
+        std::string text = "stop_limit " + simulation::text(policy_.stop_limit) + ", sweep_timeout " +
+                           simulation::text(policy_.sweep_timeout) + (policy_.is_pid_1 ? ", PID 1" : ", not PID 1") +
+                           (twin_ ? ", with a twin\n" : "\n");
+        for (std::uint32_t at = 0; at < supervisor_.program_count(); ++at)
+            text +=
+                "program " + std::to_string(at) + " now: " + simulation::text(supervisor_.policy(ProgramId{at})) + "\n";
         std::uint64_t const first = outcome_.steps > remembered_steps ? outcome_.steps - remembered_steps : 0;
         for (std::uint64_t step = first; step < outcome_.steps; ++step) {
             Step const& that = last_steps_[step % remembered_steps];
-            text += "step " + std::to_string(step + 1) + " at " + simulation::text(that.now.time_since_epoch()) + ": " +
+            text += "step " + std::to_string(step + 1) + " at " + simulation::text(that.now) + ": " +
                     simulation::text(that.event) + "\n";
             for (Action const& action : that.actions)
                 text += "    " + simulation::text(action) + "\n";
         }
         auto const deadline = supervisor_.next_deadline();
         return text + "then: phase " + simulation::text(supervisor_.phase()) + ", next deadline " +
-               (deadline ? simulation::text(deadline->time_since_epoch()) : "none") + "\n";
+               (deadline ? simulation::text(*deadline) : "none") + ", states" + states() + "\n";
     }
 
 private:
@@ -147,6 +158,17 @@ private:
         launcher::Event event;
         std::vector<Action> actions;
     };
+
+    [[nodiscard]] std::string states() const {
+        std::string all;
+        for (std::uint32_t at = 0; at < supervisor_.program_count(); ++at) {
+            for (std::uint32_t number = 1; number <= supervisor_.size(ProgramId{at}); ++number) {
+                ProcessId const id{ProgramId{at}, ProcessNumber{number}};
+                all += " " + simulation::text(id) + " " + simulation::text(supervisor_.state(id));
+            }
+        }
+        return all;
+    }
 
     std::uint64_t& weight(Happening which) { return weights_[static_cast<std::size_t>(which)]; }
     [[nodiscard]] bool has_steps_left() const { return outcome_.steps < most_steps_; }
@@ -170,20 +192,32 @@ private:
             case Happening::execute_failure: return answer(&Script::fail_to_execute);
             case Happening::end: return end_one();
             case Happening::reap: return reap_one();
-            case Happening::configure: return handle(event::ConfigurationAccepted{random_count()});
             case Happening::end_all: return end_all();
+            case Happening::oom: return end_by_oom();
+            case Happening::ready: return say_ready();
+            case Happening::ping: return ping();
+            case Happening::extend: return extend();
+            case Happening::helper_success:
+                if (!end_helper(true)) wait();
+                return;
+            case Happening::helper_failure:
+                if (!end_helper(false)) wait();
+                return;
+            case Happening::stray_message: return stray_message();
+            case Happening::schedule: return schedule();
+            case Happening::command: return command();
+            case Happening::configure: return configure();
             case Happening::forward: return handle(event::SignalReceived{random_.one_in(2) ? SIGUSR1 : SIGWINCH});
             case Happening::wait: return wait();
             case Happening::spurious_time: return handle(event::TimePassed{});
-            case Happening::stop: return handle(event::StopAsked{});
+            case Happening::stop: return ask_to_stop();
             case Happening::no_child: return say_no_child();
             case Happening::orphans: return kernel_.add_orphans(policy_.is_pid_1 ? random_.below(4) : 0);
             case Happening::wake: return wake_one();
+            case Happening::replace: return replace();
             case Happening::settle: return settle();
         }
     }
-
-    std::uint32_t random_count() { return static_cast<std::uint32_t>(random_.below(highest_count_ + 1)); }
 
     /// One step: what the shell around the supervisor does with an event, and the judgement.
     void handle(launcher::Event const& event) {
@@ -194,7 +228,8 @@ private:
         ++outcome_.steps;
         count(event);
         std::optional<TimePoint> const deadline = supervisor_.next_deadline();
-        supervisor_.handle(event, now_, step.actions);
+        let_it_handle(step);
+        ask_the_twin(step);
         invariants_.check(event, now_, step.actions, supervisor_, deadline);
         for (Action const& action : step.actions)
             perform(action);
@@ -204,42 +239,127 @@ private:
         }
     }
 
+    /// As the shell does: room first, so that nothing can fail halfway.
+    void let_it_handle(Step& step) {
+        auto const* const accepted = std::get_if<event::ConfigurationAccepted>(&step.event);
+        if (accepted && random_.one_in(8)) refuse_memory(step);
+        std::size_t const most = accepted ? supervisor_.most_actions(*accepted->programs) : supervisor_.most_actions();
+        if (accepted) supervisor_.reserve(*accepted->programs);
+        step.actions.reserve(most);
+        std::uint64_t const before = memory.allocations;
+        supervisor_.handle(step.event, now_, step.actions);
+        if (memory.allocations != before) throw Violation{"an event that has its room allocates nothing"};
+        if (step.actions.size() > most) throw Violation{"most_actions() is an upper bound"};
+    }
+
+    /// A configuration for which there is no memory changes nothing.
+    void refuse_memory(Step& step) {
+        launcher::SupervisorState const before = supervisor_.state();
+        Supervisor victim(policy_, before);
+        memory.refused_after = 1 + random_.below(8);
+        try {
+            victim.handle(step.event, now_, step.actions);
+        } catch (std::bad_alloc const&) {
+            memory.refused_after = 0;
+            ++outcome_.coverage.refused;
+            launcher::SupervisorState after = victim.state();
+            after.programs.resize(before.programs.size());  // room for more is no change
+            if (!(after == before) || !step.actions.empty()) throw Violation{"what finds no memory changes nothing"};
+        }
+        memory.refused_after = 0;
+        step.actions.clear();
+    }
+
+    void ask_the_twin(Step const& step) {
+        if (!twin_) return;
+        twin_actions_.clear();
+        if (auto const* const accepted = std::get_if<event::ConfigurationAccepted>(&step.event))
+            twin_->reserve(*accepted->programs);
+        twin_->handle(step.event, now_, twin_actions_);
+        if (twin_actions_ != step.actions) {
+            std::string text = "one made from a state does what the original does, which is:";
+            for (Action const& action : twin_actions_)
+                text += "\n    " + simulation::text(action);
+            throw Violation{text};
+        }
+        if (twin_->next_deadline() != supervisor_.next_deadline())
+            throw Violation{"one made from a state waits as long as the original"};
+    }
+
+    /// An upgrade: the supervisor of the next version goes on with what this one knew.
+    void replace() {
+        launcher::SupervisorState const state = supervisor_.state();
+        supervisor_ = Supervisor(policy_, state);
+        ++outcome_.coverage.replaced;
+        if (!(supervisor_.state() == state)) throw Violation{"one made from a state has that state"};
+        if (twin_ && !(twin_->state() == state)) throw Violation{"the state of the original is the same"};
+    }
+
     void perform(Action const& action) {
         ++outcome_.coverage.actions[action.index()];
         outcome_.digest = outcome_.digest * 31 + action.index();
+        auto const mix = [this](std::uint64_t value) { outcome_.digest = outcome_.digest * 31 + value; };
         if (auto const* const spawn = std::get_if<action::Spawn>(&action)) {
-            outcome_.digest = outcome_.digest * 31 + static_cast<std::uint32_t>(spawn->number);
+            mix(static_cast<std::uint64_t>(spawn->id.program) * 1000 + static_cast<std::uint64_t>(spawn->id.number));
         } else if (auto const* const signal = std::get_if<action::Signal>(&action)) {
-            kernel_.signal(signal->number, signal->signo);
+            ++outcome_.coverage.whys[static_cast<std::size_t>(signal->why)];
+            kernel_.signal(signal->pid, signal->signo);
+        } else if (auto const* const helper = std::get_if<action::RunHelper>(&action)) {
+            ++outcome_.coverage.helpers[static_cast<std::size_t>(helper->helper)];
+            kernel_.run(helper->id, helper->helper);
+        } else if (auto const* const cancelled = std::get_if<action::CancelHelper>(&action)) {
+            ++outcome_.coverage.cancelled[static_cast<std::size_t>(cancelled->helper)];
+            kernel_.cancel(cancelled->id, cancelled->helper);
         } else if (auto const* const sweep = std::get_if<action::Sweep>(&action)) {
             kernel_.sweep(sweep->signo);
         } else if (auto const* const exited = std::get_if<action::ReportExited>(&action)) {
-            outcome_.digest =
-                outcome_.digest * 31 + static_cast<std::uint64_t>(exited->restart_in.value_or(1ns).count());
+            mix(static_cast<std::uint64_t>(exited->restart_in.value_or(1ns).count()));
+        } else if (std::holds_alternative<action::Finish>(action) && !was_asked_to_stop_) {
+            ++outcome_.coverage.ended;
         }
     }
 
     void count(launcher::Event const& event) {
         ++outcome_.coverage.phases[static_cast<std::size_t>(supervisor_.phase())];
         if (invariants_.is_finished()) return;
-        auto const visit = [&](ProcessNumber number) {
-            ++outcome_.coverage.pairs[static_cast<std::size_t>(supervisor_.state(number))][event.index()];
+        auto const visit = [&](ProcessId id) {
+            if (static_cast<std::uint32_t>(id.program) >= supervisor_.program_count()) return;
+            if (static_cast<std::uint32_t>(id.number) > supervisor_.size(id.program)) return;
+            ++outcome_.coverage.pairs[static_cast<std::size_t>(supervisor_.state(id))][event.index()];
+        };
+        auto const visit_all = [&](std::uint32_t program) {
+            for (std::uint32_t number = 1; number <= supervisor_.size(ProgramId{program}); ++number)
+                visit({ProgramId{program}, ProcessNumber{number}});
         };
         std::visit(
             [&](auto const& which) {
-                if constexpr (requires { which.number; }) {
-                    visit(which.number);
+                if constexpr (requires { which.id; }) {
+                    visit(which.id);
+                } else if constexpr (requires { which.number; }) {
+                    if (which.number) return visit({which.program, *which.number});
+                    if (static_cast<std::uint32_t>(which.program) < supervisor_.program_count())
+                        visit_all(static_cast<std::uint32_t>(which.program));
+                } else if constexpr (requires { which.program; }) {
+                    if (static_cast<std::uint32_t>(which.program) < supervisor_.program_count())
+                        visit_all(static_cast<std::uint32_t>(which.program));
                 } else {
-                    for (std::uint32_t number = 1; number <= supervisor_.size(); ++number)
-                        visit(ProcessNumber{number});
+                    for (std::uint32_t program = 0; program < supervisor_.program_count(); ++program)
+                        visit_all(program);
                 }
             },
             event);
     }
 
+    void configure() { handle(event::ConfigurationAccepted{documents_.next()}); }
+
+    void ask_to_stop() {
+        was_asked_to_stop_ = true;
+        handle(event::StopAsked{random_.one_in(4) ? static_cast<int>(random_.below(256)) : 0});
+    }
+
     // Results of Spawn.
 
-    void answer(void (Script::*how)(ProcessNumber)) {
+    void answer(void (Script::*how)(ProcessId)) {
         auto const& pending = invariants_.pending();
         if (pending.empty()) return wait();
         (this->*how)(pending[random_.below(pending.size())]);
@@ -252,34 +372,44 @@ private:
                                                                      : &Script::fail_to_execute);
     }
 
-    void start(ProcessNumber number) { handle(event::Spawned{number, kernel_.clone(number).pid}); }
+    Child& clone(ProcessId id) { return kernel_.clone(id, supervisor_.policy(id.program).stop_signal); }
 
-    void fail_to_clone(ProcessNumber number) {
-        handle(event::SpawnFailed{number, {SpawnStage::clone, random_.one_in(2) ? EAGAIN : ENOMEM}});
+    void start(ProcessId id) {
+        Child& child = clone(id);
+        if (is_settling_) child.is_mute = false;
+        handle(event::Spawned{id, child.pid});
     }
 
-    void fail_to_execute(ProcessNumber number) {
-        Child& child = kernel_.clone(number);
+    void fail_to_clone(ProcessId id) {
+        handle(event::SpawnFailed{id, {SpawnStage::clone, random_.one_in(2) ? EAGAIN : ENOMEM}});
+    }
+
+    void fail_to_execute(ProcessId id) {
+        Child& child = clone(id);
         child.error = SpawnError{SpawnStage::execute, random_.one_in(2) ? ENOENT : EACCES};
         child.status = 127 << 8;
-        handle(event::Spawned{number, child.pid});
+        handle(event::Spawned{id, child.pid});
     }
 
     // Ends of processes.
 
-    std::optional<std::size_t> random_child(bool (*fits)(Child const&)) {
-        auto const& children = kernel_.children();
-        if (children.empty()) return std::nullopt;
-        std::size_t const first = random_.below(children.size());
-        for (std::size_t i = 0; i < children.size(); ++i) {
-            std::size_t const at = (first + i) % children.size();
-            if (fits(children[at])) return at;
+    template <class Fits>
+    static std::optional<std::size_t> random_one(auto const& from, Random& random, Fits const& fits) {
+        if (from.empty()) return std::nullopt;
+        std::size_t const first = random.below(from.size());
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            std::size_t const at = (first + i) % from.size();
+            if (fits(from[at])) return at;
         }
         return std::nullopt;
+    }
+    std::optional<std::size_t> random_child(bool (*fits)(Child const&)) {
+        return random_one(kernel_.children(), random_, fits);
     }
 
     static bool is_dead(Child const& child) { return child.status.has_value(); }
     static bool can_end(Child const& child) { return !child.status && !child.is_stuck; }
+    static bool can_speak(Child const& child) { return can_end(child) && !child.is_mute; }
     static bool is_stuck(Child const& child) { return !child.status && child.is_stuck; }
 
     int random_status() {
@@ -294,6 +424,12 @@ private:
         if (random_.one_in(2)) reap(*child);
     }
 
+    void end_by_oom() {
+        auto const child = random_child(can_end);
+        if (!child) return wait();
+        kernel_.end_by_oom(*child);
+    }
+
     void end_all() {
         int const status = random_status();
         for (std::size_t child = 0; child < kernel_.children().size(); ++child) {
@@ -303,7 +439,7 @@ private:
 
     void reap(std::size_t child) {
         Child const ended = kernel_.reap(child);
-        handle(event::Exited{ended.number, *ended.status, ended.error});
+        handle(event::Exited{ended.id, *ended.status, ended.error, ended.is_oom_killed});
     }
 
     void reap_one() {
@@ -320,6 +456,86 @@ private:
     /// waitpid's ECHILD. The shell may come across it at any time, but only when it is true.
     void say_no_child() {
         if (kernel_.children().empty() && !kernel_.has_orphans()) handle(event::NoChildLeft{});
+    }
+
+    // What processes say.
+
+    void say_ready() {
+        auto const child = random_child(can_speak);
+        if (!child) return wait();
+        handle(event::Ready{kernel_.children()[*child].id});
+    }
+
+    void ping() {
+        auto const child = random_child(can_speak);
+        if (!child) return wait();
+        handle(event::WatchdogPing{kernel_.children()[*child].id});
+    }
+
+    void extend() {
+        auto const child = random_child(can_speak);
+        if (!child) return wait();
+        handle(event::ExtendTimeout{kernel_.children()[*child].id, random_extension()});
+    }
+
+    Duration random_extension() {
+        static constexpr std::array<Duration, 5> by{0s, 100ms, 5s, 60s, 1h};
+        return random_.pick(by);
+    }
+
+    ProcessId random_id() {
+        auto const program = ProgramId(random_.below(documents_.programs()));
+        return {program, ProcessNumber(1 + random_.below(documents_.highest_count() + 1))};
+    }
+
+    /// A datagram may be read after its sender has been reaped. It then belongs to no run, or to the next one.
+    void stray_message() {
+        ProcessId const id = random_id();
+        if (static_cast<std::uint32_t>(id.program) >= supervisor_.program_count()) return;
+        if (static_cast<std::uint32_t>(id.number) > supervisor_.size(id.program)) return;
+        switch (random_.below(3)) {
+            case 0: return handle(event::Ready{id});
+            case 1: return handle(event::WatchdogPing{id});
+            default: return handle(event::ExtendTimeout{id, random_extension()});
+        }
+    }
+
+    // Helpers.
+
+    bool end_helper(bool ok) {
+        auto const& commands = kernel_.commands();
+        // The shell's timeout ends a command that hangs, in its own time.
+        auto const may_end = [&](Command const& command) { return !command.hangs || command.is_cancelled || !ok; };
+        auto const at = random_one(commands, random_, may_end);
+        if (!at) return false;
+        end_helper(*at, ok);
+        return true;
+    }
+
+    void end_helper(std::size_t at, bool ok) {
+        Command const ended = kernel_.end_command(at);
+        handle(event::HelperEnded{ended.id, ended.helper, ok && !ended.is_cancelled});
+    }
+
+    // What the world wants.
+
+    void schedule() {
+        for (std::uint32_t tries = 0; tries < documents_.programs(); ++tries) {
+            auto const program = ProgramId(random_.below(documents_.programs()));
+            if (!invariants_.is_scheduled(program)) continue;
+            return handle(event::ScheduleDue{program});
+        }
+    }
+
+    void command() {
+        static constexpr std::array<event::Verb, 6> verbs{event::Verb::start,   event::Verb::start,
+                                                          event::Verb::stop,    event::Verb::restart,
+                                                          event::Verb::restart, event::Verb::signal};
+        ProcessId const id = random_id();
+        event::Command command{.verb = random_.pick(verbs), .program = id.program};
+        if (random_.one_in(2)) command.number = id.number;
+        if (command.verb == event::Verb::signal) command.signo = random_.one_in(2) ? SIGUSR2 : SIGTERM;
+        handle(command);
     }
 
     // Time.
@@ -355,49 +571,87 @@ private:
 
     // Two ends that must be good.
 
-    /// Nothing fails any more, nothing is refused: soon everything that is wanted is up, for good.
+    /// So much time is needed by all that may still be under way, in steps.
+    std::uint64_t enough_steps() const {
+        std::uint64_t processes = 0;
+        for (std::uint32_t at = 0; at < supervisor_.program_count(); ++at)
+            processes += supervisor_.size(ProgramId{at});
+        return outcome_.steps + 200 + 60 * processes;
+    }
+
+    /// Nothing fails any more, nothing is refused: soon everything that is wanted is where it is to be.
     void settle() {
         if (invariants_.stop_end()) return;
         is_settling_ = true;
-        std::uint64_t const enough = outcome_.steps + 100 + 20 * supervisor_.size();
-        while (has_steps_left()) {
+        std::uint64_t const enough = enough_steps();
+        while (is_going_on() && settle_one()) {
             if (outcome_.steps > enough) throw Violation{"without failures everything comes to rest"};
-            if (!invariants_.pending().empty()) {
-                answer(&Script::start);
-            } else if (auto const dead = random_child(is_dead)) {
-                reap(*dead);
-            } else if (auto const stuck = random_child(is_stuck)) {
-                kernel_.wake(*stuck);
-            } else if (supervisor_.next_deadline()) {
-                sleep_until_deadline();
-            } else {
-                break;
-            }
         }
         is_settling_ = false;
-        if (!has_steps_left()) return;
+        if (!is_going_on() || invariants_.stop_end()) return;
         invariants_.check_settled(supervisor_);
         ++outcome_.coverage.settled;
+    }
+
+    bool settle_one() {
+        if (invariants_.stop_end()) return false;
+        if (!invariants_.pending().empty()) {
+            answer(&Script::start);
+        } else if (auto const dead = random_child(is_dead)) {
+            reap(*dead);
+        } else if (auto const stuck = random_child(is_stuck)) {
+            kernel_.wake(*stuck);
+        } else if (!kernel_.commands().empty()) {
+            end_helper(random_.below(kernel_.commands().size()), true);
+        } else if (auto const silent = invariants_.awaited_ready()) {
+            handle(event::Ready{*silent});
+        } else if (auto const one_shot = invariants_.awaited_end()) {
+            end_well(*one_shot);
+        } else if (auto const due = invariants_.next_change()) {
+            // Past what recurs for ever, such as probes of health and watchdogs that are fed.
+            now_ = std::max(now_, *due);
+            for (ProcessId const id : invariants_.watched())
+                handle(event::WatchdogPing{id});
+            handle(event::TimePassed{});
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    void end_well(ProcessId id) {
+        auto const& children = kernel_.children();
+        for (std::size_t at = 0; at < children.size(); ++at) {
+            if (children[at].id == id) {
+                kernel_.end(at, 0);
+                return reap(at);
+            }
+        }
     }
 
     /// Whatever the processes do, a stop ends in its time.
     void stop_to_the_end() {
         if (!is_going_on()) return;
-        if (!invariants_.stop_end()) handle(event::StopAsked{});
+        if (!invariants_.stop_end()) ask_to_stop();
+        if (!is_going_on()) return;
         TimePoint const end = std::max(now_, *invariants_.stop_end());
-        std::uint64_t const enough = outcome_.steps + 100 + 20 * supervisor_.size();
+        std::uint64_t const enough = enough_steps();
         while (is_going_on()) {
             if (outcome_.steps > enough) throw Violation{"a stop ends after finitely many events"};
             if (auto const dead = random_child(is_dead); dead && !random_.one_in(4)) {
                 reap(*dead);
             } else if (!invariants_.pending().empty() && !random_.one_in(4)) {
                 answer(&Script::start);
+            } else if (!kernel_.commands().empty() && random_.one_in(4)) {
+                (void)end_helper(random_.one_in(2));  // one that hangs goes on
             } else if (!kernel_.has_orphans() && kernel_.children().empty() && !random_.one_in(4)) {
                 handle(event::NoChildLeft{});
             } else if (random_.one_in(4)) {
                 wake_one();
             } else if (random_.one_in(8)) {
-                handle(event::StopAsked{});
+                ask_to_stop();
+            } else if (random_.one_in(8)) {
+                replace();
             } else {
                 sleep_until_deadline();
             }
@@ -408,16 +662,19 @@ private:
     Random random_;
     std::uint64_t most_steps_;
     SupervisorPolicy policy_;
-    bool is_rude_;    // some processes ignore signals or are stuck
+    Documents documents_;
+    bool is_rude_;    // some processes ignore signals, are stuck, or never say that they are ready
     bool is_prompt_;  // results follow Spawn at once, as from a shell that spawns by itself
-    std::uint64_t highest_count_;
     Kernel kernel_;
     Invariants invariants_;
     Supervisor supervisor_;
+    std::unique_ptr<Supervisor> twin_;  // gets the same events and is never replaced
+    std::vector<Action> twin_actions_;
     std::array<std::uint64_t, happenings> weights_{};
     std::array<Step, remembered_steps> last_steps_{};
     TimePoint now_ = TimePoint{} + 1h;
     bool is_settling_ = false;
+    bool was_asked_to_stop_ = false;
     Outcome outcome_;
 };
 

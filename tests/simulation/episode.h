@@ -12,11 +12,17 @@ namespace triton::simulation {
 
 /// What an episode has visited: states of processes by events, before the event.
 struct Coverage {
-    static constexpr std::size_t states = 6;
-    std::array<std::array<std::uint64_t, std::variant_size_v<launcher::Event>>, states> pairs{};
+    using Events = std::array<std::uint64_t, std::variant_size_v<launcher::Event>>;
+    std::array<Events, launcher::process_states> pairs{};
     std::array<std::uint64_t, 4> phases{};
     std::array<std::uint64_t, std::variant_size_v<launcher::Action>> actions{};
+    std::array<std::uint64_t, 6> whys{};                            ///< of action::Signal
+    std::array<std::uint64_t, launcher::helper_kinds> helpers{};    ///< of action::RunHelper
+    std::array<std::uint64_t, launcher::helper_kinds> cancelled{};  ///< of action::CancelHelper
     std::uint64_t settled = 0;
+    std::uint64_t replaced = 0;  ///< supervisors by one that was made from their state
+    std::uint64_t ended = 0;     ///< containers that ended without being asked to
+    std::uint64_t refused = 0;   ///< configurations for want of memory
 
     void add(Coverage const& other);
 };
@@ -28,8 +34,16 @@ struct Outcome {
     std::optional<std::string> violation;  ///< with the last events and actions
 };
 
+/// Memory, as an operator new of the program's own counts and refuses it. Without one, what is promised about
+/// allocations goes unchecked.
+struct Memory {
+    std::uint64_t allocations = 0;
+    std::uint64_t refused_after = 0;  ///< so many more succeed, less one; 0: all
+};
+inline Memory memory;
+
 /// One supervisor, from its first event to its end, on a scripted kernel and a virtual clock. The seed decides
-/// everything: policy, schedule, how often what goes wrong. Ends early after `most_steps`.
+/// everything: programs, schedule, how often what goes wrong. Ends early after `most_steps`.
 class Episode {
 public:
     Episode(std::uint64_t seed, std::uint64_t most_steps);

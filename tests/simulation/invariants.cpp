@@ -1,7 +1,6 @@
 #include "tests/simulation/invariants.h"
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <utility>
 
@@ -12,387 +11,420 @@ namespace triton::simulation {
 namespace {
 
 using launcher::Action;
-using launcher::RestartPolicy;
-using launcher::Run;
+using launcher::ProcessNumber;
+using launcher::ProcessState;
+using launcher::ProgramId;
+using launcher::ProgramKind;
+using launcher::Readiness;
 using launcher::Supervisor;
 namespace event = launcher::event;
 namespace action = launcher::action;
+
+constexpr std::size_t place(Helper helper) { return static_cast<std::size_t>(helper); }
+
+ProcessId first_of(std::size_t program) { return {ProgramId(program), ProcessNumber{1}}; }
+
+}  // namespace
 
 void require(bool holds, char const* what) {
     if (!holds) throw Violation{what};
 }
 
-void require(bool holds, char const* what, ProcessNumber number) {
-    if (!holds) throw Violation{std::string(what) + ": process " + std::to_string(static_cast<std::uint32_t>(number))};
+void require(bool holds, char const* what, ProcessId id) {
+    if (!holds) throw Violation{std::string(what) + ": process " + text(id)};
 }
-
-/// A failed clone is known at once: trying again at once would leave no time for anything else, a stop for example.
-constexpr Duration shortest_retry = milliseconds(1);
-
-struct Delay {
-    Duration low, high;
-    std::uint32_t failures;
-};
-
-bool is_short(RestartPolicy const& policy, Run run) {
-    return run.length < policy.reset_after && !(run.is_clean && run.length >= policy.minimum_run);
-}
-
-/// The documented rule, by another way than the supervisor's: a power instead of a loop, bounds instead of a value.
-Delay expected_delay(RestartPolicy const& policy, std::uint32_t before, Run run) {
-    std::uint32_t failures = run.length >= policy.reset_after ? 0 : before;
-    if (run.is_clean && run.length >= policy.minimum_run) return {Duration::zero(), Duration::zero(), failures};
-    ++failures;
-    if (failures == 1) return {Duration::zero(), Duration::zero(), 1};
-    auto const maximum = static_cast<double>(policy.max_delay.count());
-    double const plain =
-        std::min(maximum, static_cast<double>(policy.delay.count()) * std::pow(policy.factor, failures - 2));
-    double const rounding = 1 + plain * 1e-9;
-    double const low = std::max(0.0, plain * (1 - policy.jitter) - rounding);
-    double const high = std::min(maximum, plain * (1 + policy.jitter) + rounding);
-    return {Duration(static_cast<Duration::rep>(low)), Duration(static_cast<Duration::rep>(high)), failures};
-}
-
-}  // namespace
 
 void Invariants::check(launcher::Event const& event, TimePoint now, std::vector<Action> const& actions,
                        Supervisor const& supervisor, std::optional<TimePoint> deadline_before) {
     if (finished_) {
         require(actions.empty(), "nothing is done after Finish");
         require(!supervisor.next_deadline(), "nothing is waited for after Finish");
+        // What was under way goes on to end, and nobody is interested.
+        if (auto const* const ended = std::get_if<event::HelperEnded>(&event))
+            at(ended->id).record.helpers[place(ended->helper)] = Running::no;
         return;
     }
     now_ = now;
-    forwarded_signal_ = 0;
-    no_child_left_ = false;
-    left_.clear();
+    actions_ = &actions;
+    supervisor_ = &supervisor;
+    owed_.clear();
+    has_moved_ = false;
+    ending_.reset();
     std::visit([this](auto const& which) { apply(which); }, event);
-    for (Action const& action : actions) {
-        require(!finished_, "nothing is done after Finish");
-        std::visit([this](auto const& which) { judge(which); }, action);
-    }
-    require(!end_, "every end is reported");
-    require(!not_started_, "every start is reported");
+    follow();
+    for (Action const& action : actions)
+        judge(action);
     require(!owed_continue_, "SIGCONT follows the stop signal");
-    require(forwarded_signal_ == 0 || not_forwarded_.empty(), "a signal is forwarded to every process");
+    if (!owed_.empty()) throw Violation{"what is owed is done: " + text(owed_.front())};
     bool const is_time_event = std::holds_alternative<event::TimePassed>(event);
     if (finished_) {
         require(supervisor.phase() == Supervisor::Phase::finished, "Finish finishes");
         require(!supervisor.next_deadline(), "nothing is waited for after Finish");
+        check_end();
         return;
     }
+    settle_shares();
+    check_phase(supervisor);
     check_states(supervisor);
-    check_stop(supervisor);
-    check_deadline(supervisor.next_deadline(), is_time_event);
+    check_programs(supervisor);
+    check_helpers();
+    check_deadline(supervisor.next_deadline());
     check_wakeup(actions.size(), is_time_event, deadline_before);
 }
 
-void Invariants::check_settled(Supervisor const& supervisor) const {
-    for (std::size_t at = 0; at < records_.size(); ++at) {
-        Record const& record = records_[at];
-        auto const number = ProcessNumber(at + 1);
-        require(!is_wanted(at) || (record.pid && !record.stop_sent), "what is wanted comes up", number);
-        require(is_wanted(at) || (!record.pid && !record.is_pending), "what is not wanted goes down", number);
-    }
-    require(supervisor.running_count() == count_, "running_count() counts");
-    require(!supervisor.next_deadline(), "with everything up, nothing waits for time");
+// What is known.
+
+std::optional<Invariants::At> Invariants::find(ProcessId id) {
+    if (static_cast<std::size_t>(id.program) >= programs_.size()) return std::nullopt;
+    Program& program = programs_[static_cast<std::size_t>(id.program)];
+    std::size_t const number = static_cast<std::size_t>(id.number);
+    if (number == 0 || number > program.records.size()) return std::nullopt;
+    return At{program, program.records[number - 1], id};
 }
+
+Invariants::At Invariants::at(ProcessId id) {
+    auto const found = find(id);
+    require(found.has_value(), "it is a process of ours", id);
+    return *found;
+}
+
+TimePoint Invariants::in(Duration duration) const { return duration < never - now_ ? now_ + duration : never; }
 
 std::optional<TimePoint> Invariants::stop_end() const {
-    if (stops_ == 0) return std::nullopt;
-    return stop_asked_ + policy_.stop_limit;
-}
-
-bool Invariants::is_anyone_left() const {
-    return !pending_.empty() || std::ranges::any_of(records_, [](Record const& r) { return r.pid.has_value(); });
+    if (!stop_began_) return std::nullopt;
+    return *stop_began_ + policy_.stop_limit;
 }
 
 /// The last fifth of a stop is for dying: SIGKILL at its very end would only be followed by "still there".
-TimePoint Invariants::latest_kill() const { return stop_asked_ + policy_.stop_limit * 4 / 5; }
+TimePoint Invariants::latest_kill() const { return *stop_began_ + policy_.stop_limit * 4 / 5; }
 
-TimePoint Invariants::kill_due(Record const& record) const {
-    TimePoint const due = *record.stop_sent + policy_.stop_timeout;
-    return stops_ > 0 ? std::min(due, latest_kill()) : due;
+bool Invariants::is_wanted(Program const& program, ProcessNumber number) const {
+    return !is_stopping() && program.is_configured && static_cast<std::uint32_t>(number) <= program.policy.count;
 }
 
-// What happened.
-
-void Invariants::apply(event::ConfigurationAccepted const& event) {
-    if (stops_ > 0) return;
-    count_ = event.count;
-    if (records_.size() < count_) records_.resize(count_);
-    for (Record& record : records_) {
-        record.not_before = TimePoint::min();
-        record.was_short = false;
-        if (record.due) record.failures = 0;
-        record.due.reset();
-    }
+bool Invariants::is_scheduled(ProgramId id) const {
+    if (static_cast<std::size_t>(id) >= programs_.size()) return false;
+    Program const& program = programs_[static_cast<std::size_t>(id)];
+    return program.is_configured && program.policy.kind == ProgramKind::scheduled;
 }
 
-void Invariants::remove_pending(ProcessNumber number) {
-    record(number).is_pending = false;
-    std::erase(pending_, number);
+bool Invariants::is_ready(ProgramId id) const {
+    Program const& program = programs_[static_cast<std::size_t>(id)];
+    if (!program.is_configured || program.policy.kind == ProgramKind::scheduled) return true;
+    return std::ranges::all_of(program.records.begin(), program.records.begin() + program.policy.count,
+                               [](Record const& r) { return r.state == State::up || r.state == State::done; });
 }
 
-void Invariants::apply(event::Spawned const& event) {
-    remove_pending(event.number);
-    Record& started = record(event.number);
-    started.pid = event.pid;
-    started.started = now_;
-    not_started_ = event.number;
+bool Invariants::is_settled(ProgramId id) const {
+    Program const& program = programs_[static_cast<std::size_t>(id)];
+    if (!program.is_configured || program.policy.kind == ProgramKind::scheduled) return true;
+    return std::ranges::all_of(
+        program.records.begin(), program.records.begin() + program.policy.count, [](Record const& r) {
+            return r.state == State::up || r.state == State::done || r.state == State::failed || r.state == State::held;
+        });
 }
 
-void Invariants::apply(event::SpawnFailed const& event) {
-    remove_pending(event.number);
-    End end;
-    end.number = event.number;
-    end.error = event.error;
-    owe_report(record(event.number), end, Run{Duration::zero(), false});
+bool Invariants::may_start(Program const& program) const {
+    return std::ranges::all_of(program.policy.after, [this](ProgramId id) { return is_settled(id); }) &&
+           std::ranges::all_of(program.policy.requires_, [this](ProgramId id) { return is_ready(id); });
 }
 
-void Invariants::apply(event::Exited const& event) {
-    Record& ended = record(event.number);
-    End end;
-    end.number = event.number;
-    end.pid = std::exchange(ended.pid, std::nullopt);
-    end.status = event.status;
-    end.error = event.error;
-    end.run = now_ - ended.started;
-    owe_report(ended, end, Run{end.run, event.status == 0 && !event.error});
+bool Invariants::is_down(Program const& program) const {
+    return std::ranges::all_of(program.records, [](Record const& r) { return r.state == State::down; });
 }
 
-void Invariants::owe_report(Record& record, End end, Run run) {
-    end.is_wanted = is_wanted(index(end.number));
-    if (!end.is_wanted) {
-        record = Record{};
-    } else if (record.stop_sent) {  // it was not wanted for a while: no failure of its own
-        record.stop_sent.reset();
-        record.kill_sent = record.was_short = false;
-    } else {
-        Delay delay = expected_delay(policy_.restart, record.failures, run);
-        if (!end.pid) delay.low = std::max<Duration>(delay.low, shortest_retry);
-        end.low = delay.low;
-        end.high = std::max(delay.low, delay.high);
-        record.failures = delay.failures;
-        record.not_before = now_ + delay.low;
-        // The short form of the rule, whatever the numbers: no program spins.
-        double const shortest =
-            static_cast<double>(std::min(policy_.restart.delay, policy_.restart.max_delay).count()) *
-            (1 - policy_.restart.jitter);
-        bool const was_short = std::exchange(record.was_short, is_short(policy_.restart, run));
-        end.must_wait = shortest >= 1000 && was_short && record.was_short;
-    }
-    end_ = end;
+bool Invariants::is_anyone_left() const {
+    return !pending_.empty() ||
+           std::ranges::any_of(programs_, [](Program const& p) { return std::ranges::any_of(p.records, is_alive); });
 }
 
-void Invariants::apply(event::StopAsked const&) {
-    if (stops_++ > 0) return;
-    stop_asked_ = now_;
-    for (Record& record : records_)
-        record.due.reset();
+bool Invariants::is_any_helper_left() const {
+    bool is_any = false;
+    for_each([&](Program const&, Record const& record, ProcessId) {
+        for (Running const running : record.helpers)
+            is_any = is_any || running != Running::no;
+    });
+    return is_any;
 }
 
-void Invariants::apply(event::SignalReceived const& event) {
-    forwarded_signal_ = event.signo;
-    not_forwarded_.clear();
-    for (std::size_t at = 0; at < records_.size(); ++at) {
-        if (records_[at].pid) not_forwarded_.push_back(ProcessNumber(at + 1));
-    }
+bool Invariants::is_any_helper_wanted() const {
+    bool is_any = false;
+    for_each([&](Program const&, Record const& record, ProcessId) {
+        for (Running const running : record.helpers)
+            is_any = is_any || running == Running::yes;
+    });
+    return is_any;
 }
 
-void Invariants::apply(event::NoChildLeft const&) { no_child_left_ = true; }
+void Invariants::enter(At at, State state) {
+    at.record.state = state;
+    at.record.due = at.record.probe = never;
+    at.record.is_share = false;
+}
 
-void Invariants::apply(event::TimePassed const&) {}
+void Invariants::owe_signal(At at, int signo, action::Why why, launcher::StopScope scope) {
+    owe(action::Signal{at.id, *at.record.pid, signo, why, scope});
+}
+
+void Invariants::run_helper(At at, Helper helper) {
+    at.record.helpers[place(helper)] = Running::yes;
+    owe(action::RunHelper{at.id, helper});
+}
+
+void Invariants::cancel_helper(At at, Helper helper) {
+    if (at.record.helpers[place(helper)] != Running::yes) return;
+    at.record.helpers[place(helper)] = Running::cancelled;
+    owe(action::CancelHelper{at.id, helper});
+}
 
 // What was done about it.
 
-void Invariants::judge(action::Spawn const& action) {
-    require(static_cast<std::uint32_t>(action.number) >= 1 && is_wanted(index(action.number)),
-            "only what is wanted is started", action.number);
-    Record& starting = record(action.number);
-    require(!starting.is_pending, "no Spawn before the result of the last one", action.number);
-    require(!starting.pid && !kernel_.find(action.number), "never two live processes with one number", action.number);
-    require(!starting.due || *starting.due <= now_, "no start before its backoff is over", action.number);
-    require(starting.not_before <= now_, "no start before the restart policy allows it", action.number);
-    starting.is_pending = true;
-    starting.due.reset();
-    starting.not_before = TimePoint::min();
-    pending_.push_back(action.number);
+void Invariants::judge(Action const& action) {
+    if (auto const* const spawn = std::get_if<action::Spawn>(&action)) judge_spawn(*spawn);
+    if (auto const* const signal = std::get_if<action::Signal>(&action)) {
+        judge_signal(*signal);
+    } else {
+        require(!owed_continue_, "SIGCONT follows the stop signal");
+    }
+    if (auto const* const run = std::get_if<action::RunHelper>(&action))
+        require(!kernel_.find(run->id, run->helper), "one helper of a kind at a time", run->id);
+    if (std::holds_alternative<action::Sweep>(action)) {
+        require(policy_.is_pid_1, "only PID 1 sweeps");
+        require(is_stopping(), "only a stop sweeps");
+        require(!is_anyone_left(), "our own processes end before the sweep");
+    }
+    auto const owed = std::ranges::find(owed_, action);
+    if (owed == owed_.end()) {
+        std::string what = "nothing is done that is not owed: " + text(action);
+        if (!owed_.empty()) what += "; owed is: " + text(owed_.front());
+        throw Violation{what};
+    }
+    owed_.erase(owed);
 }
 
-void Invariants::judge(action::Signal const& action) {
-    require(index(action.number) < records_.size(), "a signal goes to a process of ours", action.number);
-    Record& receiver = record(action.number);
-    require(receiver.pid == action.pid, "a reaped pid is never signalled", action.number);
-    require(action.signo >= 1 && action.signo <= 64, "a signal is one", action.number);
+void Invariants::judge_spawn(action::Spawn const& action) {
+    require(!kernel_.find(action.id), "never two live processes with one number", action.id);
+    At const that = at(action.id);
+    require(!that.record.pid, "never two live processes with one number", action.id);
+    require(that.program.is_configured, "only what is wanted is started", action.id);
+    require(!is_stopping(), "nothing starts in a stop", action.id);
+}
+
+void Invariants::judge_signal(action::Signal const& action) {
+    Child const* const child = kernel_.find(action.pid);
+    require(child && child->id == action.id, "a reaped pid is never signalled", action.id);
+    require(action.signo >= 1 && action.signo <= 64, "a signal is one", action.id);
     if (owed_continue_) {
-        require(*owed_continue_ == action.number && action.signo == SIGCONT, "SIGCONT follows the stop signal",
-                action.number);
+        require(*owed_continue_ == action.id && action.signo == SIGCONT, "SIGCONT follows the stop signal", action.id);
         owed_continue_.reset();
-        return;
-    }
-    switch (action.why) {
-        case action::Why::stop:
-            require(action.signo == policy_.stop_signal, "it is stopped by the stop signal", action.number);
-            require(!is_wanted(index(action.number)), "only what is not wanted is stopped", action.number);
-            require(!receiver.stop_sent, "it is asked to stop once", action.number);
-            receiver.stop_sent = now_;
-            owed_continue_ = action.number;
-            return;
-        case action::Why::kill:
-            require(action.signo == SIGKILL, "it is killed by SIGKILL", action.number);
-            judge_kill(receiver, action.number);
-            receiver.kill_sent = true;
-            return;
-        case action::Why::forward:
-            require(action.signo == forwarded_signal_, "only what was received is forwarded", action.number);
-            require(std::erase(not_forwarded_, action.number) == 1, "a signal is forwarded once", action.number);
-            return;
+    } else if (action.why == action::Why::stop || action.why == action::Why::watchdog) {
+        owed_continue_ = action.id;
     }
 }
 
-void Invariants::judge_kill(Record const& record, ProcessNumber number) const {
-    require(record.stop_sent.has_value(), "nothing is killed that was not asked to stop", number);
-    require(!record.kill_sent, "it is killed once", number);
-    bool const waited = now_ >= *record.stop_sent + policy_.stop_timeout;
-    bool const stop_is_late = stops_ > 0 && now_ >= latest_kill();
-    require(waited || stop_is_late || stops_ > 1, "nothing is killed before its time", number);
-}
-
-void Invariants::judge(action::Sweep const& action) {
-    require(policy_.is_pid_1, "only PID 1 sweeps");
-    require(stops_ > 0, "only a stop sweeps");
-    require(!is_anyone_left(), "our own processes end before the sweep");
-    require(action.signo == SIGKILL || (action.signo == SIGTERM && last_sweep_ == 0), "TERM, then KILL");
-    require(last_sweep_ != SIGKILL, "nobody is swept by KILL twice");
-    last_sweep_ = action.signo;
-}
-
-void Invariants::judge(action::Finish const& action) {
-    require(stops_ > 0, "only a stop finishes");
-    finished_ = true;
-    if (action.exit_code == 0) {
-        require(!is_anyone_left(), "a good end leaves nobody behind");
-        require(!policy_.is_pid_1 || (no_child_left_ && !kernel_.has_orphans()), "as PID 1 no orphan either");
-        return;
+/// The very end. Facts of the kernel, whatever the supervisor or these rules believe.
+void Invariants::check_end() const {
+    Action const& last = actions_->back();
+    require(std::holds_alternative<action::Finish>(last), "Finish is the last that is done");
+    bool const has_time = now_ < *stop_end();
+    require(!has_time || kernel_.children().empty(), "nobody is left behind while there is time");
+    require(!has_time || !policy_.is_pid_1 || !kernel_.has_orphans(), "as PID 1 no orphan either");
+    for (Command const& command : kernel_.commands()) {
+        bool const is_over = std::ranges::any_of(*actions_, [&](Action const& action) {
+            return action == Action{action::CancelHelper{command.id, command.helper}};
+        });
+        require(command.is_cancelled || is_over, "no helper is left at the end that was not told", command.id);
+        require(!has_time, "no helper is left at the end while there is time", command.id);
     }
-    require(action.exit_code == 1, "the exit code is 0 or 1");
-    require(now_ >= *stop_end(), "a stop has all of its time");
-    for (std::size_t at = 0; at < records_.size(); ++at) {
-        if (!records_[at].pid) continue;
-        require(records_[at].kill_sent, "who is left has had SIGKILL", ProcessNumber(at + 1));
-        require(std::erase(left_, ProcessNumber(at + 1)) == 1, "who is left is reported", ProcessNumber(at + 1));
-    }
-    require(left_.empty(), "only who is left is reported");
-}
-
-void Invariants::judge(action::ReportStarted const& action) {
-    require(not_started_ == action.number && record(action.number).pid == action.pid, "only a start is reported as one",
-            action.number);
-    not_started_.reset();
-}
-
-void Invariants::judge(action::ReportExited const& action) {
-    require(end_ && end_->number == action.number && end_->pid == action.pid, "only an end is reported as one",
-            action.number);
-    require(!end_->error && end_->status == action.status && end_->run == action.run, "an end is reported as it was",
-            action.number);
-    judge_delay(action.number, action.restart_in);
-}
-
-void Invariants::judge(action::ReportStartFailed const& action) {
-    require(end_ && end_->number == action.number && end_->error == action.error,
-            "only a failed start is reported as one", action.number);
-    judge_delay(action.number, action.restart_in);
-}
-
-void Invariants::judge(action::ReportLeft const& action) { left_.push_back(action.number); }
-
-void Invariants::judge_delay(ProcessNumber number, std::optional<Duration> restart_in) {
-    require(restart_in.has_value() == end_->is_wanted, "what is wanted is restarted, and nothing else", number);
-    if (restart_in) {
-        require(*restart_in > Duration::zero() || !end_->must_wait, "nothing spins", number);
-        require(*restart_in >= end_->low && *restart_in <= end_->high, "a delay is what the restart policy says",
-                number);
-        Record& waiting = record(number);
-        if (*restart_in > Duration::zero() && !waiting.is_pending) waiting.due = now_ + *restart_in;
-    }
-    end_.reset();
 }
 
 // Where that leaves everybody.
 
-void Invariants::check_states(Supervisor const& supervisor) const {
-    using enum Supervisor::State;
-    require(supervisor.size() >= records_.size(), "every process has a state");
-    std::uint32_t alive = 0;
-    for (std::size_t at = 0; at < supervisor.size(); ++at) {
-        auto const number = ProcessNumber(at + 1);
-        require(at < records_.size(), "nothing has a state that was never wanted", number);
-        Record const& record = records_[at];
-        Supervisor::State const state = supervisor.state(number);
-        alive += record.pid ? 1 : 0;
-        if (record.is_pending) {
-            require(state == starting, "a start under way is known", number);
-        } else if (record.pid) {
-            require(record.stop_sent || is_wanted(at), "what is not wanted is stopped at once", number);
-            require(state == (record.kill_sent   ? killing
-                              : record.stop_sent ? stopping
-                                                 : up),
-                    "a live process is known", number);
-        } else {
-            require(record.due || !is_wanted(at), "a dead process is restarted, in backoff, or not wanted", number);
-            require(!record.due || is_wanted(at), "nothing waits to be started that is not wanted", number);
-            require(state == (record.due ? backoff : down), "a dead process is known", number);
-        }
-    }
-    require(supervisor.running_count() == alive, "running_count() counts");
-    require(supervisor.wanted_count() == (stops_ > 0 ? 0 : count_), "wanted_count() is what was accepted");
-}
-
-void Invariants::check_stop(Supervisor const& supervisor) const {
+void Invariants::check_phase(Supervisor const& supervisor) const {
     using enum Supervisor::Phase;
-    if (stops_ == 0) {
-        require(supervisor.phase() == running, "only a stop ends the running");
-        return;
-    }
-    if (is_anyone_left()) {
-        require(supervisor.phase() == stopping, "a stop waits for its processes");
-    } else {
-        require(policy_.is_pid_1 && last_sweep_ != 0, "a stop goes on when its processes are gone");
-        require(supervisor.phase() == sweeping, "PID 1 waits for what it has swept");
-        require(!no_child_left_, "with nobody left, a stop is finished");
-    }
-    if (stops_ == 1) return;
-    require(last_sweep_ == 0 || last_sweep_ == SIGKILL, "a second stop sweeps by KILL at once");
-    for (std::size_t at = 0; at < records_.size(); ++at)
-        require(!records_[at].pid || records_[at].kill_sent, "a second stop kills at once", ProcessNumber(at + 1));
+    require(supervisor.is_in_a_hurry() == (stops_asked_ > 1), "is_in_a_hurry() says whether it was asked twice");
+    if (!is_stopping()) return require(supervisor.phase() == running, "only a stop ends the running");
+    if (last_sweep_ != 0) return require(supervisor.phase() == sweeping, "PID 1 waits for what it has swept");
+    require(supervisor.phase() == stopping, "a stop waits for its processes");
+    require(is_anyone_left() || is_any_helper_left(), "a stop goes on when its processes are gone");
 }
 
-void Invariants::check_deadline(std::optional<TimePoint> deadline, bool is_time_event) const {
-    bool anyone_waits = false;
-    auto const waits = [&](TimePoint due, ProcessNumber number) {
-        anyone_waits = true;
-        require(deadline && *deadline <= due, "the deadline is not after anybody's", number);
-        require(!is_time_event || due > now_, "what is due is done when time has passed", number);
-    };
-    for (std::size_t at = 0; at < records_.size(); ++at) {
-        Record const& record = records_[at];
-        if (record.due) waits(*record.due, ProcessNumber(at + 1));
-        if (record.stop_sent && record.pid && !record.kill_sent) waits(kill_due(record), ProcessNumber(at + 1));
+void Invariants::check_states(Supervisor const& supervisor) const {
+    std::uint32_t alive = 0;
+    std::uint32_t wanted = 0;
+    for (std::size_t at = 0; at < programs_.size(); ++at) {
+        Program const& program = programs_[at];
+        require(supervisor.size(ProgramId(at)) == program.records.size(), "every process has a state", first_of(at));
+        bool const is_always_wanted = program.is_configured && program.policy.kind != ProgramKind::scheduled;
+        if (!is_stopping() && is_always_wanted) wanted += program.policy.count;
     }
-    if (stops_ > 0) waits(*stop_end(), ProcessNumber{0});
+    for_each([&](Program const& program, Record const& record, ProcessId id) {
+        State const state = supervisor.state(id);
+        if (state != record.state) {
+            throw Violation{"process " + text(id) + " is known to be " + text(record.state) + ", not " + text(state)};
+        }
+        alive += record.pid ? 1U : 0U;
+        Child const* const child = kernel_.find(id);
+        require(!record.pid || (child && child->pid == *record.pid), "who lives is known", id);
+        if (is_wanted(program, id.number)) {
+            bool const may_be_down = program.policy.kind == ProgramKind::scheduled;
+            require(state != State::down || may_be_down, "what is wanted is never forgotten", id);
+            require(state != State::waiting || !may_start(program), "what may start starts", id);
+        } else {
+            bool const waits = state == State::waiting || state == State::backoff || state == State::held ||
+                               state == State::done || state == State::failed;
+            require(!waits, "what is not wanted waits for nothing", id);
+            bool const runs_on = state == State::activating || state == State::up;
+            require(!runs_on || (is_stopping() && !program.is_turn), "what is not wanted is stopped at once", id);
+        }
+        if (stops_asked_ > 1) require(!record.pid || state == State::killing, "a second stop kills at once", id);
+        check_view(supervisor.view(id), record, id);
+    });
+    require(supervisor.running_count() == alive, "running_count() counts");
+    require(supervisor.wanted_count() == wanted, "wanted_count() is what was accepted");
+}
+
+void Invariants::check_view(launcher::ProcessView const& view, Record const& record, ProcessId id) {
+    require(view.state == record.state && view.pid == record.pid, "a view shows who lives", id);
+    require(!record.pid || view.since == record.started, "a view shows since when", id);
+    require(view.bad_probes == record.bad_probes || !record.pid, "a view shows the bad probes", id);
+    require(view.failures == record.failures, "a view shows the failures", id);
+    require(view.last_status == record.last_status, "a view shows the last status", id);
+    require(view.last_end.value_or(TimePoint{}) == record.last_end, "a view shows the last end", id);
+    require(view.is_ready == (record.state == State::up || record.state == State::done), "a view shows readiness", id);
+}
+
+void Invariants::check_programs(Supervisor const& supervisor) const {
+    bool is_all_ready = true;
+    for (std::size_t at = 0; at < programs_.size(); ++at) {
+        Program const& program = programs_[at];
+        bool has_helpers = false;
+        for (Record const& record : program.records)
+            has_helpers = has_helpers || std::ranges::count(record.helpers, Running::no) < 4;
+        require(supervisor.is_idle(ProgramId(at)) == (!program.is_configured && is_down(program) && !has_helpers),
+                "a program is idle when nothing of it is left", first_of(at));
+        if (is_stopping()) continue;
+        require(supervisor.is_ready(ProgramId(at)) == is_ready(ProgramId(at)), "a program is ready when all of it is",
+                first_of(at));
+        require(supervisor.is_settled(ProgramId(at)) == is_settled(ProgramId(at)),
+                "a program is settled when all of it is", first_of(at));
+        is_all_ready = is_all_ready && is_ready(ProgramId(at));
+        if (program.is_configured)
+            require(supervisor.policy(ProgramId(at)) == program.policy, "the policy is the accepted one", first_of(at));
+    }
+    if (!is_stopping()) require(supervisor.is_ready() == is_all_ready, "all is ready when all programs are");
+}
+
+/// The books about helpers, theirs and the kernel's. A RunHelper of this step has not reached the kernel yet.
+void Invariants::check_helpers() const {
+    std::size_t known = 0;
+    for_each([&](Program const&, Record const& record, ProcessId id) {
+        for (std::size_t helper = 0; helper < launcher::helper_kinds; ++helper) {
+            if (record.helpers[helper] == Running::no) continue;
+            ++known;
+            bool const is_new = std::ranges::any_of(*actions_, [&](Action const& action) {
+                return action == Action{action::RunHelper{id, static_cast<Helper>(helper)}};
+            });
+            require(is_new || kernel_.find(id, static_cast<Helper>(helper)), "what is known to run runs", id);
+        }
+    });
+    require(known >= kernel_.commands().size(), "no helper is forgotten");
+}
+
+void Invariants::check_deadline(std::optional<TimePoint> deadline) const {
+    bool anyone_waits = false;
+    auto const waits = [&](TimePoint due, ProcessId id) {
+        if (due == never) return;
+        anyone_waits = true;
+        // One that has passed means at once.
+        if (!deadline || *deadline > std::max(due, now_))
+            throw Violation{"the deadline is not after anybody's: process " + text(id) + ", due at " + text(due)};
+    };
+    for_each([&](Program const&, Record const& record, ProcessId id) {
+        waits(record.due, id);
+        waits(record.probe, id);
+    });
+    if (is_stopping()) {
+        waits(*stop_end(), {});
+        waits(sweep_due_, {});
+        for (std::size_t at = 0; last_sweep_ == 0 && at < programs_.size(); ++at) {
+            if (!programs_[at].is_turn) waits(programs_[at].turn_at, first_of(at));
+        }
+        if (last_sweep_ == 0 && is_any_helper_wanted()) waits(latest_kill(), {});
+    }
     require(anyone_waits || !deadline, "no deadline when nothing waits for time");
-    require(!is_time_event || !deadline || *deadline > now_, "the deadline is not in the past when time has passed");
 }
 
 /// A deadline may be too early once, when what it was for has gone. More would be a busy loop.
 void Invariants::check_wakeup(std::size_t actions, bool is_time_event, std::optional<TimePoint> deadline_before) {
-    if (!is_time_event || actions > 0) {
+    if (!is_time_event || actions > 0 || has_moved_) {
         idle_wakeups_ = 0;
     } else if (deadline_before && *deadline_before <= now_) {
         require(++idle_wakeups_ <= 1, "it does not wake up for nothing again and again");
     }
+}
+
+// At rest.
+
+void Invariants::check_settled(Supervisor const& supervisor) const {
+    bool is_watched = false;
+    for_each([&](Program const& program, Record const& record, ProcessId id) {
+        using enum ProcessState;
+        bool const is_at_rest = record.state == down || record.state == up || record.state == done ||
+                                record.state == failed || record.state == held || record.state == waiting;
+        require(is_at_rest, "without failures everything comes to rest", id);
+        is_watched = is_watched || (record.state == up && (record.due != never || record.probe != never));
+        for (Running const running : record.helpers)
+            require(running == Running::no, "every helper ends", id);
+        if (record.state != waiting) return;
+        bool const is_hopeless = std::ranges::any_of(program.policy.requires_, [&](ProgramId other) {
+            auto const& records = programs_[static_cast<std::size_t>(other)].records;
+            return std::ranges::any_of(
+                records, [](Record const& r) { return r.state == failed || r.state == held || r.state == waiting; });
+        });
+        bool const waits_for_the_waiting = std::ranges::any_of(program.policy.after, [&](ProgramId other) {
+            auto const& records = programs_[static_cast<std::size_t>(other)].records;
+            return std::ranges::any_of(records, [](Record const& r) { return r.state == waiting; });
+        });
+        require(is_hopeless || waits_for_the_waiting, "what waits misses something", id);
+    });
+    require(is_watched == supervisor.next_deadline().has_value(), "at rest, only who is watched waits for time");
+}
+
+std::optional<ProcessId> Invariants::awaited_ready() const {
+    std::optional<ProcessId> awaited;
+    for_each([&](Program const& program, Record const& record, ProcessId id) {
+        bool const is_silent = record.state == State::activating && program.policy.kind != ProgramKind::one_shot &&
+                               program.policy.readiness == Readiness::notified;
+        if (is_silent) awaited = id;
+    });
+    return awaited;
+}
+
+std::optional<ProcessId> Invariants::awaited_end() const {
+    std::optional<ProcessId> awaited;
+    for_each([&](Program const& program, Record const& record, ProcessId id) {
+        if (record.state == State::activating && program.policy.kind == ProgramKind::one_shot) awaited = id;
+    });
+    return awaited;
+}
+
+std::vector<ProcessId> Invariants::watched() const {
+    std::vector<ProcessId> watched;
+    for_each([&](Program const&, Record const& record, ProcessId id) {
+        if (record.state == State::up && record.due != never) watched.push_back(id);
+    });
+    return watched;
+}
+
+std::optional<TimePoint> Invariants::next_change() const {
+    TimePoint next = never;
+    for_each([&](Program const&, Record const& record, ProcessId) {
+        if (record.state == State::up) return;
+        next = std::min({next, record.due, record.probe});
+    });
+    if (next == never) return std::nullopt;
+    return next;
 }
 
 }  // namespace triton::simulation

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,13 @@ struct Violation {
 };
 
 /// Watches a supervisor from outside. It knows what has happened, and from that alone what is owed: who is wanted, who
-/// lives, when the next start or SIGKILL is due. It shares no code with the supervisor, the restart rule included.
+/// lives, whose turn it is, when the next start, signal or helper is due. It is written from the documented rules and
+/// shares no code with the supervisor, the restart rule included; where a rule leaves a choice (the jitter of a delay)
+/// it looks what was chosen and checks that it was allowed.
+///
+/// Each step: the event is applied to what is known, which yields a list of what is owed for it; each action must
+/// be owed or allowed, and nothing may stay owed. Then every process must be in the state that follows, what may start
+/// must have started, and the deadline must be right.
 class Invariants {
 public:
     Invariants(launcher::SupervisorPolicy const& policy, Kernel const& kernel) : policy_(policy), kernel_(kernel) {}
@@ -23,92 +30,215 @@ public:
     /// Checks one step. `deadline_before` is what next_deadline() said before it.
     void check(launcher::Event const& event, TimePoint now, std::vector<launcher::Action> const& actions,
                launcher::Supervisor const& supervisor, std::optional<TimePoint> deadline_before);
-    /// Nothing has failed for a while and nothing is under way: everything wanted is up, and nothing waits for time.
+    /// Nothing has failed for a while and nothing is under way: everything is where it is to be.
     void check_settled(launcher::Supervisor const& supervisor) const;
 
-    [[nodiscard]] std::vector<ProcessNumber> const& pending() const { return pending_; }
+    [[nodiscard]] std::vector<ProcessId> const& pending() const { return pending_; }
     [[nodiscard]] bool is_finished() const { return finished_; }
-    /// nullopt: no stop was asked.
+    /// nullopt: no stop has begun.
     [[nodiscard]] std::optional<TimePoint> stop_end() const;
+    [[nodiscard]] bool is_scheduled(launcher::ProgramId program) const;
+
+    // For an episode that wants everything to come to rest.
+    [[nodiscard]] std::optional<ProcessId> awaited_ready() const;
+    [[nodiscard]] std::optional<ProcessId> awaited_end() const;
+    [[nodiscard]] std::vector<ProcessId> watched() const;
+    /// What is due next, without what recurs for ever.
+    [[nodiscard]] std::optional<TimePoint> next_change() const;
 
 private:
+    using State = launcher::ProcessState;
+    static constexpr TimePoint never = TimePoint::max();
+
+    enum class Running : std::uint8_t { no, yes, cancelled };
     struct Record {
-        bool is_pending = false;   // Spawn was asked for and has no result yet
+        State state = State::down;
         std::optional<Pid> pid{};  // not reaped yet
         TimePoint started{};
+        TimePoint due = never;  // of what the state waits for
+        TimePoint probe = never;
+        bool is_share = false;  // `due` is a share of the stop limit, known but for rounding
+        bool is_to_be_held = false;
+        bool is_to_restart = false;
+        bool went_bad = false;
+        bool is_stale = false;
+        bool was_short = false;  // its last end was a short run
+        bool fails_again = false;
         std::uint32_t failures = 0;
-        bool was_short = false;                   // its last end was a short run, restarted at once
-        TimePoint not_before = TimePoint::min();  // of the next start
-        std::optional<TimePoint> due{};           // of the start that a backoff waits for
-        std::optional<TimePoint> stop_sent{};
-        bool kill_sent = false;
+        std::uint32_t bad_probes = 0;
+        std::vector<TimePoint> starts{};  // since the count began anew
+        std::array<Running, launcher::helper_kinds> helpers{};
+        std::optional<int> last_status{};
+        TimePoint last_end{};
+        int exit_code = 0;
     };
-    /// An end that the step has to report.
-    struct End {
-        ProcessNumber number{};
-        std::optional<Pid> pid{};
-        int status = 0;
-        std::optional<launcher::SpawnError> error{};
-        Duration run{};
-        bool is_wanted = false;
-        Duration low{}, high{};  // bounds of the delay
-        bool must_wait = false;  // else it would spin
+    struct Program {
+        launcher::ProgramPolicy policy;
+        bool is_configured = false;
+        bool is_held = false;
+        bool is_turn = false;       // in a stop of all
+        TimePoint turn_at = never;  // and not later
+        std::vector<Record> records;
+    };
+    struct At {
+        Program& program;
+        Record& record;
+        ProcessId id;
+        [[nodiscard]] launcher::ProgramPolicy const& policy() const { return program.policy; }
+    };
+    struct Bounds {
+        Duration low, high;
+        std::uint32_t failures;
+        bool must_wait;  // else it would spin
     };
 
+    // What happened: invariants_events.cpp
     void apply(launcher::event::ConfigurationAccepted const& event);
     void apply(launcher::event::Spawned const& event);
     void apply(launcher::event::SpawnFailed const& event);
     void apply(launcher::event::Exited const& event);
+    void apply(launcher::event::Ready const& event);
+    void apply(launcher::event::WatchdogPing const& event);
+    void apply(launcher::event::ExtendTimeout const& event);
+    void apply(launcher::event::HelperEnded const& event);
+    void apply(launcher::event::ScheduleDue const& event);
     void apply(launcher::event::StopAsked const& event);
     void apply(launcher::event::SignalReceived const& event);
+    void apply(launcher::event::Command const& event);
     void apply(launcher::event::NoChildLeft const& event);
     void apply(launcher::event::TimePassed const& event);
 
-    void judge(launcher::action::Spawn const& action);
-    void judge(launcher::action::Signal const& action);
-    void judge(launcher::action::Sweep const& action);
-    void judge(launcher::action::Finish const& action);
-    void judge(launcher::action::ReportStarted const& action);
-    void judge(launcher::action::ReportExited const& action);
-    void judge(launcher::action::ReportStartFailed const& action);
-    void judge(launcher::action::ReportLeft const& action);
+    void reconfigure(At at, bool has_changed, bool is_other_kind);
+    void reconfigure_running(At at, bool has_changed);
+    void watch_anew(At at);
+    void activate(At at);
+    void come_up(At at);
+    void want_again(At at);
+    void forget(At at);
+    std::optional<Duration> what_now(At at, State before, launcher::Run run, bool is_clone_failure);
+    std::optional<Duration> restart(At at, launcher::Run run, bool is_clone_failure);
+    Bounds delay_bounds(At at, launcher::Run run, bool is_clone_failure) const;
+    void end_for_good(At at, bool is_success);
+    void end_container(ProcessId id, int exit_code);
+    void follow();
+    void start_what_may();
+    [[nodiscard]] bool is_over() const;
+    void end_of_all();
+    void judge_health(At at, bool ok);
+    void time_passed(At at);
+    void probe(At at);
+    bool command(At at, launcher::event::Verb verb);
+    bool start_by_command(At at);
+    void stop_by_command(At at);
+    bool restart_by_command(At at);
+    void run_scheduled(launcher::ProgramId program, std::optional<launcher::ProcessNumber> number);
 
-    void remove_pending(ProcessNumber number);
-    void owe_report(Record& record, End end, launcher::Run run);
-    void judge_delay(ProcessNumber number, std::optional<Duration> restart_in);
-    void judge_kill(Record const& record, ProcessNumber number) const;
+    // Stops: invariants_stop.cpp
+    void stop(At at);
+    void after_drain(At at);
+    void send_stop(At at);
+    void kill(At at);
+    void set_share(At at, Duration part, Duration next);
+    void begin_stop(int exit_code);
+    void plan_turns();
+    [[nodiscard]] double need(Program const& program) const;
+    [[nodiscard]] double longest_below(launcher::ProgramId program) const;
+    [[nodiscard]] double longest_above(launcher::ProgramId program) const;
+    void take_turns(bool is_time_event);
+    [[nodiscard]] bool is_turn_taken_early(std::size_t program) const;
+    void hurry();
+    void cancel_all_helpers();
+    void give_up();
+    void sweep(int signo);
+    void end_stop_when_all_down();
+    void settle_shares();
+
+    // What was done about it: invariants.cpp
+    void judge(launcher::Action const& action);
+    void judge_spawn(launcher::action::Spawn const& action);
+    void judge_signal(launcher::action::Signal const& action);
     void check_states(launcher::Supervisor const& supervisor) const;
-    void check_stop(launcher::Supervisor const& supervisor) const;
-    void check_deadline(std::optional<TimePoint> deadline, bool is_time_event) const;
+    static void check_view(launcher::ProcessView const& view, Record const& record, ProcessId id);
+    void check_programs(launcher::Supervisor const& supervisor) const;
+    void check_helpers() const;
+    void check_phase(launcher::Supervisor const& supervisor) const;
+    void check_deadline(std::optional<TimePoint> deadline) const;
     void check_wakeup(std::size_t actions, bool is_time_event, std::optional<TimePoint> deadline_before);
-    [[nodiscard]] TimePoint latest_kill() const;
-    [[nodiscard]] TimePoint kill_due(Record const& record) const;
+    void check_end() const;
 
-    [[nodiscard]] std::size_t index(ProcessNumber number) const { return static_cast<std::size_t>(number) - 1; }
-    [[nodiscard]] Record& record(ProcessNumber number) { return records_[index(number)]; }
-    [[nodiscard]] Record const& record(ProcessNumber number) const { return records_[index(number)]; }
-    [[nodiscard]] bool is_wanted(std::size_t at) const { return stops_ == 0 && at < count_; }
+    void owe(launcher::Action const& action) { owed_.push_back(action); }
+    void owe_signal(At at, int signo, launcher::action::Why why,
+                    launcher::StopScope scope = launcher::StopScope::process);
+    void run_helper(At at, Helper helper);
+    void cancel_helper(At at, Helper helper);
+    void enter(At at, State state);
+
+    [[nodiscard]] std::optional<At> find(ProcessId id);
+    [[nodiscard]] At at(ProcessId id);
+    template <class Call>
+    void for_each(Call call);
+    template <class Call>
+    void for_each(Call call) const;
+    [[nodiscard]] static bool is_alive(Record const& record) { return record.pid.has_value(); }
+    [[nodiscard]] bool is_stopping() const { return stop_began_.has_value(); }
+    [[nodiscard]] bool is_wanted(Program const& program, launcher::ProcessNumber number) const;
+    [[nodiscard]] bool is_wanted(At at) const { return is_wanted(at.program, at.id.number); }
+    [[nodiscard]] bool is_ready(launcher::ProgramId program) const;
+    [[nodiscard]] bool is_settled(launcher::ProgramId program) const;
+    [[nodiscard]] bool may_start(Program const& program) const;
+    [[nodiscard]] bool is_down(Program const& program) const;
     [[nodiscard]] bool is_anyone_left() const;
+    [[nodiscard]] bool is_any_helper_left() const;
+    [[nodiscard]] bool is_any_helper_wanted() const;
+    [[nodiscard]] TimePoint latest_kill() const;
+    [[nodiscard]] TimePoint in(Duration duration) const;
 
     launcher::SupervisorPolicy policy_;
     Kernel const& kernel_;
-    std::vector<Record> records_;
-    std::vector<ProcessNumber> pending_;
-    std::uint32_t count_ = 0;
-    int stops_ = 0;
-    TimePoint stop_asked_{};
+    std::vector<Program> programs_;
+    std::vector<ProcessId> pending_;
+    int stops_asked_ = 0;
+    std::optional<TimePoint> stop_began_;
+    int exit_code_ = 0;
     int last_sweep_ = 0;
-    bool no_child_left_ = false;  // the event in hand says so
+    TimePoint sweep_due_ = never;
     bool finished_ = false;
     int idle_wakeups_ = 0;
 
+    // Of the event in hand.
     TimePoint now_{};
-    int forwarded_signal_ = 0;                    // of the event in hand
-    std::vector<ProcessNumber> not_forwarded_;    // who has not got it yet
-    std::optional<ProcessNumber> owed_continue_;  // has got the stop signal, but not yet SIGCONT
-    std::optional<ProcessNumber> not_started_;    // spawned, but not yet reported
-    std::optional<End> end_;
-    std::vector<ProcessNumber> left_;
+    std::vector<launcher::Action> const* actions_ = nullptr;
+    launcher::Supervisor const* supervisor_ = nullptr;  // where a rule leaves a choice
+    std::vector<launcher::Action> owed_;
+    bool has_moved_ = false;                  // for time alone, perhaps without an action
+    std::optional<ProcessId> owed_continue_;  // has got the stop signal, but not yet SIGCONT
+    struct Ending {
+        ProcessId id;
+        int exit_code;
+    };
+    std::optional<Ending> ending_;
 };
+
+void require(bool holds, char const* what);
+void require(bool holds, char const* what, ProcessId id);
+
+template <class Call>
+void Invariants::for_each(Call call) {
+    for (std::size_t program = 0; program < programs_.size(); ++program) {
+        auto& records = programs_[program].records;
+        for (std::size_t at = 0; at < records.size(); ++at)
+            call(At{programs_[program], records[at], {launcher::ProgramId(program), launcher::ProcessNumber(at + 1)}});
+    }
+}
+
+template <class Call>
+void Invariants::for_each(Call call) const {
+    for (std::size_t program = 0; program < programs_.size(); ++program) {
+        auto const& records = programs_[program].records;
+        for (std::size_t at = 0; at < records.size(); ++at)
+            call(programs_[program], records[at],
+                 ProcessId{launcher::ProgramId(program), launcher::ProcessNumber(at + 1)});
+    }
+}
 
 }  // namespace triton::simulation

@@ -8,37 +8,56 @@
 
 namespace triton::simulation {
 
+using launcher::Helper;
 using launcher::Pid;
-using launcher::ProcessNumber;
+using launcher::ProcessId;
 
 /// One of the launcher's children, from clone until it is reaped.
 struct Child {
-    ProcessNumber number{};
+    ProcessId id{};
     Pid pid{};
+    int stop_signal = 0;    ///< what it takes for a request to end
     bool is_deaf = false;   ///< ignores every signal but SIGKILL
     bool is_stuck = false;  ///< in an uninterruptible sleep: not even SIGKILL ends it yet
+    bool is_mute = false;   ///< says neither that it is ready nor that it is alive
     bool is_killed = false;
+    bool is_oom_killed = false;
     std::optional<int> status{};  ///< it has ended, and waits to be reaped
     std::optional<launcher::SpawnError> error{};
 };
 
-/// What the supervisor sees of a kernel: children, orphans, and as few pids as possible, so that they are used again
-/// soon. It decides how a signal ends; when something happens is the episode's choice.
+/// A helper's command, from RunHelper until its result is told.
+struct Command {
+    ProcessId id{};
+    Helper helper{};
+    bool hangs = false;  ///< ends by cancellation or by the shell's timeout alone
+    bool is_cancelled = false;
+};
+
+/// What the supervisor sees of a kernel: children, helpers, orphans, and as few pids as possible, so that they are used
+/// again soon. It decides how a signal ends; when something happens is the episode's choice.
 class Kernel {
 public:
-    Kernel(Random& random, int stop_signal, bool is_rude)
-        : random_(random), stop_signal_(stop_signal), is_rude_(is_rude) {}
+    Kernel(Random& random, bool is_rude) : random_(random), is_rude_(is_rude) {}
 
     [[nodiscard]] std::vector<Child> const& children() const { return children_; }
+    [[nodiscard]] std::vector<Command> const& commands() const { return commands_; }
     [[nodiscard]] bool has_orphans() const { return orphans_ > 0; }
-    [[nodiscard]] Child const* find(ProcessNumber number) const;
+    [[nodiscard]] Child const* find(ProcessId id) const;
+    [[nodiscard]] Child const* find(Pid pid) const;
+    [[nodiscard]] Command const* find(ProcessId id, Helper helper) const;
 
     /// The pid that was freed last comes first in half of the cases: the worst case for a signal that comes too late.
-    Child& clone(ProcessNumber number);
+    Child& clone(ProcessId id, int stop_signal);
     void end(std::size_t child, int status);
+    void end_by_oom(std::size_t child);
     void wake(std::size_t child);
     Child reap(std::size_t child);
-    void signal(ProcessNumber number, int signo);
+    void signal(Pid pid, int signo);
+
+    void run(ProcessId id, Helper helper);
+    void cancel(ProcessId id, Helper helper);
+    Command end_command(std::size_t command);
 
     void add_orphans(std::uint64_t count) { orphans_ += count; }
     void end_orphans() { orphans_ = 0; }
@@ -49,9 +68,9 @@ private:
     [[nodiscard]] bool is_used(int pid) const;
 
     Random& random_;
-    int stop_signal_;
     bool is_rude_;
     std::vector<Child> children_;
+    std::vector<Command> commands_;
     std::uint64_t orphans_ = 0;
     int last_freed_ = 0;
 };

@@ -3,6 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <tuple>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +15,22 @@
 // Sanitizers then end like assert(), so that the handler below can say where.
 extern "C" char const* __asan_default_options() { return "abort_on_error=1"; }
 extern "C" char const* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
+
+// Not inlined, else GCC takes malloc and delete for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+    auto& memory = triton::simulation::memory;
+    ++memory.allocations;
+    bool const is_counting_down = memory.refused_after > 0;
+    if (is_counting_down) --memory.refused_after;
+    bool const is_refused = is_counting_down && memory.refused_after == 0;
+    void* const room = is_refused ? nullptr : std::malloc(size > 0 ? size : 1);
+    if (!room) throw std::bad_alloc();
+    return room;
+}
+// NOLINTBEGIN(clang-analyzer-cplusplus.NewDelete): the analyzer does not see that this is what delete means.
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+// NOLINTEND(clang-analyzer-cplusplus.NewDelete)
 
 namespace triton::simulation {
 
@@ -84,60 +103,99 @@ Total run_episodes(std::uint64_t first_seed, std::uint64_t steps) {
     return total;
 }
 
-constexpr std::array event_names{"Configuration", "Spawned", "SpawnFailed", "Exited",
-                                 "StopAsked",     "Signal",  "NoChildLeft", "TimePassed"};
+constexpr std::array event_names{"Configuration", "Spawned",    "SpawnFailed", "Exited",    "Ready",
+                                 "WatchdogPing",  "ExtendTime", "HelperEnded", "Schedule",  "StopAsked",
+                                 "Signal",        "Command",    "NoChildLeft", "TimePassed"};
 constexpr std::array action_names{
-    "Spawn", "Signal", "Sweep", "Finish", "ReportStarted", "ReportExited", "ReportStartFailed", "ReportLeft"};
+    "Spawn",          "Signal",          "RunHelper",     "CancelHelper",      "Sweep",      "Finish",
+    "ReportStarted",  "ReportReady",     "ReportExited",  "ReportStartFailed", "ReportLeft", "ReportGaveUp",
+    "ReportTimedOut", "ReportUnhealthy", "ReportSkipped", "ReportEnding"};
+constexpr std::array why_names{"stop", "kill", "forward", "reload", "watchdog", "asked"};
 static_assert(event_names.size() == std::variant_size_v<launcher::Event>);
 static_assert(action_names.size() == std::variant_size_v<launcher::Action>);
+static_assert(why_names.size() == std::tuple_size_v<decltype(Coverage::whys)>);
+
+using Number = unsigned long long;
 
 void print(Total const& total) {
-    std::printf("%llu steps in %llu episodes, %llu times settled; processes by state and event:\n",
-                static_cast<unsigned long long>(total.steps), static_cast<unsigned long long>(total.episodes),
-                static_cast<unsigned long long>(total.coverage.settled));
+    std::printf(
+        "%llu steps in %llu episodes: %llu times settled, %llu containers ended by themselves, %llu supervisors "
+        "replaced; processes by state and event:\n",
+        Number{total.steps}, Number{total.episodes}, Number{total.coverage.settled}, Number{total.coverage.ended},
+        Number{total.coverage.replaced});
     std::printf("%-10s", "");
     for (char const* const name : event_names)
         std::printf("%14s", name);
-    for (std::size_t state = 0; state < Coverage::states; ++state) {
-        std::printf("\n%-10s", text(static_cast<launcher::Supervisor::State>(state)).c_str());
+    for (std::size_t state = 0; state < launcher::process_states; ++state) {
+        std::printf("\n%-10s", text(static_cast<launcher::ProcessState>(state)).c_str());
         for (std::uint64_t const times : total.coverage.pairs[state])
-            std::printf("%14llu", static_cast<unsigned long long>(times));
+            std::printf("%14llu", Number{times});
     }
     std::printf("\nactions:");
     for (std::size_t at = 0; at < action_names.size(); ++at)
-        std::printf(" %s %llu", action_names[at], static_cast<unsigned long long>(total.coverage.actions[at]));
+        std::printf(" %s %llu", action_names[at], Number{total.coverage.actions[at]});
+    std::printf("\nsignals:");
+    for (std::size_t at = 0; at < why_names.size(); ++at)
+        std::printf(" %s %llu", why_names[at], Number{total.coverage.whys[at]});
+    std::printf("\nhelpers:");
+    for (std::size_t at = 0; at < launcher::helper_kinds; ++at)
+        std::printf(" %s %llu (%llu cancelled)", text(static_cast<launcher::Helper>(at)).c_str(),
+                    Number{total.coverage.helpers[at]}, Number{total.coverage.cancelled[at]});
     std::printf("\n");
 }
 
+bool is_alive(launcher::ProcessState state) {
+    using enum launcher::ProcessState;
+    return state == activating || state == up || state == draining || state == pre_stop || state == stopping ||
+           state == killing;
+}
+
 /// Results come only to what is starting, exits only from what lives, and while one lives, waitpid has a child left.
-bool is_possible(std::size_t state, std::size_t event) {
-    bool const is_starting = state == 1;
-    bool const is_alive = state >= 2 && state <= 4;
-    switch (event) {
-        case 1:
-        case 2: return is_starting;
-        case 3: return is_alive;
-        case 6: return !is_alive;
-        default: return true;
+bool is_possible(launcher::ProcessState state, launcher::Event const& event) {
+    namespace e = launcher::event;
+    if (std::holds_alternative<e::Spawned>(event) || std::holds_alternative<e::SpawnFailed>(event))
+        return state == launcher::ProcessState::starting;
+    if (std::holds_alternative<e::Exited>(event)) return is_alive(state);
+    if (std::holds_alternative<e::NoChildLeft>(event)) return !is_alive(state);
+    return true;
+}
+
+template <std::size_t index = 0>
+launcher::Event event_at(std::size_t at) {
+    if constexpr (index < std::variant_size_v<launcher::Event>) {
+        return at == index ? launcher::Event(std::in_place_index<index>) : event_at<index + 1>(at);
+    } else {
+        std::abort();
     }
 }
 
 void expect_everything_seen(Coverage const& coverage) {
-    for (std::size_t state = 0; state < Coverage::states; ++state) {
+    for (std::size_t state = 0; state < launcher::process_states; ++state) {
+        auto const that = static_cast<launcher::ProcessState>(state);
         for (std::size_t event = 0; event < event_names.size(); ++event) {
-            auto const name = text(static_cast<launcher::Supervisor::State>(state));
-            if (is_possible(state, event)) {
-                EXPECT_GT(coverage.pairs[state][event], 0) << name << " x " << event_names[event] << " was never tried";
+            if (is_possible(that, event_at(event))) {
+                EXPECT_GT(coverage.pairs[state][event], 0)
+                    << text(that) << " x " << event_names[event] << " was never tried";
             } else {
-                EXPECT_EQ(coverage.pairs[state][event], 0) << name << " x " << event_names[event] << " cannot happen";
+                EXPECT_EQ(coverage.pairs[state][event], 0)
+                    << text(that) << " x " << event_names[event] << " cannot happen";
             }
         }
     }
     for (std::size_t at = 0; at < action_names.size(); ++at)
         EXPECT_GT(coverage.actions[at], 0) << action_names[at] << " was never asked for";
+    for (std::size_t at = 0; at < why_names.size(); ++at)
+        EXPECT_GT(coverage.whys[at], 0) << "no signal was for " << why_names[at];
+    for (std::size_t at = 0; at < launcher::helper_kinds; ++at) {
+        EXPECT_GT(coverage.helpers[at], 0) << text(static_cast<launcher::Helper>(at)) << " never ran";
+        EXPECT_GT(coverage.cancelled[at], 0) << text(static_cast<launcher::Helper>(at)) << " was never cancelled";
+    }
     for (std::uint64_t const times : coverage.phases)
         EXPECT_GT(times, 0);
     EXPECT_GT(coverage.settled, 0);
+    EXPECT_GT(coverage.replaced, 0);
+    EXPECT_GT(coverage.ended, 0);
+    EXPECT_GT(coverage.refused, 0);
 }
 
 TEST(Simulation, KeepsItsInvariants) {

@@ -7,10 +7,7 @@ namespace {
 namespace event = launcher::event;
 namespace action = launcher::action;
 
-template <class T>
-std::string number_of(T const& which) {
-    return std::to_string(static_cast<std::uint32_t>(which.number));
-}
+std::string of(launcher::ProgramId program) { return std::to_string(static_cast<std::uint32_t>(program)); }
 
 template <class T>
 std::string pid_of(T const& which) {
@@ -25,42 +22,167 @@ std::string of(std::optional<Duration> restart_in) {
     return restart_in ? ", restart in " + text(*restart_in) : ", not wanted";
 }
 
-std::string of(event::ConfigurationAccepted const& e) { return "ConfigurationAccepted " + std::to_string(e.count); }
-std::string of(event::Spawned const& e) { return "Spawned " + number_of(e) + pid_of(e); }
-std::string of(event::SpawnFailed const& e) { return "SpawnFailed " + number_of(e) + ", " + of(e.error); }
-std::string of(event::Exited const& e) {
-    std::string const start = "Exited " + number_of(e) + ", status " + std::to_string(e.status);
-    return e.error ? start + ", " + of(*e.error) : start;
+std::string of(event::ConfigurationAccepted const& e) {
+    std::string all = "ConfigurationAccepted";
+    if (!e.programs) return all;
+    for (launcher::ProgramSpec const& spec : *e.programs) {
+        all += (&spec == &e.programs->front() ? " " : "; ") + of(spec.id) + (spec.has_changed ? "" : " unchanged");
+        if (std::string const policy = text(spec.policy); !policy.empty()) all += " (" + policy + ")";
+    }
+    return all;
 }
-std::string of(event::StopAsked const&) { return "StopAsked"; }
+std::string of(event::Spawned const& e) { return "Spawned " + text(e.id) + pid_of(e); }
+std::string of(event::SpawnFailed const& e) { return "SpawnFailed " + text(e.id) + ", " + of(e.error); }
+std::string of(event::Exited const& e) {
+    return "Exited " + text(e.id) + ", status " + std::to_string(e.status) + (e.error ? ", " + of(*e.error) : "") +
+           (e.was_oom_killed ? ", oom" : "");
+}
+std::string of(event::Ready const& e) { return "Ready " + text(e.id); }
+std::string of(event::WatchdogPing const& e) { return "WatchdogPing " + text(e.id); }
+std::string of(event::ExtendTimeout const& e) { return "ExtendTimeout " + text(e.id) + ", by " + text(e.by); }
+std::string of(event::HelperEnded const& e) {
+    return "HelperEnded " + text(e.id) + " " + text(e.helper) + (e.ok ? ", ok" : ", not ok");
+}
+std::string of(event::ScheduleDue const& e) { return "ScheduleDue " + of(e.program); }
+std::string of(event::StopAsked const& e) {
+    return e.exit_code == 0 ? "StopAsked" : "StopAsked, exit code " + std::to_string(e.exit_code);
+}
 std::string of(event::SignalReceived const& e) { return "SignalReceived " + std::to_string(e.signo); }
+
+char const* of(event::Verb verb) {
+    switch (verb) {
+        case event::Verb::start: return "start";
+        case event::Verb::stop: return "stop";
+        case event::Verb::restart: return "restart";
+        case event::Verb::signal: return "signal";
+    }
+    return "?";
+}
+std::string of(event::Command const& e) {
+    std::string const whom = e.number ? text(launcher::ProcessId{e.program, *e.number}) : "all of " + of(e.program);
+    return std::string("Command ") + of(e.verb) + " " + whom +
+           (e.verb == event::Verb::signal ? ", " + std::to_string(e.signo) : "");
+}
 std::string of(event::NoChildLeft const&) { return "NoChildLeft"; }
 std::string of(event::TimePassed const&) { return "TimePassed"; }
 
 char const* of(action::Why why) {
     switch (why) {
-        case action::Why::stop: return " (stop)";
-        case action::Why::kill: return " (kill)";
-        case action::Why::forward: return " (forward)";
+        case action::Why::stop: return "stop";
+        case action::Why::kill: return "kill";
+        case action::Why::forward: return "forward";
+        case action::Why::reload: return "reload";
+        case action::Why::watchdog: return "watchdog";
+        case action::Why::asked: return "asked";
     }
-    return "";
+    return "?";
+}
+char const* of(action::TimedOut what) {
+    switch (what) {
+        case action::TimedOut::start: return "start";
+        case action::TimedOut::watchdog: return "watchdog";
+    }
+    return "?";
+}
+char const* of(launcher::HealthAction action) {
+    switch (action) {
+        case launcher::HealthAction::restart: return "restart";
+        case launcher::HealthAction::report: return "report";
+        case launcher::HealthAction::exit: return "exit";
+    }
+    return "?";
 }
 
-std::string of(action::Spawn const& a) { return "Spawn " + number_of(a); }
+std::string of(action::Spawn const& a) { return "Spawn " + text(a.id); }
 std::string of(action::Signal const& a) {
-    return "Signal " + number_of(a) + pid_of(a) + ", " + std::to_string(a.signo) + of(a.why);
+    return "Signal " + text(a.id) + pid_of(a) + ", " + std::to_string(a.signo) + " (" + of(a.why) + ")" +
+           (a.scope == launcher::StopScope::tree ? " tree" : "");
 }
+std::string of(action::RunHelper const& a) { return "RunHelper " + text(a.id) + " " + text(a.helper); }
+std::string of(action::CancelHelper const& a) { return "CancelHelper " + text(a.id) + " " + text(a.helper); }
 std::string of(action::Sweep const& a) { return "Sweep " + std::to_string(a.signo); }
 std::string of(action::Finish const& a) { return "Finish " + std::to_string(a.exit_code); }
-std::string of(action::ReportStarted const& a) { return "ReportStarted " + number_of(a) + pid_of(a); }
+std::string of(action::ReportStarted const& a) { return "ReportStarted " + text(a.id) + pid_of(a); }
+std::string of(action::ReportReady const& a) { return "ReportReady " + text(a.id) + ", after " + text(a.after); }
 std::string of(action::ReportExited const& a) {
-    return "ReportExited " + number_of(a) + pid_of(a) + ", status " + std::to_string(a.status) + ", run " +
-           text(a.run) + of(a.restart_in);
+    return "ReportExited " + text(a.id) + pid_of(a) + ", status " + std::to_string(a.status) + ", run " + text(a.run) +
+           of(a.restart_in) + (a.was_oom_killed ? ", oom" : "");
 }
 std::string of(action::ReportStartFailed const& a) {
-    return "ReportStartFailed " + number_of(a) + ", " + of(a.error) + of(a.restart_in);
+    return "ReportStartFailed " + text(a.id) + ", " + of(a.error) + of(a.restart_in);
 }
-std::string of(action::ReportLeft const& a) { return "ReportLeft " + number_of(a) + pid_of(a); }
+std::string of(action::ReportLeft const& a) { return "ReportLeft " + text(a.id) + pid_of(a); }
+std::string of(action::ReportGaveUp const& a) {
+    return "ReportGaveUp " + text(a.id) + ", starts " + std::to_string(a.starts);
+}
+std::string of(action::ReportTimedOut const& a) { return "ReportTimedOut " + text(a.id) + " " + of(a.what); }
+std::string of(action::ReportUnhealthy const& a) {
+    return "ReportUnhealthy " + text(a.id) + ", failures " + std::to_string(a.failures) + ", " + of(a.action);
+}
+std::string of(action::ReportSkipped const& a) { return "ReportSkipped " + of(a.program); }
+std::string of(action::ReportEnding const& a) {
+    return "ReportEnding " + text(a.id) + ", exit code " + std::to_string(a.exit_code);
+}
+
+std::string of(bool value) { return value ? "yes" : "no"; }
+std::string of(std::uint32_t value) { return std::to_string(value); }
+std::string of(int value) { return std::to_string(value); }
+std::string of(double value) {
+    std::string digits = std::to_string(value);
+    digits.erase(digits.find_last_not_of('0') + 1);
+    if (digits.back() == '.') digits.pop_back();
+    return digits;
+}
+std::string of(Duration value) { return text(value); }
+std::string of(launcher::ProgramKind kind) {
+    switch (kind) {
+        case launcher::ProgramKind::service: return "service";
+        case launcher::ProgramKind::one_shot: return "one_shot";
+        case launcher::ProgramKind::scheduled: return "scheduled";
+    }
+    return "?";
+}
+std::string of(launcher::Restart restart) {
+    switch (restart) {
+        case launcher::Restart::always: return "always";
+        case launcher::Restart::on_failure: return "on_failure";
+        case launcher::Restart::never: return "never";
+    }
+    return "?";
+}
+std::string of(launcher::OnChange change) {
+    switch (change) {
+        case launcher::OnChange::keep: return "keep";
+        case launcher::OnChange::restart: return "restart";
+        case launcher::OnChange::signal: return "signal";
+    }
+    return "?";
+}
+std::string of(launcher::Readiness readiness) {
+    switch (readiness) {
+        case launcher::Readiness::started: return "started";
+        case launcher::Readiness::notified: return "notified";
+        case launcher::Readiness::probed: return "probed";
+    }
+    return "?";
+}
+std::string of(launcher::StopScope scope) { return scope == launcher::StopScope::tree ? "tree" : "process"; }
+std::string of(std::vector<launcher::ProgramId> const& ids) {
+    std::string all;
+    for (launcher::ProgramId const id : ids)
+        all += (all.empty() ? "" : " ") + of(id);
+    return all;
+}
+std::string of(std::optional<launcher::StartLimit> const& limit) {
+    if (!limit) return "none";
+    return std::to_string(limit->count) + " in " + text(limit->interval) +
+           (limit->exit_code ? " else exit " + std::to_string(*limit->exit_code) : "");
+}
+std::string of(std::optional<launcher::Health> const& health) {
+    if (!health) return "none";
+    return "each " + text(health->interval) + " retries " + std::to_string(health->retries) + " from " +
+           text(health->start_period) + " " + of(health->action);
+}
 
 }  // namespace
 
@@ -72,21 +194,43 @@ std::string text(launcher::Action const& action) {
     return std::visit([](auto const& which) { return of(which); }, action);
 }
 
-std::string text(launcher::Supervisor::State state) {
-    using enum launcher::Supervisor::State;
-    switch (state) {
-        case down: return "down";
-        case starting: return "starting";
-        case up: return "up";
-        case stopping: return "stopping";
-        case killing: return "killing";
-        case backoff: return "backoff";
+std::string text(launcher::ProcessId id) {
+    std::string const number = std::to_string(static_cast<std::uint32_t>(id.number));
+    return id.program == launcher::ProgramId{} ? number : of(id.program) + ":" + number;
+}
+
+std::string text(launcher::Helper helper) {
+    switch (helper) {
+        case launcher::Helper::pre_stop: return "pre_stop";
+        case launcher::Helper::on_failure: return "on_failure";
+        case launcher::Helper::readiness: return "readiness";
+        case launcher::Helper::health: return "health";
     }
     return "?";
 }
 
-std::string text(launcher::Supervisor::Phase phase) {
-    using enum launcher::Supervisor::Phase;
+std::string text(launcher::ProcessState state) {
+    using enum launcher::ProcessState;
+    switch (state) {
+        case down: return "down";
+        case waiting: return "waiting";
+        case starting: return "starting";
+        case activating: return "activating";
+        case up: return "up";
+        case draining: return "draining";
+        case pre_stop: return "pre_stop";
+        case stopping: return "stopping";
+        case killing: return "killing";
+        case backoff: return "backoff";
+        case done: return "done";
+        case failed: return "failed";
+        case held: return "held";
+    }
+    return "?";
+}
+
+std::string text(launcher::SupervisorPhase phase) {
+    using enum launcher::SupervisorPhase;
     switch (phase) {
         case running: return "running";
         case stopping: return "stopping";
@@ -104,6 +248,45 @@ std::string text(Duration duration) {
     fraction.erase(fraction.find_last_not_of('0') + 1);
     std::string const whole = (negative ? "-" : "") + std::to_string(count / 1'000'000'000);
     return fraction.empty() ? whole + "s" : whole + "." + fraction + "s";
+}
+
+std::string text(TimePoint time) { return time == TimePoint::max() ? "never" : text(time.time_since_epoch()); }
+
+std::string text(launcher::ProgramPolicy const& policy) {
+    launcher::ProgramPolicy const plain;
+    std::string all;
+    auto const say = [&](char const* name, auto const& value, auto const& otherwise) {
+        if (value != otherwise) all += (all.empty() ? "" : ", ") + std::string(name) + " " + of(value);
+    };
+    say("count", policy.count, plain.count);
+    say("kind", policy.kind, plain.kind);
+    say("restart", policy.restart, plain.restart);
+    say("delay", policy.backoff.delay, plain.backoff.delay);
+    say("max_delay", policy.backoff.max_delay, plain.backoff.max_delay);
+    say("factor", policy.backoff.factor, plain.backoff.factor);
+    say("jitter", policy.backoff.jitter, plain.backoff.jitter);
+    say("reset_after", policy.backoff.reset_after, plain.backoff.reset_after);
+    say("minimum_run", policy.backoff.minimum_run, plain.backoff.minimum_run);
+    say("start_limit", policy.start_limit, plain.start_limit);
+    say("critical", policy.critical, plain.critical);
+    say("stop_signal", policy.stop_signal, plain.stop_signal);
+    say("stop_timeout", policy.stop_timeout, plain.stop_timeout);
+    say("drain", policy.drain, plain.drain);
+    say("has_pre_stop", policy.has_pre_stop, plain.has_pre_stop);
+    say("pre_stop_timeout", policy.pre_stop_timeout, plain.pre_stop_timeout);
+    say("stop_scope", policy.stop_scope, plain.stop_scope);
+    say("kills_tree", policy.kills_tree, plain.kills_tree);
+    say("on_change", policy.on_change, plain.on_change);
+    say("change_signal", policy.change_signal, plain.change_signal);
+    say("has_on_failure", policy.has_on_failure, plain.has_on_failure);
+    say("after", policy.after, plain.after);
+    say("requires", policy.requires_, plain.requires_);
+    say("readiness", policy.readiness, plain.readiness);
+    say("probe_interval", policy.probe_interval, plain.probe_interval);
+    say("start_timeout", policy.start_timeout, plain.start_timeout);
+    say("watchdog", policy.watchdog, plain.watchdog);
+    say("health", policy.health, plain.health);
+    return all;
 }
 
 }  // namespace triton::simulation

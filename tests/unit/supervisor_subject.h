@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,12 +10,23 @@
 
 namespace triton::launcher {
 
-inline constexpr ProcessNumber first{1};
+inline constexpr ProcessId first{};  ///< process 1 of the unnamed program
+
+constexpr ProcessId process(std::uint32_t number) { return {ProgramId{0}, ProcessNumber{number}}; }
+constexpr ProcessId process(std::uint32_t program, std::uint32_t number) {
+    return {ProgramId{program}, ProcessNumber{number}};
+}
+
+/// All the policies that one configuration gives.
+struct Policies {
+    SupervisorPolicy whole;
+    ProgramPolicy program;
+};
 
 /// One supervisor, its clock, and what it wanted done last.
 class Subject {
 public:
-    explicit Subject(SupervisorPolicy const& policy) : supervisor(policy) {}
+    explicit Subject(Policies const& all) : supervisor(all.whole), policies(all) {}
 
     Subject& on(Event const& event) {
         actions.clear();
@@ -25,11 +37,28 @@ public:
         now += passed;
         return *this;
     }
-    Subject& configuration(std::uint32_t count) { return on(event::ConfigurationAccepted{count}); }
-    Subject& spawned(ProcessNumber number) { return on(event::Spawned{number, Pid{99 + static_cast<pid_t>(number)}}); }
-    Subject& exited(ProcessNumber number, int status) { return on(event::Exited{number, status, std::nullopt}); }
+    /// The design's form: so many processes of the one program.
+    Subject& configuration(std::uint32_t count) {
+        policies.program.count = count;
+        return programs({policies.program});
+    }
+    /// Program 0, 1, ...; all of them changed.
+    Subject& programs(std::vector<ProgramPolicy> const& all, bool has_changed = true) {
+        auto specs = std::make_shared<std::vector<ProgramSpec>>();
+        for (ProgramPolicy const& policy : all)
+            specs->push_back({ProgramId{static_cast<std::uint32_t>(specs->size())}, policy, has_changed});
+        return on(event::ConfigurationAccepted{specs});
+    }
+    /// Its pid is 99 and the number, and 100 more for each program.
+    Subject& spawned(ProcessId id) { return on(event::Spawned{id, pid_of(id)}); }
+    Subject& exited(ProcessId id, int status) { return on(event::Exited{id, status}); }
+    Subject& ready(ProcessId id) { return on(event::Ready{id}); }
+    Subject& helper(ProcessId id, Helper helper, bool ok = true) { return on(event::HelperEnded{id, helper, ok}); }
     Subject& time() { return on(event::TimePassed{}); }
     Subject& stop() { return on(event::StopAsked{}); }
+    Subject& command(event::Verb verb, std::uint32_t program = 0, std::optional<ProcessNumber> number = {}) {
+        return on(event::Command{verb, ProgramId{program}, number, 0});
+    }
 
     [[nodiscard]] std::string done() const {
         std::string all;
@@ -42,31 +71,37 @@ public:
         if (!deadline) return std::nullopt;
         return *deadline - now;
     }
+    [[nodiscard]] ProcessState state(ProcessId id = first) const { return supervisor.state(id); }
+
+    static Pid pid_of(ProcessId id) {
+        return Pid{99 + static_cast<pid_t>(id.number) + 100 * static_cast<pid_t>(id.program)};
+    }
 
     Supervisor supervisor;
+    Policies policies;
     TimePoint now{std::chrono::hours(1)};
     std::vector<Action> actions;
 };
 
 /// The defaults, without jitter.
-inline SupervisorPolicy plain() {
-    SupervisorPolicy policy;
-    policy.restart.jitter = 0;
-    return policy;
+inline Policies plain() {
+    Policies policies;
+    policies.program.backoff.jitter = 0;
+    return policies;
 }
 
-inline SupervisorPolicy pid_1() {
-    SupervisorPolicy policy = plain();
-    policy.is_pid_1 = true;
-    return policy;
+inline Policies pid_1() {
+    Policies policies = plain();
+    policies.whole.is_pid_1 = true;
+    return policies;
 }
 
 /// A supervisor of `count` processes that are all up, with the pids 100, 101, ...
-inline Subject all_up(std::uint32_t count, SupervisorPolicy const& policy = plain()) {
-    Subject subject(policy);
+inline Subject all_up(std::uint32_t count, Policies const& policies = plain()) {
+    Subject subject(policies);
     subject.configuration(count);
     for (std::uint32_t number = 1; number <= count; ++number)
-        subject.spawned(ProcessNumber{number});
+        subject.spawned(process(number));
     return subject;
 }
 

@@ -17,8 +17,8 @@ namespace triton::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using State = Supervisor::State;
-using Phase = Supervisor::Phase;
+using State = ProcessState;
+using Phase = SupervisorPhase;
 
 template <class T>
 std::size_t count(Subject const& subject) {
@@ -30,7 +30,7 @@ TEST(Supervisor, NothingToRunNeedsNothing) {
     Subject subject(plain());
     EXPECT_EQ(subject.deadline(), std::nullopt);
     EXPECT_EQ(subject.configuration(0).done(), "");
-    EXPECT_EQ(subject.supervisor.size(), 0);
+    EXPECT_EQ(subject.supervisor.size(ProgramId{}), 0);
     EXPECT_EQ(subject.stop().done(), "Finish 0");
 }
 
@@ -38,7 +38,7 @@ TEST(Supervisor, StartsAllAtOnceInOrder) {
     Subject subject(plain());
     EXPECT_EQ(subject.configuration(3).done(), "Spawn 1; Spawn 2; Spawn 3");
     EXPECT_EQ(subject.supervisor.running_count(), 0);
-    subject.spawned(ProcessNumber{2});
+    subject.spawned(process(2));
     EXPECT_EQ(subject.supervisor.running_count(), 1);
     EXPECT_EQ(subject.supervisor.wanted_count(), 3);
     EXPECT_EQ(subject.deadline(), std::nullopt);
@@ -47,10 +47,10 @@ TEST(Supervisor, StartsAllAtOnceInOrder) {
 TEST(Supervisor, ChangedCountTakesEffectAtOnce) {
     Subject subject = all_up(2);
     EXPECT_EQ(subject.configuration(4).done(), "Spawn 3; Spawn 4");
-    subject.spawned(ProcessNumber{3}).spawned(ProcessNumber{4});
+    subject.spawned(process(3)).spawned(process(4));
     EXPECT_EQ(subject.configuration(3).done(), "Signal 4, pid 103, 15 (stop); Signal 4, pid 103, 18 (forward)");
     EXPECT_EQ(subject.configuration(3).done(), "");
-    EXPECT_EQ(subject.exited(ProcessNumber{4}, 0).done(), "ReportExited 4, pid 103, status 0, run 0s, not wanted");
+    EXPECT_EQ(subject.exited(process(4), 0).done(), "ReportExited 4, pid 103, status 0, run 0s, not wanted");
     EXPECT_EQ(subject.supervisor.running_count(), 3);
 }
 
@@ -83,7 +83,7 @@ TEST(Supervisor, WhatItHasNoMemoryForHasNotBeen) {
         EXPECT_THROW(subject.configuration(20'000'000), std::bad_alloc);
     }
     EXPECT_EQ(subject.supervisor.wanted_count(), 2);
-    EXPECT_EQ(subject.supervisor.size(), 2);
+    EXPECT_EQ(subject.supervisor.size(ProgramId{}), 2);
     EXPECT_EQ(subject.exited(first, 0).done(), "Spawn 1; ReportExited 1, pid 100, status 0, run 0s, restart in 0s");
     EXPECT_EQ(subject.configuration(3).done(), "Spawn 3");
 #endif
@@ -117,9 +117,9 @@ TEST(Supervisor, BacksOffFurtherWithEachFailure) {
 
 /// The answer comes at once, so that trying again at once would leave no time for anything else.
 TEST(Supervisor, FailedCloneIsNeverTriedAgainAtOnce) {
-    SupervisorPolicy policy = plain();
-    policy.restart.delay = 0s;
-    Subject subject(policy);
+    Policies policies = plain();
+    policies.program.backoff.delay = 0s;
+    Subject subject(policies);
     subject.configuration(1);
     for (int i = 0; i < 3; ++i) {
         EXPECT_EQ(subject.on(event::SpawnFailed{first, {SpawnStage::clone, EAGAIN}}).done(),
@@ -142,7 +142,7 @@ TEST(Supervisor, AcceptedConfigurationEndsABackoff) {
 
 TEST(Supervisor, ProcessesBackOffEachOnItsOwn) {
     Subject subject = all_up(2);
-    ProcessNumber const second{2};
+    ProcessId const second = process(2);
     subject.exited(first, 1).spawned(first).exited(first, 1);
     subject.after(500ms).exited(second, 1).spawned(second).exited(second, 1);
     EXPECT_EQ(subject.deadline(), 500ms);
@@ -156,14 +156,14 @@ TEST(Supervisor, KilledTogetherComeBackWithoutWaitingForEachOther) {
     Subject subject = all_up(3);
     subject.after(1min);
     for (std::uint32_t number : {3U, 1U, 2U}) {
-        subject.exited(ProcessNumber{number}, SIGKILL);
-        EXPECT_EQ(subject.actions.front(), Action{action::Spawn{ProcessNumber{number}}});
+        subject.exited(process(number), SIGKILL);
+        EXPECT_EQ(subject.actions.front(), Action{action::Spawn{process(number)}});
     }
 }
 
 TEST(Supervisor, SignalsAreForwardedToWhatLives) {
     Subject subject = all_up(3);
-    subject.exited(ProcessNumber{2}, 0);
+    subject.exited(process(2), 0);
     EXPECT_EQ(subject.on(event::SignalReceived{SIGHUP}).done(),
               "Signal 1, pid 100, 1 (forward); Signal 3, pid 102, 1 (forward)");
 }
@@ -172,47 +172,48 @@ TEST(Supervisor, StopGivesEachItsTimeAndThenKills) {
     Subject subject = all_up(2);
     subject.stop();
     EXPECT_EQ(subject.deadline(), 10s);
-    subject.exited(ProcessNumber{2}, 0);
-    EXPECT_EQ(subject.after(10s).time().done(), "Signal 1, pid 100, 9 (kill)");
+    subject.exited(process(2), 0);
+    EXPECT_EQ(subject.after(10s).time().done(), "Signal 1, pid 100, 9 (kill) tree");
     EXPECT_EQ(subject.exited(first, SIGKILL).done(),
               "ReportExited 1, pid 100, status 9, run 10s, not wanted; Finish 0");
     EXPECT_EQ(subject.deadline(), std::nullopt);
 }
 
 TEST(Supervisor, StopLimitShortensTheTimeOfEach) {
-    SupervisorPolicy policy = plain();
-    policy.stop_timeout = 1h;
-    Subject subject = all_up(1, policy);
+    Policies policies = plain();
+    policies.program.stop_timeout = 1h;
+    Subject subject = all_up(1, policies);
     subject.stop();
     EXPECT_EQ(subject.deadline(), 24s);  // of 30: the rest is for dying
-    EXPECT_EQ(subject.after(24s).time().done(), "Signal 1, pid 100, 9 (kill)");
+    EXPECT_EQ(subject.after(24s).time().done(), "Signal 1, pid 100, 9 (kill) tree");
     EXPECT_EQ(subject.deadline(), 6s);
     EXPECT_EQ(subject.after(6s).time().done(), "ReportLeft 1, pid 100; Finish 1");
 }
 
 TEST(Supervisor, StopLimitShortensAnEarlierStopToo) {
-    SupervisorPolicy policy = plain();
-    policy.stop_timeout = 1h;
-    Subject subject = all_up(1, policy);
+    Policies policies = plain();
+    policies.program.stop_timeout = 1h;
+    Subject subject = all_up(1, policies);
     subject.configuration(0).after(1s).stop();
     EXPECT_EQ(subject.deadline(), 24s);
-    EXPECT_EQ(subject.after(24s).time().done(), "Signal 1, pid 100, 9 (kill)");
+    EXPECT_EQ(subject.after(24s).time().done(), "Signal 1, pid 100, 9 (kill) tree");
 }
 
 TEST(Supervisor, StopThatIsNoticedTooLateStillKills) {
     Subject subject = all_up(2);
-    subject.stop().exited(ProcessNumber{2}, 0);
-    EXPECT_EQ(subject.after(1h).time().done(), "Signal 1, pid 100, 9 (kill); ReportLeft 1, pid 100; Finish 1");
+    subject.stop().exited(process(2), 0);
+    EXPECT_EQ(subject.after(1h).time().done(), "Signal 1, pid 100, 9 (kill) tree; ReportLeft 1, pid 100; Finish 1");
 }
 
 TEST(Supervisor, SecondStopKillsAtOnce) {
     Subject subject(plain());
     subject.configuration(2).spawned(first).stop();
-    EXPECT_EQ(subject.stop().done(), "Signal 1, pid 100, 9 (kill)");
+    EXPECT_EQ(subject.stop().done(), "Signal 1, pid 100, 9 (kill) tree");
     EXPECT_EQ(subject.stop().done(), "");
     // what was being started when it came is no exception
-    subject.spawned(ProcessNumber{2});
-    EXPECT_EQ(subject.actions.back(), (Action{action::Signal{ProcessNumber{2}, Pid{101}, SIGKILL, action::Why::kill}}));
+    subject.spawned(process(2));
+    EXPECT_EQ(subject.actions.back(),
+              (Action{action::Signal{process(2), Pid{101}, SIGKILL, action::Why::kill, StopScope::tree}}));
 }
 
 TEST(Supervisor, NothingStartsInAStop) {
@@ -221,7 +222,7 @@ TEST(Supervisor, NothingStartsInAStop) {
     EXPECT_EQ(subject.configuration(5).done(), "");
     EXPECT_EQ(subject.supervisor.wanted_count(), 0);
     EXPECT_EQ(subject.exited(first, 1).done(), "ReportExited 1, pid 100, status 1, run 0s, not wanted");
-    EXPECT_EQ(subject.on(event::SpawnFailed{ProcessNumber{2}, {SpawnStage::clone, EAGAIN}}).done(),
+    EXPECT_EQ(subject.on(event::SpawnFailed{process(2), {SpawnStage::clone, EAGAIN}}).done(),
               "ReportStartFailed 2, stage 0 errno 11, not wanted; Finish 0");
 }
 
@@ -260,9 +261,9 @@ TEST(Supervisor, NoChildLeftMeansNothingBeforeTheSweep) {
 
 TEST(Supervisor, JitterComesFromTheSeed) {
     auto const delay = [](std::uint64_t seed) {
-        SupervisorPolicy policy;
-        policy.seed = seed;
-        Subject subject(policy);
+        Policies policies;
+        policies.whole.seed = seed;
+        Subject subject(policies);
         subject.configuration(1).spawned(first).exited(first, 1).spawned(first).exited(first, 1);
         return *subject.deadline();
     };

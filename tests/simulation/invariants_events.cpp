@@ -1,0 +1,693 @@
+// What is owed for an event, by the documented rules.
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include <sys/wait.h>
+
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/text.h"
+
+namespace triton::simulation {
+
+namespace {
+
+using launcher::HealthAction;
+using launcher::OnChange;
+using launcher::ProcessNumber;
+using launcher::ProgramId;
+using launcher::ProgramKind;
+using launcher::ProgramPolicy;
+using launcher::Readiness;
+using launcher::Restart;
+using launcher::RestartPolicy;
+using launcher::Run;
+namespace event = launcher::event;
+namespace action = launcher::action;
+
+/// A failed clone is known at once: trying again at once would leave no time for anything else, a stop for example.
+constexpr Duration shortest_retry = std::chrono::milliseconds(1);
+
+constexpr std::size_t place(Helper helper) { return static_cast<std::size_t>(helper); }
+
+int exit_code_of(int status, std::optional<launcher::SpawnError> const& error) {
+    if (error) return error->code == ENOENT ? 127 : 126;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// Known to be ready only when something says so.
+bool says_when_ready(ProgramPolicy const& policy) {
+    return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started;
+}
+
+bool is_probed(ProgramPolicy const& policy) {
+    return policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed;
+}
+
+bool is_short(RestartPolicy const& policy, Run run) {
+    return run.length < policy.reset_after && !(run.is_clean && run.length >= policy.minimum_run);
+}
+
+}  // namespace
+
+// Configurations.
+
+void Invariants::apply(event::ConfigurationAccepted const& event) {
+    if (is_stopping()) return;
+    for (launcher::ProgramSpec const& spec : *event.programs) {
+        std::size_t const at = static_cast<std::size_t>(spec.id);
+        if (programs_.size() <= at) programs_.resize(at + 1);
+    }
+    struct News {
+        bool has_changed = false, is_other_kind = false;
+    };
+    std::vector<News> news(programs_.size());
+    std::vector<bool> was_known(programs_.size());
+    for (Program& program : programs_)
+        program.is_configured = false;
+    for (launcher::ProgramSpec const& spec : *event.programs) {
+        Program& program = programs_[static_cast<std::size_t>(spec.id)];
+        bool const is_other_kind = !program.records.empty() && program.policy.kind != spec.policy.kind;
+        news[static_cast<std::size_t>(spec.id)] = {spec.has_changed, is_other_kind};
+        bool const had_limit = program.policy.start_limit.has_value();
+        bool const is_other_limit = had_limit != spec.policy.start_limit.has_value() ||
+                                    (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
+        program.policy = spec.policy;
+        program.is_configured = true;
+        if (program.records.size() < spec.policy.count) program.records.resize(spec.policy.count);
+        // A limit of another size counts from here.
+        for (Record& record : program.records) {
+            if (is_other_limit) record.starts.clear();
+        }
+    }
+    for (Program& program : programs_) {
+        if (!program.is_configured) program.is_held = false;
+    }
+    for_each([&](At at) {
+        News const& that = news[static_cast<std::size_t>(at.id.program)];
+        reconfigure(at, that.has_changed, that.is_other_kind);
+    });
+}
+
+void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
+    Record& record = at.record;
+    switch (record.state) {
+        case State::down:
+            if (!is_wanted(at)) return;
+            if (at.program.is_held) return enter(at, State::held);
+            if (at.policy().kind != ProgramKind::scheduled) want_again(at);
+            return;
+        case State::backoff: return is_wanted(at) ? want_again(at) : forget(at);
+        case State::waiting:
+        case State::held:
+            if (!is_wanted(at)) forget(at);
+            return;
+        case State::done:
+        case State::failed:
+            if (!is_wanted(at)) return forget(at);
+            if (at.policy().kind == ProgramKind::scheduled || !has_changed) return;
+            if (at.program.is_held) return;
+            // What is done is not done again for a change that its program does not want to see at once.
+            if (record.state == State::failed || at.policy().on_change == OnChange::restart || is_other_kind)
+                want_again(at);
+            return;
+        case State::activating:
+        case State::up: return is_wanted(at) ? reconfigure_running(at, has_changed) : stop(at);
+        case State::starting:
+            if (is_wanted(at) && has_changed) record.is_stale = true;
+            return;
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping:
+        case State::killing: return;
+    }
+}
+
+void Invariants::reconfigure_running(At at, bool has_changed) {
+    if (has_changed) {
+        switch (at.policy().on_change) {
+            case OnChange::keep: break;
+            case OnChange::restart: at.record.is_to_restart = true; return stop(at);
+            case OnChange::signal:
+                if (at.record.state == State::activating) {
+                    at.record.is_stale = true;
+                } else {
+                    owe_signal(at, at.policy().change_signal, action::Why::reload);
+                }
+        }
+    }
+    watch_anew(at);
+}
+
+/// How a process is watched is a matter of its program, not of what was started: it takes effect at once, and deadlines
+/// that are there stay.
+void Invariants::watch_anew(At at) {
+    Record& record = at.record;
+    ProgramPolicy const& policy = at.policy();
+    bool const is_up = record.state == State::up;
+    if (!is_up && !says_when_ready(policy)) {
+        cancel_helper(at, Helper::readiness);
+        return come_up(at);
+    }
+    Duration const limit = is_up ? policy.watchdog : policy.start_timeout;
+    if (limit == Duration::zero()) {
+        record.due = never;
+    } else if (record.due == never) {
+        record.due = in(limit);
+    }
+    Helper const helper = is_up ? Helper::health : Helper::readiness;
+    if (is_up ? !policy.health : !is_probed(policy)) {
+        cancel_helper(at, helper);
+        record.probe = never;
+        record.bad_probes = 0;
+    } else if (record.probe == never && record.helpers[place(helper)] == Running::no) {
+        record.probe = in(is_up ? policy.health->interval : policy.probe_interval);
+    }
+}
+
+/// A start that the policy has no say in: what was before does not count.
+void Invariants::want_again(At at) {
+    at.record.failures = 0;
+    at.record.was_short = false;
+    at.record.starts.clear();
+    enter(at, State::waiting);
+}
+
+/// Not wanted any more. A helper that is under way stays known until it has ended.
+void Invariants::forget(At at) {
+    auto const helpers = at.record.helpers;
+    at.record = Record{};
+    at.record.helpers = helpers;
+}
+
+// Starts.
+
+void Invariants::apply(event::Spawned const& event) {
+    At const that = at(event.id);
+    Record& record = that.record;
+    std::erase(pending_, event.id);
+    record.pid = event.pid;
+    record.started = now_;
+    record.bad_probes = 0;
+    owe(action::ReportStarted{event.id, event.pid});
+    if (is_stopping()) {
+        enter(that, State::up);
+        if (stops_asked_ > 1) return kill(that);
+        if (that.program.is_turn) stop(that);
+        return;
+    }
+    if (record.is_stale && that.policy().on_change == OnChange::restart) record.is_to_restart = true;
+    if (!is_wanted(that) || record.is_to_be_held || record.is_to_restart) return stop(that);
+    says_when_ready(that.policy()) ? activate(that) : come_up(that);
+}
+
+void Invariants::activate(At at) {
+    enter(at, State::activating);
+    if (at.policy().start_timeout > Duration::zero()) at.record.due = in(at.policy().start_timeout);
+    if (is_probed(at.policy())) probe(at);
+}
+
+void Invariants::come_up(At at) {
+    enter(at, State::up);
+    if (at.policy().watchdog > Duration::zero()) at.record.due = in(at.policy().watchdog);
+    if (at.policy().health) at.record.probe = in(at.policy().health->interval);
+    if (std::exchange(at.record.is_stale, false) && at.policy().on_change == OnChange::signal)
+        owe_signal(at, at.policy().change_signal, action::Why::reload);
+}
+
+void Invariants::apply(event::Ready const& event) {
+    auto const that = find(event.id);
+    if (!that || is_stopping() || that->record.state != State::activating) return;
+    if (that->policy().kind == ProgramKind::one_shot || that->policy().readiness != Readiness::notified) return;
+    owe(action::ReportReady{event.id, now_ - that->record.started});
+    come_up(*that);
+}
+
+void Invariants::apply(event::WatchdogPing const& event) {
+    auto const that = find(event.id);
+    if (that && that->record.state == State::up && that->record.due != never)
+        that->record.due = in(that->policy().watchdog);
+}
+
+void Invariants::apply(event::ExtendTimeout const& event) {
+    auto const that = find(event.id);
+    if (!that) return;
+    bool const is_start = that->record.state == State::activating && that->record.due != never;
+    if (!is_start && that->record.state != State::stopping) return;
+    that->record.due = std::max(that->record.due, in(event.by));
+    if (is_stopping()) that->record.due = std::min(that->record.due, latest_kill());
+}
+
+// Ends.
+
+void Invariants::apply(event::SpawnFailed const& event) {
+    At const that = at(event.id);
+    std::erase(pending_, event.id);
+    that.record.exit_code = exit_code_of(0, event.error);
+    that.record.last_end = now_;
+    auto const restart_in = what_now(that, State::starting, Run{Duration::zero(), false}, true);
+    owe(action::ReportStartFailed{event.id, event.error, restart_in});
+}
+
+void Invariants::apply(event::Exited const& event) {
+    At const that = at(event.id);
+    Record& record = that.record;
+    State const before = record.state;
+    Pid const pid = *std::exchange(record.pid, std::nullopt);
+    for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
+        cancel_helper(that, helper);
+    record.last_status = event.status;
+    record.last_end = now_;
+    record.exit_code = exit_code_of(event.status, event.error);
+    bool const is_too_early = before == State::activating && that.policy().kind == ProgramKind::service;
+    bool const is_clean = event.status == 0 && !event.error && !record.went_bad && !is_too_early;
+    Run const run{now_ - record.started, is_clean};
+    auto const restart_in = what_now(that, before, run, false);
+    if (event.error) {
+        owe(action::ReportStartFailed{event.id, *event.error, restart_in});
+    } else {
+        owe(action::ReportExited{event.id, pid, event.status, run.length, restart_in, event.was_oom_killed});
+    }
+}
+
+/// Where a process goes that has ended. Returns when it starts again by itself, nullopt for never.
+std::optional<Duration> Invariants::what_now(At at, State before, Run run, bool is_clone_failure) {
+    Record& record = at.record;
+    bool is_held = std::exchange(record.is_to_be_held, false);
+    bool const restarts = std::exchange(record.is_to_restart, false);
+    bool const is_bad = std::exchange(record.went_bad, false);
+    record.is_stale = false;
+    if (!is_wanted(at)) {
+        forget(at);
+        return std::nullopt;
+    }
+    bool const is_own_end = is_bad || before == State::starting || before == State::activating || before == State::up;
+    // It was not wanted for a while, and comes back as one of a program that is held as a whole.
+    if (!is_own_end && !restarts && at.program.is_held) is_held = true;
+    if (is_held) {
+        enter(at, State::held);
+        return std::nullopt;
+    }
+    if (is_own_end) return restart(at, run, is_clone_failure);
+    // We had stopped it, and it is wanted again.
+    if (!restarts && at.policy().kind == ProgramKind::scheduled) {
+        enter(at, State::down);
+        return std::nullopt;
+    }
+    want_again(at);
+    return Duration::zero();
+}
+
+std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failure) {
+    ProgramPolicy const& policy = at.policy();
+    bool const ends_by_itself = policy.kind != ProgramKind::service;
+    bool is_restarted = policy.restart == Restart::always || (policy.restart == Restart::on_failure && !run.is_clean);
+    if (ends_by_itself && run.is_clean) is_restarted = false;
+    if (!is_restarted) {
+        end_for_good(at, run.is_clean);
+        return std::nullopt;
+    }
+    Bounds const bounds = delay_bounds(at, run, is_clone_failure);
+    // What was chosen for the jitter, and with it whether that start is one too many.
+    std::optional<Duration> chosen;
+    bool is_reported = false;
+    bool is_given_up = false;
+    for (launcher::Action const& action : *actions_) {
+        if (auto const* const exited = std::get_if<action::ReportExited>(&action); exited && exited->id == at.id) {
+            chosen = exited->restart_in;
+            is_reported = true;
+        }
+        if (auto const* const fail = std::get_if<action::ReportStartFailed>(&action); fail && fail->id == at.id) {
+            chosen = fail->restart_in;
+            is_reported = true;
+        }
+        if (auto const* const up = std::get_if<action::ReportGaveUp>(&action); up && up->id == at.id)
+            is_given_up = true;
+    }
+    require(is_reported, "every end is reported", at.id);
+    at.record.failures = bounds.failures;
+    at.record.was_short = is_short(policy.backoff, run);
+    auto const is_one_too_many = [&](Duration delay) {
+        if (!policy.start_limit) return false;
+        auto const& starts = at.record.starts;
+        std::size_t const most = policy.start_limit->count;
+        return starts.size() >= most && in(delay)-starts[starts.size() - most] < policy.start_limit->interval;
+    };
+    if (is_given_up) {
+        require(!chosen, "what is given up is not started again", at.id);
+        require(is_one_too_many(bounds.low), "only what has used up its starts is given up", at.id);
+        owe(action::ReportGaveUp{at.id, policy.start_limit->count});
+        if (policy.start_limit->exit_code) end_container(at.id, *policy.start_limit->exit_code);
+        end_for_good(at, false);
+        return std::nullopt;
+    }
+    require(chosen.has_value(), "what is wanted is restarted, unless its policy says otherwise", at.id);
+    require(!is_one_too_many(*chosen), "what has used up its starts is given up", at.id);
+    require(*chosen > Duration::zero() || !bounds.must_wait, "nothing spins", at.id);
+    require(*chosen >= bounds.low && *chosen <= bounds.high, "a delay is what the restart policy says", at.id);
+    enter(at, *chosen > Duration::zero() ? State::backoff : State::waiting);
+    if (*chosen > Duration::zero()) at.record.due = in(*chosen);
+    return chosen;
+}
+
+/// The documented rule, by another way than the supervisor's: a power instead of a loop, bounds instead of a value.
+Invariants::Bounds Invariants::delay_bounds(At at, Run run, bool is_clone_failure) const {
+    RestartPolicy const& policy = at.policy().backoff;
+    Duration const least = is_clone_failure ? shortest_retry : Duration::zero();
+    std::uint32_t failures = run.length >= policy.reset_after ? 0 : at.record.failures;
+    if (run.is_clean && run.length >= policy.minimum_run) return {least, least, failures, false};
+    ++failures;
+    if (failures == 1) return {least, least, failures, false};
+    auto const maximum = static_cast<double>(policy.max_delay.count());
+    double const plain =
+        std::min(maximum, static_cast<double>(policy.delay.count()) * std::pow(policy.factor, failures - 2));
+    double const rounding = 1 + plain * 1e-9;
+    Duration const low(static_cast<Duration::rep>(std::max(0.0, plain * (1 - policy.jitter) - rounding)));
+    Duration const high(static_cast<Duration::rep>(std::min(maximum, plain * (1 + policy.jitter) + rounding)));
+    // The short form of the rule, whatever the numbers: no program spins.
+    double const shortest = static_cast<double>(std::min(policy.delay, policy.max_delay).count()) * (1 - policy.jitter);
+    bool const must_wait = shortest >= 1000 && at.record.was_short && is_short(policy, run);
+    return {std::max(low, least), std::max(high, least), failures, must_wait};
+}
+
+void Invariants::end_for_good(At at, bool is_success) {
+    enter(at, is_success ? State::done : State::failed);
+    if (!is_success && at.record.exit_code == 0) at.record.exit_code = 1;
+    if (!is_success && at.policy().has_on_failure) {
+        if (at.record.helpers[place(Helper::on_failure)] == Running::no) {
+            run_helper(at, Helper::on_failure);
+        } else {
+            at.record.fails_again = true;
+        }
+    }
+    bool const is_run_of_many = at.policy().kind == ProgramKind::scheduled && is_success;
+    if (at.policy().critical && !is_run_of_many) end_container(at.id, is_success ? 0 : at.record.exit_code);
+}
+
+/// The first cause counts.
+void Invariants::end_container(ProcessId id, int exit_code) {
+    if (!ending_) ending_ = Ending{id, exit_code};
+}
+
+// Helpers.
+
+void Invariants::apply(event::HelperEnded const& event) {
+    At const that = at(event.id);
+    Running const was = std::exchange(that.record.helpers[place(event.helper)], Running::no);
+    require(was != Running::no, "the script ends only what runs", event.id);
+    bool const counts = was == Running::yes;
+    switch (event.helper) {
+        case Helper::pre_stop:
+            if (that.record.state == State::pre_stop) counts ? send_stop(that) : run_helper(that, Helper::pre_stop);
+            return;
+        case Helper::on_failure:
+            if (std::exchange(that.record.fails_again, false) && !is_stopping()) run_helper(that, Helper::on_failure);
+            return;
+        case Helper::readiness:
+            if (!counts || that.record.state != State::activating) return;
+            if (!event.ok) {
+                that.record.probe = in(that.policy().probe_interval);
+                return;
+            }
+            owe(action::ReportReady{event.id, now_ - that.record.started});
+            return come_up(that);
+        case Helper::health:
+            if (counts && that.record.state == State::up) judge_health(that, event.ok);
+            return;
+    }
+}
+
+void Invariants::judge_health(At at, bool ok) {
+    launcher::Health const& health = *at.policy().health;
+    at.record.probe = in(health.interval);
+    if (ok) at.record.bad_probes = 0;
+    if (ok || now_ < at.record.started + health.start_period) return;
+    if (++at.record.bad_probes != health.retries) return;
+    owe(action::ReportUnhealthy{at.id, health.retries, health.action});
+    switch (health.action) {
+        case HealthAction::report: return;
+        case HealthAction::exit: return end_container(at.id, 1);
+        case HealthAction::restart: at.record.went_bad = true; return stop(at);
+    }
+}
+
+void Invariants::probe(At at) {
+    has_moved_ = true;
+    bool const is_start = at.record.state == State::activating;
+    Helper const helper = is_start ? Helper::readiness : Helper::health;
+    if (at.record.helpers[place(helper)] != Running::no) {  // of the run before; its end is still awaited
+        at.record.probe = in(is_start ? at.policy().probe_interval : at.policy().health->interval);
+        return;
+    }
+    at.record.probe = never;
+    run_helper(at, helper);
+}
+
+// What somebody asks for.
+
+void Invariants::apply(event::ScheduleDue const& event) {
+    if (!is_stopping() && is_scheduled(event.program)) run_scheduled(event.program, std::nullopt);
+}
+
+void Invariants::apply(event::StopAsked const& event) {
+    ++stops_asked_;
+    if (!is_stopping()) return begin_stop(event.exit_code);
+    if (stops_asked_ < 2) return;
+    if (last_sweep_ == 0) return hurry();
+    if (last_sweep_ == SIGTERM) sweep(SIGKILL);
+}
+
+void Invariants::apply(event::SignalReceived const& event) {
+    for_each([&](At at) {
+        if (is_alive(at.record)) owe_signal(at, event.signo, action::Why::forward);
+    });
+}
+
+void Invariants::apply(event::Command const& event) {
+    if (static_cast<std::size_t>(event.program) >= programs_.size()) return;
+    Program& program = programs_[static_cast<std::size_t>(event.program)];
+    auto const is_asked = [&](At at) {
+        return at.id.program == event.program && (!event.number || *event.number == at.id.number);
+    };
+    if (event.verb == event::Verb::signal) {
+        return for_each([&](At at) {
+            if (is_asked(at) && is_alive(at.record)) owe_signal(at, event.signo, action::Why::asked);
+        });
+    }
+    if (is_stopping() || !program.is_configured) return;
+    if (!event.number) program.is_held = event.verb == event::Verb::stop;
+    bool has_run = false;
+    for_each([&](At at) {
+        if (is_asked(at) && is_wanted(at)) has_run |= command(at, event.verb);
+    });
+    bool const wants_run = program.policy.kind == ProgramKind::scheduled && event.verb != event::Verb::stop;
+    if (wants_run && !has_run) run_scheduled(event.program, event.number);
+}
+
+bool Invariants::command(At at, event::Verb verb) {
+    switch (verb) {
+        case event::Verb::start: return start_by_command(at);
+        case event::Verb::stop: stop_by_command(at); return false;
+        case event::Verb::restart: return restart_by_command(at);
+        case event::Verb::signal: return false;
+    }
+    return false;
+}
+
+/// Returns whether it runs for that. A place of a scheduled program becomes free at most: one run is asked for.
+bool Invariants::start_by_command(At at) {
+    bool const is_scheduled = at.policy().kind == ProgramKind::scheduled;
+    switch (at.record.state) {
+        case State::held:
+            if (is_scheduled) enter(at, State::down);
+            break;
+        case State::backoff: want_again(at); return true;
+        case State::done:
+        case State::failed: break;
+        case State::starting: at.record.is_to_be_held = false; return false;
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping:
+        case State::killing:
+            if (!std::exchange(at.record.is_to_be_held, false)) return false;
+            at.record.is_to_restart = true;
+            return true;
+        case State::down:
+        case State::waiting:
+        case State::activating:
+        case State::up: return false;
+    }
+    if (is_scheduled) return false;
+    want_again(at);
+    return true;
+}
+
+void Invariants::stop_by_command(At at) {
+    switch (at.record.state) {
+        case State::activating:
+        case State::up: at.record.is_to_be_held = true; return stop(at);
+        case State::starting:
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping:
+        case State::killing:
+            at.record.is_to_be_held = true;
+            at.record.is_to_restart = false;
+            return;
+        case State::down:
+        case State::waiting:
+        case State::backoff: return enter(at, State::held);
+        case State::done:
+        case State::failed:
+            if (at.policy().kind == ProgramKind::scheduled) enter(at, State::held);
+            return;
+        case State::held: return;
+    }
+}
+
+bool Invariants::restart_by_command(At at) {
+    switch (at.record.state) {
+        case State::activating:
+        case State::up:
+            at.record.is_to_restart = true;
+            stop(at);
+            return true;
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping:
+        case State::killing:
+            at.record.is_to_be_held = at.record.went_bad = false;
+            at.record.is_to_restart = true;
+            return true;
+        case State::starting:
+        case State::waiting: at.record.is_to_be_held = false; return true;
+        case State::down:
+        case State::backoff:
+        case State::done:
+        case State::failed:
+        case State::held: return start_by_command(at);
+    }
+    return false;
+}
+
+/// In the free place with the lowest number, or in the one asked for.
+void Invariants::run_scheduled(ProgramId program, std::optional<ProcessNumber> number) {
+    bool is_begun = false;
+    for_each([&](At at) {
+        State const state = at.record.state;
+        bool const is_free = state == State::down || state == State::done || state == State::failed;
+        bool const is_asked = at.id.program == program && (!number || *number == at.id.number);
+        if (is_begun || !is_asked || !is_wanted(at) || !is_free) return;
+        want_again(at);
+        is_begun = true;
+    });
+    if (!is_begun) owe(action::ReportSkipped{program});
+}
+
+// What follows for others.
+
+void Invariants::follow() {
+    if (finished_) return;
+    if (!is_stopping()) {
+        if (!ending_) start_what_may();
+        if (!ending_ && is_over()) end_of_all();
+        if (ending_) {
+            owe(action::ReportEnding{ending_->id, ending_->exit_code});
+            begin_stop(ending_->exit_code);
+        }
+    } else if (last_sweep_ == 0) {
+        take_turns(false);
+    }
+    end_stop_when_all_down();
+}
+
+void Invariants::start_what_may() {
+    for_each([this](At at) {
+        if (at.record.state != State::waiting || !may_start(at.program)) return;
+        at.record.starts.push_back(now_);
+        enter(at, State::starting);
+        pending_.push_back(at.id);
+        owe(action::Spawn{at.id});
+    });
+}
+
+/// Nothing runs or ever will by itself.
+bool Invariants::is_over() const {
+    bool is_any_ended = false;
+    bool is_any_left = false;
+    for_each([&](Program const&, Record const& record, ProcessId) {
+        bool const has_ended = record.state == State::done || record.state == State::failed;
+        is_any_ended = is_any_ended || has_ended;
+        is_any_left = is_any_left || (!has_ended && record.state != State::down && record.state != State::waiting);
+    });
+    for (std::size_t id = 0; id < programs_.size(); ++id)
+        is_any_left = is_any_left || (is_scheduled(ProgramId(id)) && programs_[id].policy.count > 0);
+    return is_any_ended && !is_any_left;
+}
+
+/// With the exit code of the first that has failed; of those that are done, the last one is named.
+void Invariants::end_of_all() {
+    Record const* first_failed = nullptr;
+    Record const* last_done = nullptr;
+    ProcessId failed{}, done{};
+    for_each([&](At at) {
+        if (at.record.state == State::failed && (!first_failed || at.record.last_end < first_failed->last_end)) {
+            first_failed = &at.record;
+            failed = at.id;
+        }
+        if (at.record.state == State::done && (!last_done || at.record.last_end > last_done->last_end)) {
+            last_done = &at.record;
+            done = at.id;
+        }
+    });
+    first_failed ? end_container(failed, first_failed->exit_code) : end_container(done, 0);
+}
+
+// Time, and the end.
+
+void Invariants::apply(event::NoChildLeft const&) {
+    if (last_sweep_ == 0) return;
+    finished_ = true;
+    owe(action::Finish{exit_code_});
+}
+
+void Invariants::apply(event::TimePassed const&) {
+    if (is_stopping() && now_ >= *stop_end()) return give_up();
+    if (sweep_due_ <= now_) sweep(SIGKILL);
+    if (is_stopping() && last_sweep_ == 0) {
+        if (now_ >= latest_kill()) cancel_all_helpers();
+        take_turns(true);
+    }
+    for_each([this](At at) {
+        if (at.record.due <= now_) time_passed(at);
+        if (at.record.probe <= now_) probe(at);
+    });
+}
+
+void Invariants::time_passed(At at) {
+    has_moved_ = true;
+    switch (at.record.state) {
+        case State::backoff: return enter(at, State::waiting);
+        case State::activating:
+            at.record.went_bad = true;
+            owe(action::ReportTimedOut{at.id, action::TimedOut::start});
+            return kill(at);
+        case State::up:
+            at.record.went_bad = true;
+            owe(action::ReportTimedOut{at.id, action::TimedOut::watchdog});
+            cancel_helper(at, Helper::health);
+            enter(at, State::stopping);
+            at.record.due = in(at.policy().stop_timeout);
+            owe_signal(at, SIGABRT, action::Why::watchdog);
+            return owe_signal(at, SIGCONT, action::Why::forward);
+        case State::draining: return after_drain(at);
+        case State::pre_stop: return send_stop(at);
+        case State::stopping: return kill(at);
+        default: require(false, "the script waits only where something is due", at.id);
+    }
+}
+
+}  // namespace triton::simulation
