@@ -1,42 +1,17 @@
 #pragma once
 
-#include <cstddef>
 #include <expected>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
-#include "config/substitution.h"
 #include "launcher/spawn_child.h"
+#include "launcher/spawn_stage.h"
+#include "launcher/start_plan.h"
 #include "launcher/supervisor.h"
 
 namespace triton::launcher {
-
-/// What all processes of one accepted configuration share. Immutable; lives until its last child has left our memory.
-class StartPlan {
-public:
-    /// `environment`: NAME=value entries. argv[0] is the program's path.
-    StartPlan(std::string program, std::vector<std::string> environment, config::CommandTemplate command);
-    StartPlan(StartPlan const&) = delete;
-    StartPlan& operator=(StartPlan const&) = delete;
-
-    [[nodiscard]] char const* program() const { return program_.c_str(); }
-    [[nodiscard]] char* const* envp() const { return envp_.data(); }
-    [[nodiscard]] config::CommandTemplate const& command() const { return command_; }
-    [[nodiscard]] std::vector<std::string> const& environment() const { return environment_; }
-
-    /// Whether they start the same.
-    bool operator==(StartPlan const& other) const {
-        return program_ == other.program_ && environment_ == other.environment_ && command_ == other.command_;
-    }
-
-private:
-    std::string program_;
-    std::vector<std::string> environment_;
-    std::vector<char*> envp_;
-    config::CommandTemplate command_;
-};
 
 /// What the launcher changed of itself and each child gets back.
 struct Inherited {
@@ -45,19 +20,32 @@ struct Inherited {
     bool sigchld_was_ignored = false;
 };
 
+/// What one start hands to its process. All descriptors are borrowed, close-on-exec, and may have any numbers.
+struct StartFiles {
+    int in = -1;  ///< -1: as ours
+    int out = -1;
+    int err = -1;
+    std::span<int const> listen = {};     ///< as 3, 4 ..; as many as the plan's listen_names
+    char const* notify_socket = nullptr;  ///< value of NOTIFY_SOCKET; null: none
+    int ready = -1;                       ///< as the plan's ready_target; -1: none
+    int cgroup = -1;                      ///< directory of the cgroup v2 that it starts in; -1: ours
+};
+
 /// Starts processes as cheaply as Linux allows: clone(2) with CLONE_VM but without CLONE_VFORK, so that nothing is
 /// copied and the parent does not wait for execve; each child has a small stack of its own until it has left our
-/// memory.
+/// memory. A child that becomes somebody else there (its user, its cgroup, its OOM score) gets a copy of our memory
+/// instead: see needs_own_memory() in spawn.cpp.
 class Spawner {
 public:
-    /// `orphan_signal`: what a child gets when we die, 0 for none.
+    /// `orphan_signal`: what a child gets when we die, 0 for none; a plan may say otherwise.
     Spawner(Inherited const& inherited, int orphan_signal);
     ~Spawner();
     Spawner(Spawner const&) = delete;
     Spawner& operator=(Spawner const&) = delete;
 
     /// Starts one process. What fails after clone(2) is known when the child has been reaped: see take_error().
-    std::expected<Pid, SpawnError> spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number);
+    std::expected<Pid, SpawnError> spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
+                                         StartFiles const& files = {});
 
     /// Of a child that was reaped with exit code 127: why it never became the program, if that is so.
     std::optional<SpawnError> take_error(Pid pid);
@@ -65,19 +53,33 @@ public:
     /// Gives memory back that only a burst of starts needed.
     void trim();
 
+    /// Whether no child shares our memory any more.
+    [[nodiscard]] bool is_idle();
+
 private:
     struct Slot;
+    struct Room;
+    static FailureCells* map_cells(int sharing);
     Slot* new_slot(std::size_t bytes);
-    Slot* take_slot(StartPlan const& plan);
+    Slot* take_slot(std::size_t room);
+    void prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, StartFiles const& files,
+                 Room const& room) const;
+    void release(Slot* slot);
     void recycle();
     void free_slot(Slot* slot);
 
     Inherited inherited_;
     int orphan_signal_;
     int own_pid_;
-    Slot* free_ = nullptr;    // ready for use
-    Slot* oldest_ = nullptr;  // in use, in order of their start
+    FailureCells* failures_;                   // of children that share our memory
+    FailureCells* shared_failures_ = nullptr;  // of those that have their own; made for the first of them
+    Slot* free_ = nullptr;                     // ready for use
+    Slot* oldest_ = nullptr;                   // in use, in order of their start
     Slot* newest_ = nullptr;
 };
+
+/// What was attempted, with the plan's own values: "enter the working directory /srv/web", "execute /usr/bin/web",
+/// "become user 33". Goes after "cannot start process 1: cannot ".
+std::string stage_text(SpawnStage stage, StartPlan const* plan = nullptr);
 
 }  // namespace triton::launcher
