@@ -4,7 +4,7 @@
 // Digits are not grouped here; the macro is fmt's way to be told so, and keeps std::locale with its 0.6 MB out.
 #define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #define SPDLOG_FMT_EXTERNAL 1
-#define SPDLOG_NO_TLS 1  // no cached thread id: there is one thread
+#define SPDLOG_NO_THREAD_ID 1  // there is one thread, and each record would ask the kernel for its number
 
 #include <array>
 #include <cerrno>
@@ -81,19 +81,28 @@ void append_printable(std::string& out, std::string_view text) {
 
 /// A spdlog sink in front of a LogOutput. Which of the two renderings of a record it takes is its pattern's matter.
 class Log::Sink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+    LogOutput own_;
+
 public:
-    Sink(LogOutput to, bool as_json, bool colored) : output(std::move(to)), is_json(as_json), is_colored(colored) {
+    Sink(LogOutput own, LogOutput* shared, bool as_json, bool colored)
+        : own_(std::move(own)), output(shared ? *shared : own_), is_json(as_json), is_colored(colored) {
         std::string pattern = is_json ? R"({"time":")" : "";
         pattern.append(time_pattern).append(is_json ? R"(",%v})" : " %v");
         set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern, spdlog::pattern_time_type::utc, "\n"));
     }
 
-    LogOutput output;
+    LogOutput& output;
     bool const is_json;
     bool const is_colored;
 
     void write(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
-        log(spdlog::details::log_msg(time, spdlog::source_loc{}, spdlog::string_view_t{}, level.spdlog, payload));
+        log(message(time, level, payload));
+    }
+    /// The line, with its newline, valid until the next one. The output has no part in it.
+    std::string_view render(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
+        line_.clear();
+        formatter_->format(message(time, level, payload), line_);
+        return {line_.data(), line_.size()};
     }
 
 protected:
@@ -105,13 +114,18 @@ protected:
     void flush_() override { output.flush(); }
 
 private:
+    static spdlog::details::log_msg message(spdlog::log_clock::time_point time, LevelRow const& level,
+                                            std::string const& payload) {
+        return {time, spdlog::source_loc{}, spdlog::string_view_t{}, level.spdlog, payload};
+    }
+
     spdlog::memory_buf_t line_;
 };
 
 namespace {
 
 void render_json(std::string& out, LevelRow const& level, std::string_view event, std::string_view message,
-                 std::initializer_list<LogField> fields) {
+                 std::span<LogField const> fields) {
     out.append(R"("level":")").append(level.name).append(R"(","event":")").append(event).append(R"(","message":)");
     config::append_json_string(out, message);
     for (LogField const& field : fields) {
@@ -122,7 +136,7 @@ void render_json(std::string& out, LevelRow const& level, std::string_view event
 
 /// The message says what the fields say; only lists are shown below it.
 void render_text(std::string& out, LevelRow const& level, bool is_colored, std::string_view message,
-                 std::initializer_list<LogField> fields) {
+                 std::span<LogField const> fields) {
     if (is_colored) out += level.color;
     fmt::format_to(std::back_inserter(out), "{:<7} ", level.name);
     append_printable(out, message);
@@ -139,22 +153,24 @@ void render_text(std::string& out, LevelRow const& level, bool is_colored, std::
 
 }  // namespace
 
-Log::Log(Settings const& settings) : settings_(settings) {
-    bool const is_terminal = ::isatty(STDOUT_FILENO) == 1;
+Log::Log(Settings const& settings, LogOutput* console) : settings_(settings) {
+    bool const is_terminal = ::isatty(settings.console) == 1;
     bool const is_json =
         settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
     bool const is_colored = is_terminal && !is_json && !::getenv("NO_COLOR");
-    console_ = std::make_shared<Sink>(LogOutput{STDOUT_FILENO}, is_json, is_colored);
+    console_ =
+        std::make_shared<Sink>(console ? LogOutput{} : LogOutput{settings.console}, console, is_json, is_colored);
     // The file is for programs unless the user says otherwise.
-    if (!settings.path.empty()) file_ = std::make_shared<Sink>(LogOutput{}, settings.format != LogFormat::text, false);
+    if (!settings.path.empty())
+        file_ = std::make_shared<Sink>(LogOutput{}, nullptr, settings.format != LogFormat::text, false);
 }
 
 Log::~Log() { flush(); }
 
 bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && level != LogLevel::off; }
 
-void Log::write(LogLevel level, std::string_view event, std::string_view message,
-                std::initializer_list<LogField> fields) {
+void Log::write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields) {
+    if (listener_ && level >= LogLevel::info) tell_listener(level, event, message, fields);
     if (!is_enabled(level)) return;
     auto const now = spdlog::log_clock::now();  // one event, one time
     for (Sink* const sink : {console_.get(), file_.get()}) {
@@ -167,6 +183,16 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
         }
         sink->write(now, row(level), payload_);
     }
+}
+
+void Log::tell_listener(LogLevel level, std::string_view event, std::string_view message,
+                        std::span<LogField const> fields) {
+    payload_.clear();
+    render_json(payload_, row(level), event, message, fields);
+    if (!records_) records_ = std::make_shared<Sink>(LogOutput{}, nullptr, true, false);
+    std::string_view line = records_->render(spdlog::log_clock::now(), row(level), payload_);
+    line.remove_suffix(1);
+    listener_(line);
 }
 
 Result<> Log::open_file() {
@@ -204,8 +230,8 @@ void Log::flush() {
         payload_.clear();
         std::string const message = std::to_string(dropped) + " log lines dropped: the reader was too slow";
         if (sink->is_json) {
-            render_json(payload_, row(LogLevel::warning), "log-lines-dropped", message,
-                        {{"count", static_cast<std::int64_t>(dropped)}});
+            LogField const count{"count", static_cast<std::int64_t>(dropped)};
+            render_json(payload_, row(LogLevel::warning), "log-lines-dropped", message, {&count, 1});
         } else {
             render_text(payload_, row(LogLevel::warning), sink->is_colored, message, {});
         }
@@ -219,12 +245,14 @@ void Log::drain(milliseconds limit) {
     flush();
     while (is_blocked()) {
         auto const left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-        pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+        pollfd ready{settings_.console, POLLOUT, 0};
         if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) <= 0) return;
         flush();
     }
 }
 
 bool Log::is_blocked() const { return console_->output.is_blocked(); }
+
+bool Log::has_pending() const { return console_->output.has_pending() || (file_ && file_->output.has_pending()); }
 
 }  // namespace triton::launcher

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -12,6 +13,8 @@
 #include "base/result.h"
 
 namespace triton::launcher {
+
+class LogOutput;
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, off };
 enum class LogFormat : std::uint8_t { automatic, text, json };
@@ -32,16 +35,24 @@ public:
         LogLevel level = LogLevel::info;
         LogFormat format = LogFormat::automatic;  ///< text on a terminal, JSON elsewhere
         std::string path;                         ///< of the file; empty: none
+        int console = 1;                          ///< standard output, or where it goes instead; borrowed
     };
 
-    explicit Log(Settings const& settings);
+    /// `console`: what other writers share with this log (it outlives the log); null: an output of its own.
+    explicit Log(Settings const& settings, LogOutput* console = nullptr);
     ~Log();
     Log(Log const&) = delete;
     Log& operator=(Log const&) = delete;
 
     [[nodiscard]] bool is_enabled(LogLevel level) const;
+    /// `listener` gets each record of level info and above, whatever the settings say, as one JSON object in one line
+    /// without its newline. It must not write to this log. Empty: nobody listens, and nothing is rendered for them.
+    void listen(std::function<void(std::string_view record)> listener) { listener_ = std::move(listener); }
+    void write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields);
     void write(LogLevel level, std::string_view event, std::string_view message,
-               std::initializer_list<LogField> fields = {});
+               std::initializer_list<LogField> fields = {}) {
+        write(level, event, message, std::span(fields.begin(), fields.size()));
+    }
 
     /// Opens the file that the settings name; while that fails, lines for it wait. Errors: those of open(2).
     Result<> open_file();
@@ -52,16 +63,23 @@ public:
     void flush();
     /// The same, and waits for a reader that is slow, at most that long: for the end, when nothing else is left to do.
     void drain(milliseconds limit);
-    /// Standard output has not taken everything: call flush() when it is writable.
+    /// The console has not taken everything: call flush() when it is writable.
     [[nodiscard]] bool is_blocked() const;
+    /// Lines are not written yet, to the console or to the file.
+    [[nodiscard]] bool has_pending() const;
 
 private:
     class Sink;
 
+    void tell_listener(LogLevel level, std::string_view event, std::string_view message,
+                       std::span<LogField const> fields);
+
     Settings settings_;
     std::string payload_;
+    std::function<void(std::string_view)> listener_;
     std::shared_ptr<Sink> console_;
     std::shared_ptr<Sink> file_;
+    std::shared_ptr<Sink> records_;  // what the listener gets
 };
 
 }  // namespace triton::launcher

@@ -1,0 +1,165 @@
+#include "launcher/output/line_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <ctime>
+
+#include "config/json_text.h"
+
+namespace triton::launcher {
+
+namespace {
+
+/// The length of the UTF-8 sequence at the start of `text` (not empty, its first byte not ASCII), 0 when there is none.
+/// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
+std::size_t sequence_length(std::string_view text) {
+    auto const byte = [text](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0U; };
+    auto const is_tail = [](unsigned b) { return (b & 0xc0U) == 0x80; };
+    unsigned const first = byte(0);
+    unsigned const second = byte(1);
+    if (!is_tail(second) || first < 0xc2 || first > 0xf4) return 0;
+    if (first < 0xe0) return 2;
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return 0;
+    if (first < 0xf0) return is_tail(byte(2)) ? 3 : 0;
+    if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return 0;
+    return is_tail(byte(2)) && is_tail(byte(3)) ? 4 : 0;
+}
+
+/// Whether one of eight bytes is not to be copied as it is: a control character, a quote, a backslash, not ASCII.
+bool has_special(std::uint64_t word) {
+    constexpr std::uint64_t ones = 0x0101010101010101;
+    constexpr std::uint64_t highs = 0x8080808080808080;
+    auto const has_zero = [](std::uint64_t w) { return (w - ones) & ~w & highs; };
+    std::uint64_t const below_space = (word - ones * 0x20) & ~word & highs;
+    return ((word & highs) | below_space | has_zero(word ^ (ones * '"')) | has_zero(word ^ (ones * '\\'))) != 0;
+}
+
+/// How many bytes at the start of `text` are copied as they are.
+std::size_t plain_run(std::string_view text) {
+    std::size_t at = 0;
+    for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+        std::memcpy(&word, text.data() + at, sizeof word);
+        if (has_special(word)) break;
+    }
+    while (at < text.size()) {
+        auto const c = static_cast<std::uint8_t>(text[at]);
+        if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\') break;
+        ++at;
+    }
+    return at;
+}
+
+void append_special(std::string& out, char c) {
+    static constexpr char digits[] = "0123456789abcdef";
+    out += '\\';
+    switch (c) {
+        case '"':
+        case '\\': out += c; return;
+        case '\n': out += 'n'; return;
+        case '\r': out += 'r'; return;
+        case '\t': out += 't'; return;
+        default: break;
+    }
+    out += "u00";
+    out += digits[c >> 4];
+    out += digits[c & 15];
+}
+
+/// Appends `text` escaped until that has taken `limit` bytes; returns how much of it was taken.
+std::size_t append_escaped(std::string& out, std::string_view text, std::size_t limit) {
+    constexpr std::size_t longest_escape = 6;
+    std::size_t const begin = out.size();
+    std::size_t taken = 0;
+    while (taken < text.size()) {
+        std::string_view const rest = text.substr(taken);
+        std::size_t const room = limit - (out.size() - begin);
+        std::size_t const plain = std::min(plain_run(rest), room);
+        out += rest.substr(0, plain);
+        taken += plain;
+        if (plain == rest.size() || room - plain < longest_escape) break;
+        if (static_cast<std::uint8_t>(rest[plain]) < 0x80) {
+            append_special(out, rest[plain]);
+            ++taken;
+            continue;
+        }
+        std::size_t const length = sequence_length(rest.substr(plain));
+        out += length == 0 ? std::string_view("\xef\xbf\xbd") : rest.substr(plain, length);
+        taken += std::max<std::size_t>(length, 1);
+    }
+    return taken;
+}
+
+}  // namespace
+
+std::string_view stream_name(OutputStream stream) { return stream == OutputStream::out ? "stdout" : "stderr"; }
+
+std::size_t whole_characters(std::string_view text, std::size_t limit) {
+    if (text.size() <= limit) return text.size();
+    // Back to the beginning of the sequence that the cut would divide, if it is one.
+    for (std::size_t back = 1; back <= 3 && back < limit; ++back) {
+        std::size_t const start = limit - back;
+        auto const c = static_cast<std::uint8_t>(text[start]);
+        if ((c & 0xc0U) == 0x80) continue;
+        if (c < 0x80) return limit;
+        return sequence_length(text.substr(start)) > back ? start : limit;
+    }
+    return limit;
+}
+
+LineFormat LineFormat::raw() { return {}; }
+
+LineFormat LineFormat::prefix(std::string_view program, std::uint32_t number) {
+    LineFormat format;
+    format.kind_ = Kind::prefix;
+    std::string name{program.empty() ? "process" : program};
+    name.append("[").append(std::to_string(number)).append("] ");
+    format.head_ = name + "| ";
+    format.again_ = name + "+ ";
+    return format;
+}
+
+LineFormat LineFormat::json(std::string_view program, std::uint32_t number) {
+    LineFormat format;
+    format.kind_ = Kind::json;
+    if (!program.empty()) {
+        format.head_ = R"(,"program":)";
+        config::append_json_string(format.head_, program);
+    }
+    format.head_.append(R"(,"process":)").append(std::to_string(number)).append(R"(,"stream":")");
+    return format;
+}
+
+std::size_t LineFormat::append(std::string& out, std::string_view text, Piece const& piece) const {
+    switch (kind_) {
+        case Kind::raw: out.append(text).append("\n"); return text.size();
+        case Kind::prefix:
+            out.append(piece.is_continued ? again_ : head_).append(text).append("\n");
+            return text.size();
+        case Kind::json: break;
+    }
+    out.append(R"({"time":")").append(piece.time).append("\"").append(head_);
+    out.append(stream_name(piece.stream)).append(R"(","message":")");
+    std::size_t const taken = append_escaped(out, text, longest_line);
+    bool const is_partial = taken < text.size() || !piece.is_ended;
+    out += is_partial ? std::string_view("\",\"partial\":true}\n") : std::string_view("\"}\n");
+    return taken;
+}
+
+std::string_view TimeText::at(std::int64_t microseconds) {
+    constexpr std::int64_t million = 1'000'000;
+    std::int64_t const second = microseconds / million;
+    if (second != second_) {
+        second_ = second;
+        std::time_t const time = second;
+        std::tm fields{};
+        (void)::gmtime_r(&time, &fields);
+        (void)std::strftime(text_.data(), text_.size(), "%Y-%m-%dT%H:%M:%S.000000Z", &fields);
+    }
+    std::int64_t rest = microseconds % million;
+    for (std::size_t at = 25; at >= 20; --at, rest /= 10)
+        text_[at] = static_cast<char>('0' + rest % 10);
+    return {text_.data(), 27};
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace triton::launcher {
+
+enum class OutputStream : std::uint8_t { out, err };
+
+/// "stdout" or "stderr".
+std::string_view stream_name(OutputStream stream);
+
+/// The longest line that is kept whole; longer ones are told in pieces of at most so many bytes.
+constexpr std::size_t longest_line = 64 * 1024;
+
+/// Room that one piece needs at most: its text and what stands around it.
+constexpr std::size_t longest_piece = longest_line + 512;
+
+/// How many bytes of `text`, at most `limit`, form a piece that does not end inside of a UTF-8 sequence.
+std::size_t whole_characters(std::string_view text, std::size_t limit);
+
+/// Renders captured lines. Pure: the time comes as a parameter.
+class LineFormat {
+public:
+    /// "text".
+    static LineFormat raw();
+    /// "web[2] | text"; the second and later pieces of a long line have "+" for "|". The unnamed program is "process".
+    static LineFormat prefix(std::string_view program, std::uint32_t number);
+    /// {"time":"..","program":"web","process":2,"stream":"stdout","message":".."}: UTF-8 as it is, each byte that is
+    /// not part of it as U+FFFD, control characters escaped. All pieces of a long line but its last have "partial":true
+    /// at the end. The unnamed program has no "program".
+    static LineFormat json(std::string_view program, std::uint32_t number);
+
+    struct Piece {
+        OutputStream stream = OutputStream::out;
+        std::string_view time = {};  ///< see TimeText
+        bool is_continued = false;   ///< not the beginning of its line
+        bool is_ended = true;        ///< the end of the text is the end of the line
+    };
+    /// Appends `text` (at most longest_line bytes, no newline in it) as one line of at most longest_piece bytes.
+    /// Returns how much of it was taken: less than all where escapes make it too long for one message.
+    std::size_t append(std::string& out, std::string_view text, Piece const& piece) const;
+
+private:
+    enum class Kind : std::uint8_t { raw, prefix, json };
+    Kind kind_ = Kind::raw;
+    std::string head_;   // prefix: "web[2] | "; json: ,"program":"web","process":2,"stream":"
+    std::string again_;  // prefix: "web[2] + "
+};
+
+/// Renders "2026-01-31T23:59:59.123456Z" and keeps what does not change within a second.
+class TimeText {
+public:
+    /// Valid until the next call.
+    std::string_view at(std::int64_t microseconds_since_epoch);
+
+private:
+    std::int64_t second_ = INT64_MIN;
+    std::array<char, 32> text_{};
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,607 @@
+#include "launcher/output/output_capture.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
+constexpr Duration between_retries = std::chrono::seconds(1);
+// Of the console's buffer, for the launcher's own lines.
+constexpr std::size_t room_for_log = LogOutput::capacity / 4;
+static_assert(room_for_log + longest_piece <= LogOutput::capacity, "an empty one takes any line");
+
+std::int64_t microseconds_now() {
+    using namespace std::chrono;
+    return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct OutputCapture::Program {
+    std::uint32_t id = 0;
+    std::string name;
+    config::Output output;
+    std::unique_ptr<RotatingFile> file;  // null: the console
+    LogRing ring;
+    Pipe const* mid_line_of = nullptr;  // whose line the last one in the file is, if it is not ended
+    std::uint64_t dropped = 0;
+    int told_error = 0;
+
+    [[nodiscard]] bool is_raw_file() const { return file && output.format == config::OutputFormat::raw; }
+};
+
+struct OutputCapture::Pipe {
+    OutputKey key;
+    OutputStream stream = OutputStream::out;
+    std::shared_ptr<Program> program;
+    LineFormat format;
+    UniqueFd read_end;
+    UniqueFd write_end;
+    EventLoop::Watch watch;     // while it is neither paused nor exported
+    std::string begun;          // of a line whose end has not come
+    std::string held;           // read, but there was no room
+    bool is_continued = false;  // a piece of the line was passed on already
+    bool is_dropping = false;   // to the end of the line
+    bool is_paused = false;
+    bool is_ending = false;       // the process has ended ..
+    std::uint64_t until_end = 0;  // .. and so many bytes of it are to be read
+};
+
+struct OutputCapture::Process {
+    std::unique_ptr<Pipe> out;
+    std::unique_ptr<Pipe> err;
+};
+
+OutputCapture::OutputCapture(EventLoop& loop, Console& console, Callbacks callbacks)
+    : loop_(loop), console_(console), callbacks_(std::move(callbacks)) {}
+
+OutputCapture::~OutputCapture() = default;
+
+// What there is.
+
+OutputCapture::Program* OutputCapture::find(std::uint32_t program) const {
+    auto const at = programs_.find(program);
+    return at == programs_.end() ? nullptr : at->second.get();
+}
+
+void OutputCapture::each_pipe(std::function<void(Pipe&)> const& call) const {
+    for (auto const& [key, process] : processes_) {
+        if (process.out) call(*process.out);
+        if (process.err) call(*process.err);
+    }
+    for (auto const& pipe : leaving_)
+        call(*pipe);
+}
+
+void OutputCapture::set_format(Pipe& pipe) const {
+    switch (pipe.program->output.format) {
+        case config::OutputFormat::raw: pipe.format = LineFormat::raw(); return;
+        case config::OutputFormat::prefix:
+            pipe.format = LineFormat::prefix(pipe.program->name, pipe.key.process);
+            return;
+        case config::OutputFormat::json: pipe.format = LineFormat::json(pipe.program->name, pipe.key.process); return;
+    }
+    std::unreachable();
+}
+
+Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, config::Output const& output,
+                                  std::size_t ring_bytes) {
+    Program const* const known = find(program);
+    if (known && known->output == output && known->name == name) return {};
+    std::unique_ptr<RotatingFile> file;
+    if (output.file) {
+        file = std::make_unique<RotatingFile>(RotatingFile::Settings{*output.file, output.max_size, output.max_files});
+        TRY(file->open());
+    }
+    auto& entry = programs_[program];
+    if (!entry) {
+        entry = std::make_shared<Program>();
+        entry->id = program;
+        entry->ring = LogRing(ring_bytes);
+    }
+    if (entry->file) {
+        entry->file->flush();
+        // The disk is full. What waits goes where the rest will go, unless that is the console, where it has no form.
+        if (file)
+            file->restore(entry->file->waiting(), false);
+        else
+            entry->dropped += static_cast<std::uint64_t>(std::ranges::count(entry->file->waiting(), '\n'));
+    }
+    entry->name = name;
+    entry->output = output;
+    entry->file = std::move(file);
+    entry->mid_line_of = nullptr;
+    each_pipe([&](Pipe& pipe) {
+        if (pipe.program == entry) set_format(pipe);
+    });
+    resume();
+    return {};
+}
+
+void OutputCapture::forget(std::uint32_t program) {
+    while (true) {
+        auto const at = processes_.lower_bound(OutputKey{program, 0});
+        if (at == processes_.end() || at->first.program != program) break;
+        remove(at->first);
+    }
+    auto const at = programs_.find(program);
+    if (at == programs_.end()) return;
+    look_after(*at->second);
+    programs_.erase(at);  // pipes that are not empty yet keep it
+}
+
+Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey key, OutputStream stream,
+                                                                      std::shared_ptr<Program> program) {
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe for the output of a process");
+    auto pipe = std::make_unique<Pipe>();
+    pipe->read_end = UniqueFd{ends[0]};
+    pipe->write_end = UniqueFd{ends[1]};
+    // Of the end that is ours alone: the process's own stays as it expects it.
+    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "set up a pipe");
+    pipe->key = key;
+    pipe->stream = stream;
+    pipe->program = std::move(program);
+    set_format(*pipe);
+    paused_.reserve(2 * processes_.size() + leaving_.size() + 2);
+    pipe->watch = TRY(loop_.on_readable(ends[0], [this, raw = pipe.get()] { read_ready(*raw); }));
+    return pipe;
+}
+
+Result<OutputCapture::WriteEnds> OutputCapture::write_ends(OutputKey key) {
+    auto const program = programs_.find(key.program);
+    if (program == programs_.end()) return fail("the output of this program is not captured");
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(read_size);
+    Process& process = processes_[key];
+    if (!process.out) process.out = TRY(open_pipe(key, OutputStream::out, program->second));
+    int const out = process.out->write_end.get();
+    if (program->second->is_raw_file()) return WriteEnds{out, out};
+    if (!process.err) process.err = TRY(open_pipe(key, OutputStream::err, program->second));
+    return WriteEnds{out, process.err->write_end.get()};
+}
+
+void OutputCapture::process_ended(OutputKey key) {
+    auto const at = processes_.find(key);
+    if (at == processes_.end()) return;
+    for (Pipe* const pipe : {at->second.out.get(), at->second.err.get()}) {
+        if (pipe) drain(*pipe);
+    }
+}
+
+void OutputCapture::remove(OutputKey key) {
+    auto const at = processes_.find(key);
+    if (at == processes_.end()) return;
+    Process process = std::move(at->second);
+    processes_.erase(at);
+    for (std::unique_ptr<Pipe>* const pipe : {&process.out, &process.err}) {
+        if (!*pipe) continue;
+        drain(**pipe);
+        if ((*pipe)->is_ending)
+            leaving_.push_back(std::move(*pipe));
+        else if ((*pipe)->program->mid_line_of == pipe->get())
+            (*pipe)->program->mid_line_of = nullptr;
+    }
+}
+
+// From a pipe.
+
+void OutputCapture::read_ready(Pipe& pipe) {
+    // One read, and then whatever else there is: no writer keeps the loop for itself.
+    if (pump(pipe) == Progress::blocked) pause(pipe);
+    look_after(*pipe.program);
+}
+
+OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
+    if (!pipe.held.empty()) {
+        std::size_t const taken = take(pipe, pipe.held);
+        pipe.held.erase(0, taken);
+        if (!pipe.held.empty()) return Progress::blocked;
+        pipe.held = {};
+    }
+    if (!take_begun(pipe)) return Progress::blocked;
+    if (pipe.is_ending && pipe.until_end == 0 && !end_run(pipe)) return Progress::blocked;
+    if (pipe.program->output.when_full == config::WhenFull::block && !has_room(pipe, longest_piece))
+        return Progress::blocked;
+    std::size_t const wanted = pipe.is_ending ? std::min<std::uint64_t>(pipe.until_end, read_size) : read_size;
+    ssize_t const size = ::read(pipe.read_end.get(), buffer_.get(), wanted);
+    if (size < 0 && errno == EINTR) return Progress::again;
+    if (size <= 0) {
+        pipe.until_end = 0;
+        return Progress::empty;
+    }
+    time_ = microseconds_now();
+    if (pipe.is_ending) pipe.until_end -= static_cast<std::uint64_t>(size);
+    std::string_view const data{buffer_.get(), static_cast<std::size_t>(size)};
+    pipe.held.assign(data.substr(take(pipe, data)));
+    return pipe.held.empty() && take_begun(pipe) ? Progress::again : Progress::blocked;
+}
+
+void OutputCapture::pause(Pipe& pipe) {
+    pipe.watch = {};
+    if (std::exchange(pipe.is_paused, true)) return;
+    paused_.push_back(&pipe);
+}
+
+/// Out of a pause. A pipe that cannot be watched is paused again: it goes on with the next attempt.
+void OutputCapture::go_on(Pipe& pipe) {
+    pipe.is_paused = false;
+    if (pipe.is_ending)
+        finish_run(pipe);
+    else if (pump(pipe) == Progress::blocked)
+        pause(pipe);
+    if (pipe.is_paused || pipe.watch) return;
+    auto watch = loop_.on_readable(pipe.read_end.get(), [this, &pipe] { read_ready(pipe); });
+    if (watch) {
+        pipe.watch = std::move(*watch);
+    } else {
+        pause(pipe);
+        retry_later();
+    }
+}
+
+void OutputCapture::resume() {
+    for (std::size_t count = paused_.size(); count > 0; --count) {
+        Pipe& pipe = *paused_.front();
+        paused_.erase(paused_.begin());
+        go_on(pipe);
+        look_after(*pipe.program);
+    }
+    for (auto const& [id, program] : programs_) {
+        if (program->dropped > 0) look_after(*program);  // it may not write again, and then nobody else would tell
+    }
+    std::erase_if(leaving_, [](auto const& pipe) { return !pipe->is_paused; });
+}
+
+/// The process has ended: what is in its pipe now is its output, whoever else still writes.
+void OutputCapture::drain(Pipe& pipe) {
+    int available = 0;
+    if (!pipe.is_ending || pipe.until_end > 0) (void)::ioctl(pipe.read_end.get(), FIONREAD, &available);
+    pipe.until_end = static_cast<std::uint64_t>(available);
+    pipe.is_ending = true;
+    if (!pipe.is_paused) finish_run(pipe);
+}
+
+void OutputCapture::finish_run(Pipe& pipe) {
+    while (pipe.is_ending && !pipe.is_paused) {
+        if (pump(pipe) == Progress::blocked) pause(pipe);
+    }
+    look_after(*pipe.program);
+}
+
+/// Ends the line that the process has not ended. Returns whether there was room for it.
+bool OutputCapture::end_run(Pipe& pipe) {
+    while (!pipe.begun.empty()) {
+        std::size_t const taken = pass(pipe, pipe.begun, true);
+        pipe.begun.erase(0, taken);
+        if (taken == 0) return false;
+    }
+    pipe.begun = {};
+    if (std::exchange(pipe.is_dropping, false)) ++pipe.program->dropped;
+    pipe.is_continued = false;
+    pipe.is_ending = false;
+    if (pipe.program->mid_line_of == &pipe) pipe.program->mid_line_of = nullptr;
+    return true;
+}
+
+// Into lines.
+
+/// Returns how much was taken: less than all when there is no room. What is too long or has ended may be left in
+/// `begun`.
+std::size_t OutputCapture::take(Pipe& pipe, std::string_view data) {
+    std::size_t taken = 0;
+    while (taken < data.size()) {
+        if (!take_begun(pipe)) return taken;
+        std::string_view const rest = data.substr(taken);
+        if (pipe.begun.empty()) {
+            std::size_t const end = rest.rfind('\n');
+            if (end == std::string_view::npos) {
+                pipe.begun.assign(rest);
+                taken += rest.size();
+                continue;
+            }
+            std::size_t const passed = pass(pipe, rest.substr(0, end + 1), false);
+            taken += passed;
+            if (passed <= end) return taken;
+        } else {
+            std::size_t const end = rest.find('\n');
+            std::string_view const part = rest.substr(0, end == std::string_view::npos ? end : end + 1);
+            pipe.begun.append(part);
+            taken += part.size();
+        }
+    }
+    return taken;
+}
+
+/// Passes on what was begun if its end has come or if it is too long. Returns whether there was room.
+bool OutputCapture::take_begun(Pipe& pipe) {
+    while (!pipe.begun.empty()) {
+        bool const is_whole = pipe.begun.back() == '\n';
+        if (!is_whole && pipe.begun.size() <= longest_line) return true;
+        std::size_t const size = is_whole ? pipe.begun.size() : whole_characters(pipe.begun, longest_line);
+        std::size_t const passed = pass(pipe, std::string_view(pipe.begun).substr(0, size), false);
+        pipe.begun.erase(0, passed);
+        if (passed < size) return false;
+        if (pipe.begun.empty() && pipe.begun.capacity() > 4096) pipe.begun = {};
+    }
+    return true;
+}
+
+/// Passes on whole lines; what stands behind the last newline is a piece of a line, or its end (`is_end`). Returns how
+/// much there was room for.
+std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) {
+    Program& program = *pipe.program;
+    std::size_t const passed = program.is_raw_file() ? pass_raw(pipe, text, is_end) : pass_lines(pipe, text, is_end);
+    if (passed == 0) return 0;
+    LogChunk chunk{0, time_, pipe.key.process, pipe.stream};
+    chunk.text = text.substr(0, passed);
+    chunk.is_partial = chunk.text.back() != '\n' && !(is_end && passed == text.size());
+    if (!follower_) {
+        program.ring.append(chunk);
+    } else {
+        program.ring.append(chunk, [this, &program](LogChunk const& one) { follower_(program.id, one); });
+    }
+    return passed;
+}
+
+/// As it is. A line of another one that is not ended is ended before.
+std::size_t OutputCapture::pass_raw(Pipe& pipe, std::string_view text, bool is_end) {
+    Program& program = *pipe.program;
+    std::size_t passed = 0;
+    if (pipe.is_dropping) {
+        std::size_t const end = text.find('\n');
+        if (end == std::string_view::npos) return text.size();
+        pipe.is_dropping = false;
+        ++program.dropped;
+        passed = end + 1;
+    }
+    std::string_view const rest = text.substr(passed);
+    if (rest.empty()) return passed;
+    if (!program.file->has_room(rest.size() + 1)) {
+        if (program.output.when_full == config::WhenFull::block) return passed;
+        program.dropped += static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
+        pipe.is_dropping = rest.back() != '\n';
+        return text.size();
+    }
+    if (program.file->is_mid_line() && program.mid_line_of != &pipe) program.file->write("\n");
+    program.file->write(rest);
+    program.mid_line_of = program.file->is_mid_line() && !is_end ? &pipe : nullptr;
+    return text.size();
+}
+
+/// In its format, line by line.
+std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is_end) {
+    Program& program = *pipe.program;
+    std::string_view const time = time_text_.at(time_);
+    std::size_t passed = 0;
+    while (passed < text.size()) {
+        std::string_view const rest = text.substr(passed);
+        std::size_t const end = rest.find('\n');
+        std::string_view const line = rest.substr(0, end);
+        std::size_t const length = end == std::string_view::npos ? line.size() : end + 1;
+        bool const has_end = end != std::string_view::npos || is_end;
+        if (rendered_.size() >= read_size) push(pipe);
+        if (!pipe.is_dropping && !has_room(pipe, rendered_.size() + longest_piece)) {
+            push(pipe);
+            if (!has_room(pipe, longest_piece)) {
+                if (program.output.when_full == config::WhenFull::block) break;
+                pipe.is_dropping = true;
+            }
+        }
+        if (pipe.is_dropping) {
+            passed += length;
+            if (!has_end) continue;
+            ++program.dropped;
+            pipe.is_dropping = false;
+            pipe.is_continued = false;
+            continue;
+        }
+        std::string_view const part = line.substr(0, whole_characters(line, longest_line));
+        bool const is_last = part.size() == line.size() && has_end;
+        std::size_t const taken = pipe.format.append(rendered_, part, {pipe.stream, time, pipe.is_continued, is_last});
+        bool const is_whole = taken == line.size();
+        passed += is_whole ? length : taken;
+        pipe.is_continued = !is_whole || !has_end;
+    }
+    push(pipe);
+    return passed;
+}
+
+void OutputCapture::push(Pipe& pipe) {
+    if (rendered_.empty()) return;
+    if (RotatingFile* const file = pipe.program->file.get()) {
+        if (file->is_mid_line()) file->write("\n");
+        file->write(rendered_);
+    } else {
+        console_of(pipe).append(rendered_);
+        console_.flush();
+    }
+    rendered_.clear();
+}
+
+LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
+    return pipe.stream == OutputStream::out ? console_.out() : console_.err();
+}
+
+bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
+    if (pipe.program->file) return pipe.program->file->has_room(bytes);
+    LogOutput const& output = console_of(pipe);
+    if (!output.has_room(bytes + room_for_log)) console_.flush();  // only lines of the log, perhaps
+    return output.has_room(bytes + room_for_log);
+}
+
+// When something is in the way.
+
+/// Tells what there is to tell about a program's destination, and sees to it that it is tried again.
+void OutputCapture::look_after(Program& program) {
+    Error const* const error = program.file ? &program.file->error() : nullptr;
+    int const code = error ? error->code : 0;
+    if (code != 0 && code != program.told_error && callbacks_.failed) callbacks_.failed(program.id, *error);
+    program.told_error = code;
+    bool const waits = program.file ? program.file->pending() > 0 : console_.needs_retry();
+    if (waits) retry_later();
+    bool const has_some = program.file ? !waits : console_.out().has_room(2 * room_for_log);
+    if (program.dropped > 0 && has_some && callbacks_.dropped)
+        callbacks_.dropped(program.id, std::exchange(program.dropped, 0));
+}
+
+void OutputCapture::retry_later() {
+    if (!retry_at_) retry_at_ = std::chrono::steady_clock::now() + between_retries;
+}
+
+void OutputCapture::time_passed(TimePoint now) {
+    if (!retry_at_ || now < *retry_at_) return;
+    retry_at_.reset();
+    for (auto const& [id, program] : programs_) {
+        if (program->file) program->file->flush();
+        look_after(*program);
+    }
+    for (auto const& pipe : leaving_) {
+        if (pipe->program->file) pipe->program->file->flush();
+    }
+    if (console_.needs_retry()) console_.flush();
+    if (!retry_at_ && (console_.needs_retry() || !leaving_.empty())) retry_later();
+    resume();
+}
+
+void OutputCapture::reopen_files() {
+    for (auto const& [id, program] : programs_) {
+        if (!program->file) continue;
+        if (Result<> const opened = program->file->open(); !opened && callbacks_.failed)
+            callbacks_.failed(id, opened.error());
+        program->file->flush();
+        look_after(*program);
+    }
+    resume();
+}
+
+void OutputCapture::flush(milliseconds limit) {
+    auto const deadline = std::chrono::steady_clock::now() + limit;
+    auto const left = [deadline] {
+        return std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    };
+    while (true) {
+        for (auto const& [id, program] : programs_) {
+            if (program->file) program->file->flush();
+        }
+        resume();
+        each_pipe([this](Pipe& pipe) { drain(pipe); });
+        if (!console_.is_blocked() || left().count() <= 0) break;
+        console_.drain(left());
+        if (console_.is_blocked()) break;
+    }
+}
+
+// For `ctl logs`.
+
+std::uint64_t OutputCapture::read_log(std::uint32_t program, std::uint64_t sequence,
+                                      std::function<bool(LogChunk const&)> const& each) const {
+    Program const* const found = find(program);
+    return found ? found->ring.read(sequence, each) : sequence;
+}
+
+OutputCapture::LogPosition OutputCapture::last_lines(std::uint32_t program, std::uint32_t process,
+                                                     std::size_t lines) const {
+    // A line that is not ended counts when it is, so that its pieces are told together.
+    auto const lines_of = [process](LogChunk const& chunk) {
+        bool const is_wanted = process == 0 || chunk.process == process;
+        return is_wanted ? static_cast<std::size_t>(std::ranges::count(chunk.text, '\n')) : 0;
+    };
+    std::size_t all = 0;
+    read_log(program, 0, [&](LogChunk const& chunk) {
+        all += lines_of(chunk);
+        return true;
+    });
+    Program const* const found = find(program);
+    LogPosition position{found ? found->ring.first_sequence() : 1, all > lines ? all - lines : 0};
+    read_log(program, 0, [&](LogChunk const& chunk) {
+        std::size_t const count = lines_of(chunk);
+        if (count > position.lines_to_skip) return false;
+        position.lines_to_skip -= count;
+        position.sequence = chunk.sequence + 1;
+        return position.lines_to_skip > 0;
+    });
+    return position;
+}
+
+void OutputCapture::follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk) {
+    follower_ = std::move(on_chunk);
+}
+
+// For an upgrade.
+
+OutputState OutputCapture::export_state() {
+    OutputState state;
+    for (auto const& [id, program] : programs_) {
+        OutputState::Program saved{id};
+        if (program->file) {
+            program->file->flush();
+            saved.waiting = program->file->waiting();
+            saved.is_mid_line = program->file->is_mid_line();
+        }
+        saved.ring = program->ring.save();
+        saved.dropped = program->dropped;
+        state.programs.push_back(std::move(saved));
+    }
+    each_pipe([&state](Pipe& pipe) {
+        pipe.watch = {};
+        OutputState::Pipe saved{pipe.key, pipe.stream, pipe.read_end.get(), pipe.write_end.get()};
+        saved.begun = pipe.begun;
+        saved.held = pipe.held;
+        saved.is_continued = pipe.is_continued;
+        saved.is_ending = pipe.is_ending;
+        saved.until_end = pipe.until_end;
+        state.pipes.push_back(std::move(saved));
+    });
+    return state;
+}
+
+void OutputCapture::resume_reading() {
+    each_pipe([this](Pipe& pipe) {
+        if (!pipe.watch && !pipe.is_paused) go_on(pipe);
+    });
+}
+
+void OutputCapture::import_state(OutputState state) {
+    for (OutputState::Program& saved : state.programs) {
+        Program* const program = find(saved.program);
+        if (!program) continue;
+        if (program->file) program->file->restore(saved.waiting, saved.is_mid_line);
+        program->ring.load(saved.ring);
+        program->dropped = saved.dropped;
+    }
+    for (OutputState::Pipe& saved : state.pipes) {
+        UniqueFd read_end{saved.read_end};
+        UniqueFd write_end{saved.write_end};
+        auto const program = programs_.find(saved.key.program);
+        if (program == programs_.end()) continue;
+        (void)::fcntl(read_end.get(), F_SETFD, FD_CLOEXEC);
+        (void)::fcntl(write_end.get(), F_SETFD, FD_CLOEXEC);
+        auto pipe = std::make_unique<Pipe>();
+        pipe->key = saved.key;
+        pipe->stream = saved.stream;
+        pipe->program = program->second;
+        pipe->read_end = std::move(read_end);
+        pipe->write_end = std::move(write_end);
+        pipe->begun = std::move(saved.begun);
+        pipe->held = std::move(saved.held);
+        pipe->is_continued = saved.is_continued;
+        pipe->is_ending = saved.is_ending;
+        pipe->until_end = saved.until_end;
+        set_format(*pipe);
+        Process& process = processes_[saved.key];
+        (saved.stream == OutputStream::out ? process.out : process.err) = std::move(pipe);
+    }
+    if (!state.pipes.empty() && !buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(read_size);
+    paused_.reserve(2 * processes_.size());
+    resume_reading();
+}
+
+}  // namespace triton::launcher

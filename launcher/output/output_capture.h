@@ -1,0 +1,182 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "config/program.h"
+#include "launcher/output/console.h"
+#include "launcher/output/line_format.h"
+#include "launcher/output/log_ring.h"
+#include "launcher/output/rotating_file.h"
+
+namespace triton::launcher {
+
+/// A process as the one who asks names it: its program's number in some table, its number in the program.
+struct OutputKey {
+    std::uint32_t program = 0;
+    std::uint32_t process = 1;
+    auto operator<=>(OutputKey const&) const = default;
+};
+
+/// Everything that an OutputCapture of another version of us needs to go on with. Descriptors are borrowed: they stay
+/// open over execve(2) when whoever calls it takes FD_CLOEXEC off.
+struct OutputState {
+    struct Pipe {
+        OutputKey key = {};
+        OutputStream stream = OutputStream::out;
+        int read_end = -1;
+        int write_end = -1;
+        std::string begun = {};       ///< of a line that is not ended
+        bool is_continued = false;    ///< a piece of that line was passed on already
+        std::string held = {};        ///< read, and waiting for room
+        bool is_ending = false;       ///< the process has ended ..
+        std::uint64_t until_end = 0;  ///< .. and has left so many bytes in the pipe
+    };
+    struct Program {
+        std::uint32_t program = 0;
+        std::string waiting = {};  ///< for its file
+        bool is_mid_line = false;  ///< in its file
+        std::string ring = {};
+        std::uint64_t dropped = 0;
+    };
+    std::vector<Pipe> pipes;
+    std::vector<Program> programs;
+};
+
+/// Takes what processes write to their standard output and error, and passes it on in whole lines.
+///
+/// Each process number has one pipe for both streams (raw format, to a file: their order is kept) or one for each. We
+/// hold both ends, from the number's first start until remove(): what a process wrote is not lost when it dies, a
+/// successor writes into the same pipe, nobody gets SIGPIPE, and a grandchild that keeps the pipe open holds up
+/// nothing. The price is two descriptors a pipe, so the soft RLIMIT_NOFILE should be at the hard one.
+///
+/// Memory is bounded: by RotatingFile::capacity or Console's buffer, and for each pipe by three times longest_line.
+/// When the destination takes no more, "block" leaves the rest in the pipes, so that the program waits when these are
+/// full; "drop" counts lines and goes on.
+class OutputCapture {
+public:
+    /// Each may be empty. Called from inside of this class's methods; must not call them.
+    struct Callbacks {
+        /// Lines dropped since the last call, when there is room again.
+        std::function<void(std::uint32_t program, std::uint64_t lines)> dropped;
+        /// Told once, until it has worked again: the file cannot be written, opened or rotated.
+        std::function<void(std::uint32_t program, Error const&)> failed;
+    };
+
+    /// `loop` and `console` outlive this.
+    OutputCapture(EventLoop& loop, Console& console, Callbacks callbacks);
+    ~OutputCapture();
+    OutputCapture(OutputCapture const&) = delete;
+    OutputCapture& operator=(OutputCapture const&) = delete;
+
+    /// Says where the output of a program goes from now on; `output.kind` is `captured`. `name` is empty for the
+    /// unnamed program. `ring_bytes`: how much is kept for read_log(). Text for an earlier destination goes there
+    /// first. Two programs may have one file for the moment that one leaves it; they do not see each other's lines and
+    /// rotate it each on its own. Errors: the file cannot be opened; nothing has changed then.
+    Result<> configure(std::uint32_t program, std::string_view name, config::Output const& output,
+                       std::size_t ring_bytes = LogRing::default_capacity);
+    /// Forgets a program and, after draining them, the pipes of all its processes.
+    void forget(std::uint32_t program);
+
+    /// What a process gets as its standard output and error (borrowed; O_CLOEXEC, to be duplicated by the child).
+    struct WriteEnds {
+        int out = -1;
+        int err = -1;
+    };
+    /// The program has been configured. Opens pipes at the first call for a number. Errors: those of pipe2(2).
+    Result<WriteEnds> write_ends(OutputKey key);
+    /// The process was reaped: takes what is left in its pipes, as far as the destination has room, and ends the line
+    /// that it did not end. What a successor writes comes after that.
+    void process_ended(OutputKey key);
+    /// The number is not wanted any more: drains its pipes and closes them.
+    void remove(OutputKey key);
+
+    /// SIGHUP: opens the files of all programs again under their names. Failures are told by Callbacks::failed.
+    void reopen_files();
+
+    /// When to call time_passed(): a disk was full and is tried again.
+    [[nodiscard]] std::optional<TimePoint> next_deadline() const { return retry_at_; }
+    void time_passed(TimePoint now);
+    /// The console has room again.
+    void resume();
+    /// Before the launcher ends: takes all that is in the pipes and writes it, as long as `limit` allows.
+    void flush(milliseconds limit);
+
+    // For `ctl logs`.
+
+    /// The chunks kept for a program, from `sequence` on; see LogRing::read(). Returns `sequence` when there are none.
+    std::uint64_t read_log(std::uint32_t program, std::uint64_t sequence,
+                           std::function<bool(LogChunk const&)> const& each) const;
+    /// The sequence and the number of lines of it to skip, so that `lines` lines of that process (0: all) follow.
+    struct LogPosition {
+        std::uint64_t sequence = 1;
+        std::size_t lines_to_skip = 0;
+    };
+    [[nodiscard]] LogPosition last_lines(std::uint32_t program, std::uint32_t process, std::size_t lines) const;
+    /// Is called with each new chunk of any program. Must not block and must not call back into this object; the text
+    /// is borrowed for the call. Empty: nobody follows.
+    void follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk);
+
+    // For an upgrade.
+
+    /// Nothing is read any more after this, unless the upgrade fails and resume_reading() is called.
+    [[nodiscard]] OutputState export_state();
+    void resume_reading();
+    /// Takes the pipes and texts of programs that have been configured; those of others are closed.
+    void import_state(OutputState state);
+
+private:
+    struct Pipe;
+    struct Program;
+    struct Process;
+    enum class Progress : std::uint8_t { again, empty, blocked };
+
+    [[nodiscard]] Program* find(std::uint32_t program) const;
+    void set_format(Pipe& pipe) const;
+    Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
+    void each_pipe(std::function<void(Pipe&)> const& call) const;
+
+    Progress pump(Pipe& pipe);
+    void read_ready(Pipe& pipe);
+    void pause(Pipe& pipe);
+    void go_on(Pipe& pipe);
+    void drain(Pipe& pipe);
+    void finish_run(Pipe& pipe);
+    bool end_run(Pipe& pipe);
+    std::size_t take(Pipe& pipe, std::string_view data);
+    bool take_begun(Pipe& pipe);
+    std::size_t pass(Pipe& pipe, std::string_view text, bool is_end);
+    std::size_t pass_raw(Pipe& pipe, std::string_view text, bool is_end);
+    std::size_t pass_lines(Pipe& pipe, std::string_view text, bool is_end);
+    void push(Pipe& pipe);
+    [[nodiscard]] LogOutput& console_of(Pipe const& pipe) const;
+    [[nodiscard]] bool has_room(Pipe const& pipe, std::size_t bytes);
+    void look_after(Program& program);
+    void retry_later();
+
+    EventLoop& loop_;
+    Console& console_;
+    Callbacks callbacks_;
+    std::map<std::uint32_t, std::shared_ptr<Program>> programs_;
+    std::map<OutputKey, Process> processes_;
+    std::vector<std::unique_ptr<Pipe>> leaving_;  // their number is not wanted any more, but they are not empty
+    std::vector<Pipe*> paused_;                   // in the order in which they go on
+    std::unique_ptr<char[]> buffer_;              // for one read
+    std::string rendered_;
+    TimeText time_text_;
+    std::int64_t time_ = 0;  // microseconds since the epoch, of the last read
+    std::optional<TimePoint> retry_at_;
+    std::function<void(std::uint32_t, LogChunk const&)> follower_;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,134 @@
+#include "launcher/output/rotating_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+/// write(2) without the signal that comes with EFBIG and EPIPE: it is ours, and our signals are blocked and read by
+/// somebody who would forward it.
+ssize_t write_quietly(int fd, std::string_view text) {
+    ssize_t const result = ::write(fd, text.data(), text.size());
+    int const err = errno;
+    if (result >= 0 || (err != EPIPE && err != EFBIG)) return result;
+    sigset_t own;
+    ::sigemptyset(&own);
+    ::sigaddset(&own, err == EPIPE ? SIGPIPE : SIGXFSZ);
+    timespec const at_once{};
+    (void)::sigtimedwait(&own, nullptr, &at_once);
+    errno = err;
+    return result;
+}
+
+}  // namespace
+
+Result<> RotatingFile::open() {
+    // O_NONBLOCK: opening a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
+    UniqueFd fd{
+        ::open(settings_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644)};
+    int const err = errno;
+    if (!fd) return fail(err, "open " + settings_.path);
+    struct stat status;
+    if (::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings_.path);
+    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
+        Error error{EINVAL, "cannot log to " + settings_.path + ": it is no regular file"};
+        if (S_ISFIFO(status.st_mode)) error.text += "; without a file, lines go to our own standard output";
+        return std::unexpected(std::move(error));
+    }
+    fd_ = std::move(fd);
+    is_regular_ = S_ISREG(status.st_mode);
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    limit_ = settings_.max_size;
+    file_is_mid_line_ = false;
+    return {};
+}
+
+/// How much of `text` goes into the file before the next one begins; 0: nothing, and there is something in it.
+std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
+    std::uint64_t const room = limit_ > size_ ? limit_ - size_ : 0;
+    if (!is_regular_ || text.size() <= room) return text.size();
+    std::size_t const last_end = text.substr(0, room).rfind('\n');
+    if (last_end != std::string_view::npos) return last_end + 1;
+    if (!file_is_mid_line_ && size_ > 0) return 0;
+    std::uint64_t const allowed = limit_ + overshoot > size_ ? limit_ + overshoot - size_ : 0;
+    std::size_t const end = text.find('\n', room);
+    return std::min<std::uint64_t>(end == std::string_view::npos ? text.size() : end + 1, allowed);
+}
+
+Result<> RotatingFile::rotate() {
+    // Until it works: what is written matters more than where, but not every line is to try it again.
+    limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings_.max_size, overshoot);
+    auto const numbered = [this](std::uint32_t number) { return settings_.path + "." + std::to_string(number); };
+    for (std::uint32_t number = settings_.max_files; number > 1; --number) {
+        if (::rename(numbered(number - 1).c_str(), numbered(number).c_str()) != 0 && errno != ENOENT)
+            return fail(errno, "rename " + numbered(number - 1));
+    }
+    int const moved = settings_.max_files > 0 ? ::rename(settings_.path.c_str(), numbered(1).c_str())
+                                              : ::unlink(settings_.path.c_str());
+    if (moved != 0 && errno != ENOENT) return fail(errno, "rotate " + settings_.path);
+    return open();
+}
+
+/// Returns how much was written; less than all sets error().
+std::size_t RotatingFile::write_through(std::string_view text) {
+    std::size_t written = 0;
+    while (written < text.size()) {
+        std::string_view const rest = text.substr(written);
+        std::size_t const part = part_for_this_file(rest);
+        if (part == 0) {
+            // Written on in the old file when it fails; the next success of a write must not hide it.
+            if (Result<> rotated = rotate(); !rotated)
+                rotation_error_ = std::move(rotated.error());
+            else
+                rotation_error_ = {};
+            continue;
+        }
+        ssize_t const result = write_quietly(fd_.get(), rest.substr(0, part));
+        if (result < 0 && errno == EINTR) continue;
+        if (result <= 0) {
+            int const err = result < 0 ? errno : ENOSPC;
+            if (err != error_.code) error_ = fail(err, "write to " + settings_.path).error();
+            return written;
+        }
+        written += static_cast<std::size_t>(result);
+        size_ += static_cast<std::uint64_t>(result);
+        file_is_mid_line_ = text[written - 1] != '\n';
+    }
+    error_ = {};
+    return written;
+}
+
+void RotatingFile::write(std::string_view text) {
+    if (text.empty()) return;
+    is_mid_line_ = text.back() != '\n';
+    if (pending() == 0) text.remove_prefix(write_through(text));
+    if (text.empty()) return;
+    if (written_ > 0) waiting_.erase(0, std::exchange(written_, 0));
+    waiting_ += text;
+}
+
+void RotatingFile::flush() {
+    if (pending() == 0) return;
+    written_ += write_through(waiting());
+    if (pending() > 0) return;
+    waiting_ = {};  // the disk was full once; its memory is not needed again soon
+    written_ = 0;
+}
+
+void RotatingFile::restore(std::string_view waiting, bool is_mid_line) {
+    waiting_.assign(waiting);
+    written_ = 0;
+    is_mid_line_ = is_mid_line;
+    // What waits is the rest of what was written, and its beginning may be the middle of a line.
+    file_is_mid_line_ = is_mid_line && waiting.empty();
+}
+
+}  // namespace triton::launcher

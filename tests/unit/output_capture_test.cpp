@@ -1,0 +1,761 @@
+#include "launcher/output/output_capture.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+using namespace std::chrono_literals;
+using config::OutputFormat;
+using config::WhenFull;
+
+/// A pipe that the launcher writes to as its own standard output or error, and somebody reads or does not.
+struct Reader {
+    UniqueFd read_end;
+    UniqueFd write_end;
+
+    Reader() {
+        int ends[2] = {-1, -1};
+        if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+        read_end = UniqueFd{ends[0]};
+        write_end = UniqueFd{ends[1]};
+        EXPECT_EQ(::fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+        EXPECT_EQ(::fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    }
+    [[nodiscard]] std::string read() const {
+        std::string text;
+        char buffer[4096];
+        for (ssize_t size = 0; (size = ::read(read_end.get(), buffer, sizeof buffer)) > 0;)
+            text.append(buffer, static_cast<std::size_t>(size));
+        return text;
+    }
+};
+
+class OutputCaptureTest : public testing::Test {
+protected:
+    static constexpr OutputKey web1{1, 1};
+    static constexpr OutputKey web2{1, 2};
+    static constexpr OutputKey db1{2, 1};
+
+    OutputCaptureTest() {
+        char name[] = "/tmp/triton-output.XXXXXX";
+        directory = ::mkdtemp(name);
+        file = directory + "/log";
+        ::sigemptyset(&sigpipe);
+        ::sigaddset(&sigpipe, SIGPIPE);
+        (void)::sigprocmask(SIG_BLOCK, &sigpipe, &mask_before);  // as the launcher does
+        console->attach(*loop, [this] { capture->resume(); });
+    }
+    ~OutputCaptureTest() override {
+        capture.reset();
+        timespec const at_once{};
+        (void)::sigtimedwait(&sigpipe, nullptr, &at_once);  // of a test's own write
+        (void)::sigprocmask(SIG_SETMASK, &mask_before, nullptr);
+        std::error_code ignored;
+        std::filesystem::remove_all(directory, ignored);
+    }
+
+    config::Output to_file(OutputFormat format, WhenFull when_full = WhenFull::block) const {
+        return {config::OutputKind::captured, file, format, 10 << 20, 2, when_full};
+    }
+    static config::Output to_console(OutputFormat format, WhenFull when_full = WhenFull::block) {
+        return {config::OutputKind::captured, {}, format, 10 << 20, 2, when_full};
+    }
+    void configure(std::uint32_t program, std::string_view name, config::Output const& output) {
+        auto const done = capture->configure(program, name, output);
+        ASSERT_TRUE(done) << done.error().text;
+    }
+    OutputCapture::WriteEnds ends(OutputKey key) {
+        auto const opened = capture->write_ends(key);
+        EXPECT_TRUE(opened) << opened.error().text;
+        return opened.value_or(OutputCapture::WriteEnds{});
+    }
+    void write_out(OutputKey key, std::string_view text) { write(ends(key).out, text); }
+    void write_err(OutputKey key, std::string_view text) { write(ends(key).err, text); }
+    /// More than the pipe holds must not be written without somebody reading.
+    static void write(int fd, std::string_view text) {
+        ASSERT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    }
+
+    /// Runs the loop until `is_done`, which is asked after each round; fails after ten seconds.
+    void run_until(std::function<bool()> const& is_done) {
+        int beat[2] = {-1, -1};  // always readable, so that rounds never end
+        ASSERT_EQ(::pipe2(beat, O_CLOEXEC), 0);
+        UniqueFd const read_end{beat[0]};
+        UniqueFd const write_end{beat[1]};
+        write(write_end.get(), "x");
+        TimePoint const limit = std::chrono::steady_clock::now() + 10s;
+        auto const watch = loop->on_readable(read_end.get(), [&] {
+            if (is_done() || std::chrono::steady_clock::now() > limit) loop->stop();
+        });
+        ASSERT_TRUE(loop->run());
+        EXPECT_TRUE(is_done());
+    }
+    /// As many rounds as it takes to handle all that is ready.
+    void run_dry() {
+        int rounds = 0;
+        run_until([&rounds] { return ++rounds > 20; });
+    }
+    static std::string content(std::string const& path) {
+        std::ifstream stream(path, std::ios::binary);
+        if (!stream) return "(none)";
+        std::ostringstream text;
+        text << stream.rdbuf();
+        return std::move(text).str();
+    }
+    std::string log_text(std::uint32_t program) const {
+        std::string text;
+        capture->read_log(program, 0, [&text](LogChunk const& chunk) {
+            text += chunk.text;
+            return true;
+        });
+        return text;
+    }
+    /// What passes through the console until nothing more comes, while the loop runs.
+    std::string read_console(Reader const& reader, std::size_t size) {
+        std::string text;
+        run_until([&] {
+            text += reader.read();
+            return text.size() >= size;
+        });
+        return text;
+    }
+
+    std::string directory;
+    std::string file;
+    sigset_t sigpipe{};
+    sigset_t mask_before{};
+    Reader out;
+    Reader err;
+    std::unique_ptr<EventLoop> loop = std::move(*EventLoop::create());
+    std::unique_ptr<Console> console = std::make_unique<Console>(out.write_end.get(), err.write_end.get());
+    std::vector<std::string> failures;
+    std::map<std::uint32_t, std::uint64_t> dropped;
+    std::unique_ptr<OutputCapture> capture = make_capture();
+
+    std::unique_ptr<OutputCapture> make_capture() {
+        return std::make_unique<OutputCapture>(
+            *loop, *console,
+            OutputCapture::Callbacks{[this](std::uint32_t program, std::uint64_t lines) { dropped[program] += lines; },
+                                     [this](std::uint32_t, Error const& error) { failures.push_back(error.text); }});
+    }
+};
+
+TEST_F(OutputCaptureTest, PrefixedLinesGoToTheirStreams) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    write_out(web1, "one\ntwo\n");
+    write_err(web1, "bad\n");
+    write_out(web2, "other\n");
+    std::string const expected = "web[1] | one\nweb[1] | two\nweb[2] | other\n";
+    std::string text = read_console(out, expected.size());
+    if (!text.starts_with("web[1]")) text = text.substr(15) + text.substr(0, 15);  // pipes have no order among them
+    EXPECT_EQ(text, expected);
+    EXPECT_EQ(err.read(), "web[1] | bad\n");
+}
+
+TEST_F(OutputCaptureTest, LineWaitsForItsEnd) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    write_out(web1, "begun");
+    run_dry();
+    EXPECT_EQ(out.read(), "");
+    write_out(web1, " and ended\nnext");
+    run_dry();
+    EXPECT_EQ(out.read(), "web[1] | begun and ended\n");
+}
+
+TEST_F(OutputCaptureTest, WhatAProcessLeftIsToldWhenItEnds) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    write_out(web1, "first\nunfinished");
+    capture->process_ended(web1);  // without a round of the loop
+    EXPECT_EQ(out.read(), "web[1] | first\nweb[1] | unfinished\n");
+    write_out(web1, "its successor\n");
+    run_dry();
+    EXPECT_EQ(out.read(), "web[1] | its successor\n");
+}
+
+TEST_F(OutputCaptureTest, SuccessorsUseTheSamePipe) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    OutputCapture::WriteEnds const first = ends(web1);
+    capture->process_ended(web1);
+    EXPECT_EQ(ends(web1).out, first.out);
+    EXPECT_EQ(ends(web1).err, first.err);
+    EXPECT_NE(first.out, first.err);
+    EXPECT_NE(ends(web2).out, first.out);
+}
+
+TEST_F(OutputCaptureTest, GrandchildThatKeepsThePipeHoldsUpNothing) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    UniqueFd const grandchild{::fcntl(ends(web1).out, F_DUPFD_CLOEXEC, 0)};
+    write_out(web1, "last words");
+    capture->process_ended(web1);
+    EXPECT_EQ(out.read(), "web[1] | last words\n");
+    write(grandchild.get(), "still here\n");
+    run_dry();
+    EXPECT_EQ(out.read(), "web[1] | still here\n");
+    capture->remove(web1);
+    EXPECT_EQ(::write(grandchild.get(), "x", 1), -1);  // with EPIPE: nobody reads any more
+}
+
+TEST_F(OutputCaptureTest, JsonLines) {
+    configure(1, "web", to_console(OutputFormat::json));
+    write_err(web2, "a \"b\" \xff\n");
+    run_dry();
+    std::string const text = err.read();
+    EXPECT_EQ(text.substr(0, 9), R"({"time":")");
+    EXPECT_EQ(text.substr(36),
+              "\",\"program\":\"web\",\"process\":2,\"stream\":\"stderr\",\"message\":\"a \\\"b\\\" \uFFFD\"}\n");
+}
+
+TEST_F(OutputCaptureTest, RawFileKeepsTheOrderOfBothStreams) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    EXPECT_EQ(ends(web1).out, ends(web1).err);
+    write_out(web1, "1\n");
+    write_err(web1, "2\n");
+    write_out(web1, "3\n");
+    capture->process_ended(web1);
+    EXPECT_EQ(content(file), "1\n2\n3\n");
+}
+
+TEST_F(OutputCaptureTest, RawFileHasTheBytesAsTheyAre) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    std::string binary;
+    for (int i = 0; i < 60000; ++i)
+        binary += static_cast<char>(i * 7919 >> 3);
+    write_out(web1, binary);
+    write_out(web1, "no end");
+    capture->process_ended(web1);
+    EXPECT_EQ(content(file), binary + "no end");
+    // The next line of somebody else begins a line of its own.
+    write_out(web2, "next\n");
+    run_dry();
+    EXPECT_EQ(content(file), binary + "no end\nnext\n");
+}
+
+TEST_F(OutputCaptureTest, RawLinesOfSeveralProcessesAreNotTorn) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    write_out(web1, "a1\na2 ");
+    write_out(web2, "b1\nb2 ");
+    run_dry();
+    write_out(web1, "a3\n");
+    run_dry();
+    write_out(web2, "b3\n");
+    run_dry();
+    std::string const text = content(file);
+    EXPECT_EQ(text.substr(6), "a2 a3\nb2 b3\n");
+    EXPECT_TRUE(text.starts_with("a1\nb1\n") || text.starts_with("b1\na1\n"));
+}
+
+/// Writes more than a pipe holds, as far as it takes it, whenever the loop goes round.
+class Writer {
+public:
+    Writer(int fd, std::string text) : fd_(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), text_(std::move(text)) {
+        EXPECT_EQ(::fcntl(fd_.get(), F_SETFL, O_NONBLOCK), 0);
+    }
+    bool write_on() {
+        while (written_ < text_.size()) {
+            ssize_t const size = ::write(fd_.get(), text_.data() + written_, text_.size() - written_);
+            if (size < 0) return false;
+            written_ += static_cast<std::size_t>(size);
+        }
+        return true;
+    }
+    [[nodiscard]] std::size_t written() const { return written_; }
+
+private:
+    UniqueFd fd_;
+    std::string text_;
+    std::size_t written_ = 0;
+};
+
+TEST_F(OutputCaptureTest, LineOfAMebibyteComesInPieces) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    std::string line(1 << 20, 'x');
+    for (std::size_t i = 0; i < line.size(); i += 1000)
+        line[i] = static_cast<char>('a' + i / 1000 % 26);
+    Writer writer{ends(web1).out, line + "\nnext\n"};
+    std::string text;
+    run_until([&] {
+        writer.write_on();
+        text += out.read();
+        return text.ends_with("web[1] | next\n");
+    });
+    std::string expected = "web[1] | " + line.substr(0, longest_line) + "\n";
+    for (std::size_t at = longest_line; at < line.size(); at += longest_line)
+        expected += "web[1] + " + line.substr(at, longest_line) + "\n";
+    expected += "web[1] | next\n";
+    EXPECT_TRUE(text == expected) << text.size() << " bytes, expected " << expected.size();
+}
+
+TEST_F(OutputCaptureTest, LineOfAMebibyteInARawFileIsWhole) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    std::string const line(1 << 20, 'x');
+    Writer writer{ends(web1).out, line + "\nnext\n"};
+    run_until([&] { return writer.write_on() && content(file).size() >= line.size() + 6; });
+    EXPECT_TRUE(content(file) == line + "\nnext\n");
+}
+
+TEST_F(OutputCaptureTest, LongLineOfControlCharactersFitsIntoBoundedMemory) {
+    configure(1, "web", to_console(OutputFormat::json));
+    std::string const line(longest_line, '\x01');
+    Writer writer{ends(web1).out, line + "\n"};
+    std::string text;
+    std::size_t escapes = 0;
+    run_until([&] {
+        writer.write_on();
+        text += out.read();
+        return text.ends_with("\\u0001\"}\n");
+    });
+    for (std::size_t at = text.find("\\u0001"); at != std::string::npos; at = text.find("\\u0001", at + 6))
+        ++escapes;
+    EXPECT_EQ(escapes, line.size());
+    EXPECT_EQ(std::ranges::count(text, '\n'), 7);  // 6 x 64 KiB, and what did not fit into them
+}
+
+TEST_F(OutputCaptureTest, SlowReaderBlocksTheProgramAndLosesNothing) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    std::string input;
+    std::string expected;
+    for (int i = 0; i < 40000; ++i) {
+        input += "line " + std::to_string(i) + "\n";
+        expected += "web[1] | line " + std::to_string(i) + "\n";
+    }
+    Writer writer{ends(web1).out, input};
+    // Nobody reads: it stands still with bounded memory, and the loop has nothing to do for it.
+    int still = 0;
+    std::size_t before = 0;
+    run_until([&] {
+        writer.write_on();
+        still = writer.written() == before ? still + 1 : 0;
+        before = writer.written();
+        return still > 20;
+    });
+    EXPECT_LT(writer.written(), LogOutput::capacity + 4 * longest_line);
+    EXPECT_LT(writer.written(), input.size());
+    // Another program is not held up.
+    configure(2, "db", to_file(OutputFormat::raw));
+    write_out(db1, "fine\n");
+    run_dry();
+    EXPECT_EQ(content(file), "fine\n");
+    std::string text;
+    run_until([&] {
+        writer.write_on();
+        text += out.read();
+        return text.size() >= expected.size();
+    });
+    EXPECT_TRUE(text == expected);
+    EXPECT_EQ(dropped.size(), 0);
+}
+
+TEST_F(OutputCaptureTest, EndOfARunIsKeptWhileTheReaderIsSlow) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    std::string input;
+    for (int i = 0; i < 40000; ++i)
+        input += "line " + std::to_string(i) + "\n";
+    Writer writer{ends(web1).out, input + "unfinished"};
+    bool is_written = false;
+    std::string text;
+    run_until([&] {
+        is_written = writer.write_on();
+        if (!is_written) text += out.read();
+        return is_written;
+    });
+    capture->process_ended(web1);
+    write_out(web1, "successor\n");
+    run_until([&] {
+        text += out.read();
+        return text.ends_with("successor\n");
+    });
+    EXPECT_TRUE(text.ends_with("web[1] | line 39999\nweb[1] | unfinished\nweb[1] | successor\n"))
+        << text.substr(text.size() - 100);
+}
+
+TEST_F(OutputCaptureTest, SlowReaderMakesLinesDropWhereThatIsAskedFor) {
+    configure(1, "web", to_console(OutputFormat::prefix, WhenFull::drop));
+    constexpr int lines = 60000;
+    std::string input;
+    for (int i = 0; i < lines; ++i)
+        input += "line " + std::to_string(i) + "\n";
+    Writer writer{ends(web1).out, input};
+    run_until([&] { return writer.write_on(); });  // though nobody reads
+    std::string text;
+    run_until([&] {
+        text += out.read();
+        return !console->is_blocked() && text.ends_with("\n");
+    });
+    write_out(web1, "the end\n");
+    run_until([&] {
+        text += out.read();
+        return text.ends_with("the end\n");
+    });
+    auto const told = static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
+    EXPECT_GT(dropped[1], 0);
+    EXPECT_EQ(told + dropped[1], lines + 1);
+    // Only whole lines, in order.
+    std::istringstream stream(text);
+    int last = -1;
+    for (std::string line; std::getline(stream, line) && line != "web[1] | the end";) {
+        ASSERT_EQ(line.substr(0, 14), "web[1] | line ");
+        int const number = std::stoi(line.substr(14));
+        ASSERT_GT(number, last);
+        last = number;
+    }
+}
+
+TEST_F(OutputCaptureTest, DeadReaderHoldsUpNobody) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    out.read_end = {};
+    std::string const input(200000, '\n');
+    Writer writer{ends(web1).out, input};
+    run_until([&] { return writer.write_on(); });
+    write_err(web1, "the other stream lives\n");
+    run_dry();
+    EXPECT_EQ(err.read(), "web[1] | the other stream lives\n");
+    sigset_t pending;
+    ::sigpending(&pending);
+    EXPECT_EQ(::sigismember(&pending, SIGPIPE), 0);
+}
+
+TEST_F(OutputCaptureTest, FullDiskIsToldOnceAndTriedAgain) {
+    file = "/dev/full";
+    configure(1, "web", to_file(OutputFormat::raw));
+    write_out(web1, "a\n");
+    run_dry();
+    write_out(web1, "b\n");
+    run_dry();
+    EXPECT_EQ(failures, std::vector<std::string>{"cannot write to /dev/full: No space left on device"});
+    ASSERT_TRUE(capture->next_deadline());
+    capture->time_passed(*capture->next_deadline());
+    ASSERT_TRUE(capture->next_deadline());
+    EXPECT_EQ(failures.size(), 1);
+    // Another file: what waits goes there.
+    file = directory + "/log";
+    configure(1, "web", to_file(OutputFormat::raw));
+    capture->time_passed(*capture->next_deadline());
+    EXPECT_EQ(content(file), "a\nb\n");
+    EXPECT_EQ(capture->next_deadline(), std::nullopt);
+}
+
+TEST_F(OutputCaptureTest, FullDiskBlocksOrDropsAsAskedFor) {
+    file = "/dev/full";
+    configure(1, "web", to_file(OutputFormat::json, WhenFull::block));
+    Writer blocked{ends(web1).out, std::string(1 << 18, '\n')};
+    int rounds = 0;
+    run_until([&] { return blocked.write_on() || ++rounds > 200; });
+    EXPECT_LT(blocked.written(), 1 << 18);
+    configure(1, "web", to_file(OutputFormat::json, WhenFull::drop));
+    run_until([&] { return blocked.write_on(); });
+    file = directory + "/log";
+    configure(1, "web", to_file(OutputFormat::json, WhenFull::drop));
+    capture->time_passed(*capture->next_deadline());
+    capture->process_ended(web1);
+    EXPECT_GT(dropped[1], 0);
+    EXPECT_EQ(dropped[1] + static_cast<std::uint64_t>(std::ranges::count(content(file), '\n')), 1 << 18);
+}
+
+TEST_F(OutputCaptureTest, RotatedFilesHoldEverything) {
+    config::Output output = to_file(OutputFormat::raw);
+    output.max_size = 10000;
+    output.max_files = 20;
+    configure(1, "web", output);
+    std::string input;
+    for (int i = 0; i < 10000; ++i)
+        input += "line " + std::to_string(i) + "\n";
+    Writer writer{ends(web1).out, input};
+    run_until([&] { return writer.write_on(); });
+    capture->process_ended(web1);
+    std::string together;
+    for (int i = 20; i > 0; --i) {
+        std::string const part = content(file + "." + std::to_string(i));
+        if (part == "(none)") continue;
+        EXPECT_LE(part.size(), 10000);
+        EXPECT_GT(part.size(), 9900);
+        EXPECT_EQ(part.back(), '\n');
+        together += part;
+    }
+    EXPECT_TRUE(together + content(file) == input);
+}
+
+TEST_F(OutputCaptureTest, FileIsOpenedAgainOnRequest) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    write_out(web1, "a\n");
+    run_dry();
+    std::filesystem::rename(file, file + ".moved");
+    capture->reopen_files();
+    write_out(web1, "b\n");
+    run_dry();
+    EXPECT_EQ(content(file + ".moved"), "web[1] | a\n");
+    EXPECT_EQ(content(file), "web[1] | b\n");
+    std::filesystem::rename(directory, directory + "-moved");
+    capture->reopen_files();
+    EXPECT_EQ(failures, std::vector<std::string>{"cannot open " + file + ": No such file or directory"});
+    std::filesystem::rename(directory + "-moved", directory);
+}
+
+TEST_F(OutputCaptureTest, MissingDirectoryChangesNothing) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    std::string const good = file;
+    file = directory + "/no/log";
+    auto const done = capture->configure(1, "web", to_file(OutputFormat::prefix));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, ENOENT);
+    write_out(web1, "a\n");
+    run_dry();
+    EXPECT_EQ(content(good), "web[1] | a\n");
+}
+
+TEST_F(OutputCaptureTest, AFileGoesFromOneProgramToAnother) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    write_out(web1, "a\n");
+    run_dry();
+    configure(2, "db", to_file(OutputFormat::prefix));
+    capture->forget(1);
+    write_out({2, 1}, "b\n");
+    run_dry();
+    EXPECT_EQ(content(file), "web[1] | a\ndb[1] | b\n");
+}
+
+TEST_F(OutputCaptureTest, SettingsChangeWhileItRuns) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    write_out(web1, "a\n");
+    run_dry();
+    configure(1, "web", to_file(OutputFormat::raw));
+    write_out(web1, "b\n");
+    write_err(web1, "c\n");
+    run_dry();
+    configure(1, "web", to_console(OutputFormat::raw));
+    write_err(web1, "d\n");
+    run_dry();
+    EXPECT_EQ(out.read(), "web[1] | a\n");
+    EXPECT_EQ(content(file), "b\nc\n");
+    EXPECT_EQ(err.read(), "d\n");
+}
+
+TEST_F(OutputCaptureTest, SameFileBehindBothStreamsHasOneBuffer) {
+    Console both{out.write_end.get(), out.write_end.get()};
+    EXPECT_EQ(&both.out(), &both.err());
+    EXPECT_NE(&console->out(), &console->err());
+}
+
+TEST_F(OutputCaptureTest, LinesOfTheLogStayWholeBetweenThoseOfPrograms) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    std::string input;
+    for (int i = 0; i < 20000; ++i)
+        input += "line " + std::to_string(i) + "\n";
+    Writer writer{ends(web1).out, input};
+    std::string text;
+    int logged = 0;
+    bool is_written = false;
+    run_until([&] {
+        is_written = writer.write_on();
+        if (logged < 200) console->out().append("log " + std::to_string(logged++) + "\n");
+        console->flush();
+        char some[100];  // so slowly that writes stop within lines
+        ssize_t const size = ::read(out.read_end.get(), some, sizeof some);
+        if (size > 0) text.append(some, static_cast<std::size_t>(size));
+        if (logged == 200) text += out.read();
+        return is_written && text.find("line 19999\n") != std::string::npos &&
+               text.find("log 199\n") != std::string::npos;
+    });
+    std::istringstream stream(text);
+    int next_line = 0;
+    int next_log = 0;
+    for (std::string line; std::getline(stream, line);) {
+        if (line == "log " + std::to_string(next_log))
+            ++next_log;
+        else
+            ASSERT_EQ(line, "web[1] | line " + std::to_string(next_line++));
+    }
+    EXPECT_EQ(next_line, 20000);
+    EXPECT_EQ(next_log, 200);
+}
+
+TEST_F(OutputCaptureTest, RemovedNumberIsDrainedFirst) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    write_out(web1, "to the last\nbyte");
+    capture->remove(web1);
+    EXPECT_EQ(content(file), "to the last\nbyte");
+    capture->remove(web1);  // once is enough
+    write_out(web1, "again\n");
+    run_dry();
+    EXPECT_EQ(content(file), "to the last\nbyte\nagain\n");
+}
+
+TEST_F(OutputCaptureTest, RemovedNumberIsDrainedEvenWhenTheReaderIsSlow) {
+    configure(1, "web", to_console(OutputFormat::raw));
+    Writer writer{ends(web1).out, std::string(1 << 19, '\n')};
+    int still = 0;
+    std::size_t before = 0;
+    run_until([&] {
+        writer.write_on();
+        still = writer.written() == before ? still + 1 : 0;
+        before = writer.written();
+        return still > 20;
+    });
+    capture->forget(1);
+    EXPECT_FALSE(capture->write_ends(web1));
+    std::string text;
+    run_until([&] {
+        text += out.read();
+        return text.size() >= before;
+    });
+    EXPECT_EQ(text.size(), before);
+    EXPECT_FALSE(writer.write_on());
+    EXPECT_EQ(errno, EPIPE);  // drained and closed
+}
+
+TEST_F(OutputCaptureTest, FlushAtTheEndWaitsForASlowReaderButNotForEver) {
+    configure(1, "web", to_console(OutputFormat::raw));
+    write_out(web1, std::string(60000, '\n') + "end");
+    capture->flush(20ms);  // nobody reads
+    std::string text = out.read();
+    EXPECT_EQ(text.size(), 4096);
+    // The rest is still there.
+    run_until([&] {
+        text += out.read();
+        return text.size() >= 60004;
+    });
+    EXPECT_TRUE(text == std::string(60000, '\n') + "end\n");
+}
+
+// ctl logs
+
+TEST_F(OutputCaptureTest, LastLinesAreKept) {
+    configure(1, "web", to_file(OutputFormat::json));
+    write_out(web1, "a\nb\n");
+    run_dry();
+    write_out(web2, "c\nd\ne\n");
+    run_dry();
+    EXPECT_EQ(log_text(1), "a\nb\nc\nd\ne\n");
+    EXPECT_EQ(log_text(2), "");
+    auto const last = [this](std::uint32_t process, std::size_t lines) {
+        OutputCapture::LogPosition position = capture->last_lines(1, process, lines);
+        std::string text;
+        capture->read_log(1, position.sequence, [&](LogChunk const& chunk) {
+            if (process == 0 || chunk.process == process) text += chunk.text;
+            return true;
+        });
+        for (; position.lines_to_skip > 0; --position.lines_to_skip)
+            text.erase(0, text.find('\n') + 1);
+        return text;
+    };
+    EXPECT_EQ(last(0, 100), "a\nb\nc\nd\ne\n");
+    EXPECT_EQ(last(0, 4), "b\nc\nd\ne\n");
+    EXPECT_EQ(last(0, 3), "c\nd\ne\n");
+    EXPECT_EQ(last(0, 1), "e\n");
+    EXPECT_EQ(last(0, 0), "");
+    EXPECT_EQ(last(1, 1), "b\n");
+    EXPECT_EQ(last(2, 2), "d\ne\n");
+    EXPECT_EQ(last(1, 9), "a\nb\n");
+}
+
+TEST_F(OutputCaptureTest, FollowersHearOfEachChunk) {
+    std::string text;
+    capture->follow([&text](std::uint32_t program, LogChunk const& chunk) {
+        text += std::to_string(program) + ":" + std::to_string(chunk.process) + ":" +
+                std::string(stream_name(chunk.stream)) + ":" + std::string(chunk.text);
+    });
+    configure(1, "web", to_console(OutputFormat::prefix));
+    configure(2, "db", to_file(OutputFormat::raw));
+    write_out(web2, "a\nb");
+    run_dry();
+    write_err(web2, "c\n");
+    run_dry();
+    write_err(db1, "d\n");
+    run_dry();
+    EXPECT_EQ(text, "1:2:stdout:a\n1:2:stderr:c\n2:1:stdout:d\n");
+    capture->follow({});
+    write_out(web2, "\n");
+    run_dry();
+    EXPECT_EQ(text.size(), std::string_view("1:2:stdout:a\n1:2:stderr:c\n2:1:stdout:d\n").size());
+}
+
+// upgrade
+
+TEST_F(OutputCaptureTest, UpgradeLosesNothing) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    configure(2, "db", to_file(OutputFormat::raw));
+    std::string input;
+    std::string expected;
+    for (int i = 0; i < 40000; ++i) {
+        input += "line " + std::to_string(i) + "\n";
+        expected += "web[1] | line " + std::to_string(i) + "\n";
+    }
+    Writer writer{ends(web1).out, input};
+    write_out(db1, "begun ");
+    std::string text;
+    for (int round = 0; round < 5; ++round) {
+        // Into the middle of everything: text waits in pipes, in lines that have begun, and for room.
+        int rounds = 0;
+        run_until([&] {
+            writer.write_on();
+            if (rounds % 4 == 0) text += out.read();
+            return ++rounds > 20;
+        });
+        OutputState state = capture->export_state();
+        for (OutputState::Pipe& pipe : state.pipes) {  // as execve(2) would, the other way round
+            pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
+            pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
+        }
+        capture.reset();
+        capture = make_capture();
+        configure(1, "web", to_console(OutputFormat::prefix));
+        configure(2, "db", to_file(OutputFormat::raw));
+        capture->import_state(std::move(state));
+    }
+    write_out(db1, "ended\n");
+    run_until([&] {
+        writer.write_on();
+        text += out.read();
+        return text.size() >= expected.size();
+    });
+    EXPECT_TRUE(text == expected);
+    EXPECT_EQ(content(file), "begun ended\n");
+    EXPECT_EQ(log_text(2), "begun ended\n");
+    EXPECT_TRUE(log_text(1).ends_with("line 39999\n"));
+}
+
+TEST_F(OutputCaptureTest, FailedUpgradeGoesOn) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    write_out(web1, "a\n");
+    run_dry();
+    OutputState const state = capture->export_state();
+    EXPECT_EQ(state.pipes.size(), 2);
+    write_out(web1, "b\n");
+    run_dry();
+    EXPECT_EQ(out.read(), "web[1] | a\n");
+    capture->resume_reading();
+    run_dry();
+    EXPECT_EQ(out.read(), "web[1] | b\n");
+}
+
+TEST_F(OutputCaptureTest, UpgradeClosesWhatIsNotWantedAnyMore) {
+    configure(1, "web", to_console(OutputFormat::prefix));
+    OutputState state;
+    int pair[2] = {-1, -1};
+    ASSERT_EQ(::pipe2(pair, O_CLOEXEC), 0);
+    state.pipes.push_back({{7, 1}, OutputStream::out, pair[0], pair[1]});
+    capture->import_state(std::move(state));
+    EXPECT_EQ(::fcntl(pair[0], F_GETFD), -1);
+    EXPECT_EQ(::fcntl(pair[1], F_GETFD), -1);
+}
+
+}  // namespace
+
+}  // namespace triton::launcher
