@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "launcher/supervisor.h"
+
+namespace triton::launcher {
+
+/// What a process is doing, as the supervisor tells it. The names stand in the interface description too.
+inline constexpr std::array<std::string_view, 13> process_state_names{
+    "down",     "waiting", "starting", "activating", "up",     "draining", "pre_stop",
+    "stopping", "killing", "backoff",  "done",       "failed", "held"};
+static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::held) + 1);
+
+constexpr std::string_view name_of(ProcessState state) { return process_state_names[static_cast<std::size_t>(state)]; }
+
+/// How a process ended last: by a code, or by a signal when that is not 0.
+struct LastExit {
+    int code = 0;
+    int signal = 0;
+    bool was_oom_killed = false;
+
+    bool operator==(LastExit const&) const = default;
+};
+
+/// One process, from what the launcher knows without asking the kernel.
+struct ProcessStatus {
+    std::uint32_t number = 1;
+    ProcessState state = ProcessState::down;
+    std::optional<pid_t> pid;
+    std::optional<Duration> uptime;  ///< of the running process
+    std::uint32_t starts = 0;        ///< so far: grows by one at each start, failed ones included
+    std::optional<LastExit> last_exit;
+    std::optional<Duration> restart_in;  ///< in backoff
+    std::string status_text;             ///< what it said by STATUS= (sd_notify(3)), any bytes; empty: nothing
+};
+
+/// What a process uses: from its cgroup, else from /proc (process_usage.h).
+struct ProcessUsage {
+    std::optional<std::uint64_t> memory;  ///< bytes
+    std::optional<Duration> cpu_time;     ///< of its whole life
+};
+
+inline constexpr std::array<std::string_view, 3> program_kind_names{"service", "one_shot", "scheduled"};
+
+struct ProgramStatus {
+    std::string name;  ///< empty: the unnamed program of a document without `programs`
+    ProgramKind kind = ProgramKind::service;
+    std::uint32_t wanted = 0;     ///< processes 1..wanted are configured
+    std::uint32_t processes = 0;  ///< processes 1..processes can be asked for: at least `wanted`, more while some end
+    bool is_ready = false;
+    std::optional<Duration> next_run_in;  ///< scheduled
+};
+
+/// What a person wants to know of one program beside its status.
+struct ProgramDescription {
+    std::string version;               ///< empty: none
+    std::vector<std::string> command;  ///< of process 1, after substitution
+    std::string working_directory;     ///< empty: the launcher's
+    std::string user;                  ///< empty: the launcher's
+    std::string restart;               ///< "always", "on-failure", "never"
+    std::vector<std::string> after;
+    std::vector<std::string> requires_;
+    std::vector<std::string> sockets;  ///< "http tcp:0.0.0.0:80"
+    std::string output;                ///< "inherit", "null", a path
+};
+
+struct LauncherStatus {
+    std::string version;  ///< "0.1.0 (1a2b3c4)"
+    pid_t pid = 0;
+    Duration uptime{};
+    std::string phase;               ///< "running", "stopping"
+    std::string configuration_path;  ///< as given
+    bool has_configuration = false;  ///< a good one was loaded
+    bool is_ready = false;
+    std::vector<std::string> rejection;  ///< why the latest configuration was not taken; empty: it was
+};
+
+/// One line of a program's captured output. `text` is borrowed, any bytes, without its newline.
+struct OutputLine {
+    std::uint32_t process = 1;
+    bool is_stderr = false;
+    std::int64_t time = 0;  ///< microseconds since 1970, UTC; 0: unknown
+    std::string_view text;
+};
+
+/// Takes lines of output; returns whether it wants another.
+class OutputLineSink {
+public:
+    virtual ~OutputLineSink() = default;
+    virtual bool take(OutputLine const& line) = 0;
+};
+
+/// Whom a command concerns: all processes of a program, or one. Checked by the server: both exist.
+struct ProcessSelection {
+    std::size_t program = 0;              ///< index, below program_count()
+    std::optional<std::uint32_t> number;  ///< nullopt: all
+};
+
+/// Who is at the other end of a connection. Source: unix(7), SO_PEERCRED; ids as our namespaces show them.
+struct ControlPeer {
+    uid_t uid = 0;
+    gid_t gid = 0;
+    pid_t pid = 0;  ///< 0: outside our PID namespace
+};
+
+/// Why a request was not done. Each kind is a Varlink error of its own.
+struct ControlError {
+    enum class Kind : std::uint8_t {
+        refused,  ///< it may not or need not be done now ("the launcher is stopping")
+        failed    ///< it was tried
+    };
+    Kind kind = Kind::failed;
+    std::string reason;
+    std::vector<std::string> details;  ///< one line each: problems of a configuration, what an upgrade would lose
+
+    bool operator==(ControlError const&) const = default;
+};
+template <class T = void>
+using ControlResult = std::expected<T, ControlError>;
+
+/// What the control server asks of the launcher. The shell implements it; every call comes from inside one of the
+/// server's own functions, none blocks, and the calls that ask are cheap: no system call unless it says so.
+///
+/// Programs are named by their index in a table, which may change from one round of the loop to the next, never while
+/// one of these functions runs. The server looks an index up by name again whenever it comes back to it.
+class ControlBackend {
+public:
+    virtual ~ControlBackend() = default;
+
+    [[nodiscard]] virtual LauncherStatus launcher() const = 0;
+    [[nodiscard]] virtual std::size_t program_count() const = 0;
+    [[nodiscard]] virtual std::optional<std::size_t> find_program(std::string_view name) const = 0;
+    [[nodiscard]] virtual ProgramStatus program(std::size_t index) const = 0;
+    [[nodiscard]] virtual ProgramDescription describe(std::size_t index) const = 0;
+    [[nodiscard]] virtual ProcessStatus process(std::size_t program, std::uint32_t number) const = 0;
+    /// Reads a file or two. The server asks for a few processes a round.
+    [[nodiscard]] virtual ProcessUsage usage(std::size_t program, std::uint32_t number) const = 0;
+
+    // Commands. They return when what they ask for has begun; how it goes on is told by ControlServer::state_changed().
+    virtual ControlResult<> start(ProcessSelection const& which) = 0;
+    virtual ControlResult<> stop(ProcessSelection const& which) = 0;
+    virtual ControlResult<> restart(ProcessSelection const& which) = 0;
+    virtual ControlResult<> signal(ProcessSelection const& which, int signo) = 0;
+    /// Reads the configuration now. Errors: failed, with the problems as details; refused while stopping.
+    virtual ControlResult<> reload() = 0;
+    /// Begins to replace the launcher by the program at `path`. What becomes of it is told by
+    /// ControlServer::answer_upgrade(), which may be called from in here too. Errors: refused when one is under way.
+    virtual ControlResult<> upgrade(std::string const& path) = 0;
+
+    /// Hands the kept lines of a program's output to the sink, newest first, until it wants no more.
+    /// Errors: refused when the program's output is not captured ("inherit").
+    virtual ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
+
+    /// For the log: somebody had something done ("restart web:2"), before it is done.
+    virtual void command_given(std::string_view command, ControlPeer const& peer) = 0;
+    /// For the log: a connection could not be served (no descriptor left, a peer that is not allowed).
+    virtual void control_failed(std::string_view reason) = 0;
+    /// The end of each callback that the server has registered with the loop: the launcher ends its round here, by the
+    /// same function as after its own callbacks, which calls ControlServer::end_round().
+    virtual void served() = 0;
+};
+
+}  // namespace triton::launcher

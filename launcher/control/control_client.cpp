@@ -1,0 +1,79 @@
+#include "launcher/control/control_client.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <sys/socket.h>
+
+namespace triton::launcher {
+
+namespace {
+constexpr std::size_t input_piece = 16 * 1024;   // in one round
+constexpr std::size_t worth_moving = 64 * 1024;  // written output that is cut off the front
+}  // namespace
+
+void ControlClient::find_message(std::size_t from, TimePoint now) {
+    message_end_ = input_.find('\0', from);
+    if (!has_partial_message()) {
+        partial_since_ = {};
+    } else if (partial_since_ == TimePoint{}) {
+        partial_since_ = now;
+    }
+}
+
+void ControlClient::receive(std::size_t limit, TimePoint now) {
+    std::array<char, input_piece> piece;
+    std::size_t const room = std::min(piece.size(), limit - std::min(limit, input_.size()));
+    if (room == 0) return;
+    ssize_t const size = ::recv(fd_.get(), piece.data(), room, MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size < 0) return end();
+    if (size == 0) {
+        is_at_end_ = true;
+        return;
+    }
+    last_active_ = now;
+    std::size_t const before = input_.size();
+    input_.append(piece.data(), static_cast<std::size_t>(size));
+    if (!has_message()) find_message(before, now);
+}
+
+std::string ControlClient::take_message(TimePoint now) {
+    std::string message = input_.substr(0, message_end_);
+    input_.erase(0, message_end_ + 1);
+    find_message(0, now);
+    return message;
+}
+
+std::string& ControlClient::output(TimePoint now) {
+    if (pending() == 0) progress_at_ = now;
+    return output_;
+}
+
+void ControlClient::flush(TimePoint now) {
+    while (!is_dead() && pending() > 0) {
+        ssize_t const size = ::send(fd_.get(), output_.data() + written_, pending(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (size < 0 && errno == EINTR) continue;
+        if (size < 0 && (errno == EAGAIN || errno == ENOBUFS)) break;
+        if (size < 0) return end();
+        written_ += static_cast<std::size_t>(size);
+        progress_at_ = last_active_ = now;
+    }
+    if (pending() == 0 || written_ >= worth_moving) {
+        output_.erase(0, written_);
+        written_ = 0;
+    }
+}
+
+void ControlClient::end() {
+    watch = {};
+    fd_ = {};
+    input_.clear();
+    message_end_ = std::string::npos;
+    output_.clear();
+    written_ = 0;
+    job = {};
+}
+
+}  // namespace triton::launcher

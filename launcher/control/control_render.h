@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "launcher/control/control_backend.h"
+#include "launcher/control/json_writer.h"
+
+namespace triton::launcher {
+
+/// What the backend says, as the types of org.tritonlaunch.Launcher.varlink. Absent values are left out.
+
+/// A Program up to and with the opening bracket of its processes; the caller adds them and closes both.
+void open_program(JsonWriter& out, ProgramStatus const& program);
+void write_process(JsonWriter& out, ProcessStatus const& process, ProcessUsage const& usage);
+void write_description(JsonWriter& out, ProgramDescription const& description);
+void write_launcher(JsonWriter& out, LauncherStatus const& launcher, std::span<std::string const> programs);
+void write_line(JsonWriter& out, OutputLine const& line);
+
+}  // namespace triton::launcher

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "launcher/control/control_backend.h"
+#include "launcher/control/control_socket.h"
+
+namespace triton::launcher {
+
+struct ControlSettings {
+    std::string path;
+    mode_t mode = 0600;
+    std::optional<gid_t> group{};            ///< whose members may connect too; the socket is made theirs
+    std::optional<ControlSocket> adopted{};  ///< of the launcher before us, instead of a new one
+};
+
+/// What may become of our memory and time, whatever the clients do.
+struct ControlLimits {
+    std::size_t clients = 64;
+    std::size_t input_bytes = 64 * 1024;           ///< of one client: the longest call
+    std::size_t output_bytes = 256 * 1024;         ///< of one client
+    std::uint32_t work = 64;                       ///< in one round of the loop: processes rendered, calls count for 4
+    Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to come
+    Duration unread = std::chrono::seconds(30);    ///< for a client to take any of what waits for it
+    Duration evictable = std::chrono::seconds(5);  ///< a client that idles longer gives way when all places are taken
+};
+
+/// Serves org.tritonlaunch.Launcher by Varlink on a Unix socket. One thread, never blocks, no exception leaves it; what
+/// it does in one round of the loop is bounded, so that a flood of calls delays nothing else.
+///
+/// Source: https://varlink.org, "Protocol".
+class ControlServer {
+public:
+    /// Makes the socket (and the last part of its directory, 0755, if that is missing) and listens.
+    /// Errors: those of mkdir(2), bind(2), chown(2); EADDRINUSE when another launcher answers there; EEXIST when the
+    /// path is something else than a socket; ENAMETOOLONG. A socket that nobody answers is replaced.
+    static Result<std::unique_ptr<ControlServer>> create(EventLoop& loop, ControlSettings settings,
+                                                         ControlBackend& backend, ControlLimits const& limits = {});
+    /// Removes the socket's file if it is still ours.
+    ~ControlServer();
+    ControlServer(ControlServer const&) = delete;
+    ControlServer& operator=(ControlServer const&) = delete;
+
+    /// One event for all subscribers: a JSON object in one line. Costs nothing when there are none.
+    void publish(std::string_view record) noexcept;
+    [[nodiscard]] bool has_subscribers() const;
+    /// One new line of output, for those who follow it. Costs nothing when there are none.
+    void publish_output(std::string_view program, OutputLine const& line) noexcept;
+    [[nodiscard]] bool has_followers() const;
+
+    /// Some process or program is in another state than before: calls that wait are looked at in end_round(). Cheap.
+    void state_changed() noexcept;
+
+    /// What has become of ControlBackend::upgrade(): versions (from, to) just before the new program is executed, or
+    /// why it will not be. After a success an error may follow when the execution itself has failed.
+    struct UpgradeVersions {
+        std::string from;
+        std::string to;
+    };
+    void answer_upgrade(ControlResult<UpgradeVersions> const& answer) noexcept;
+
+    /// When time_passed() is due; "now" when more was asked than one round may cost. nullopt: nothing waits for time.
+    [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+    void time_passed() noexcept;
+    /// Answers calls that have waited and writes what waits: at the end of each round in which something may have
+    /// changed, after all that is more urgent.
+    void end_round() noexcept;
+
+    /// For the state that an upgrade hands on; the descriptor stays close-on-exec and owned here.
+    [[nodiscard]] ControlSocket socket() const;
+    /// From now on the file is not removed at the end: whoever is executed now takes the socket over.
+    void keep_file(bool keeps = true);
+
+private:
+    class Server;
+    explicit ControlServer(std::unique_ptr<Server> server);
+    std::unique_ptr<Server> server_;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,121 @@
+#include "launcher/control/control_socket.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+constexpr int backlog = 64;
+
+Result<UniqueFd> open_socket() {
+    UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    int const err = errno;
+    if (!fd) return fail(err, "make a socket");
+    return fd;
+}
+
+sockaddr const* as_address(sockaddr_un const& address) { return reinterpret_cast<sockaddr const*>(&address); }
+
+Result<> make_directory_of(std::string const& path) {
+    std::string const directory = path.substr(0, path.rfind('/'));
+    if (directory.empty() || directory == path) return {};  // the root, or where we stand
+    // Not bound by our umask: that is for the files of our processes.
+    if (::mkdir(directory.c_str(), 0755) == 0) {
+        (void)::chmod(directory.c_str(), 0755);  // ours, just made; with less, others see less
+        return {};
+    }
+    int const err = errno;
+    struct stat status;
+    if (err == EEXIST || (::stat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode))) return {};
+    return fail(err, "make the directory " + directory);
+}
+
+/// Removes what a dead launcher has left. Errors: as of ControlListener::create().
+Result<> make_way(std::string const& path, sockaddr_un const& address) {
+    struct stat status;
+    if (::lstat(path.c_str(), &status) != 0) return {};  // bind(2) says what is wrong, if something is
+    if (!S_ISSOCK(status.st_mode))
+        return std::unexpected(Error{EEXIST, "cannot listen on " + path + ": it exists and is no socket"});
+    UniqueFd const probe = TRY(open_socket());
+    int const result = ::connect(probe.get(), as_address(address), sizeof address);
+    int const err = errno;
+    // EAGAIN: there is a listener, and a crowd before it.
+    if (result == 0 || err == EAGAIN)
+        return std::unexpected(Error{EADDRINUSE, "cannot listen on " + path + ": another launcher does"});
+    if (err != ECONNREFUSED && err != ENOENT) return fail(err, "find out who listens on " + path);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+        int const unlink_error = errno;
+        return fail(unlink_error, "replace " + path);
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<sockaddr_un> unix_address(std::string const& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty()) return fail(EINVAL, "use an empty path as a socket");
+    if (path.size() >= sizeof address.sun_path) return fail(ENAMETOOLONG, "use " + path + " as a socket");
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return address;
+}
+
+Result<ControlListener> ControlListener::create(std::string path, mode_t mode, std::optional<gid_t> group) {
+    sockaddr_un const address = TRY(unix_address(path));
+    TRY(make_directory_of(path));
+    TRY(make_way(path, address));
+    UniqueFd fd = TRY(open_socket());
+    if (::bind(fd.get(), as_address(address), sizeof address) != 0) {
+        int const err = errno;
+        return fail(err, "listen on " + path);
+    }
+    // From here on the file is ours and goes when this fails. Nobody can connect before listen(2), so that the mode
+    // need not be right before it, whatever the umask is.
+    ControlListener listener{path, std::move(fd)};
+    struct stat status;
+    if (::lstat(path.c_str(), &status) == 0) {
+        listener.device_ = status.st_dev;
+        listener.inode_ = status.st_ino;
+    }
+    bool const is_set =
+        (!group || ::lchown(path.c_str(), static_cast<uid_t>(-1), *group) == 0) && ::chmod(path.c_str(), mode) == 0;
+    int const set_error = errno;
+    if (!is_set) return fail(set_error, "set the group and mode of " + path);
+    if (::listen(listener.fd(), backlog) != 0) {
+        int const err = errno;
+        return fail(err, "listen on " + path);
+    }
+    return listener;
+}
+
+Result<ControlListener> ControlListener::adopt(std::string path, ControlSocket const& socket) {
+    int is_listening = 0;
+    socklen_t size = sizeof is_listening;
+    if (::getsockopt(socket.fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0) {
+        int const err = errno;
+        return fail(err, "take over the control socket " + path);
+    }
+    if (is_listening == 0) return fail(EINVAL, "take over the control socket " + path);
+    (void)::fcntl(socket.fd, F_SETFD, FD_CLOEXEC);  // it was open over an execve; cannot fail for an open descriptor
+    ControlListener listener{std::move(path), UniqueFd{socket.fd}};
+    listener.device_ = socket.device;
+    listener.inode_ = socket.inode;
+    return listener;
+}
+
+ControlListener::~ControlListener() {
+    struct stat status;
+    bool const is_ours = fd_ && !keeps_file_ && inode_ != 0 && ::lstat(path_.c_str(), &status) == 0 &&
+                         status.st_dev == device_ && status.st_ino == inode_;
+    if (is_ours) (void)::unlink(path_.c_str());  // whoever comes next replaces it otherwise
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,46 @@
+#include "launcher/control/control_wait.h"
+
+#include <utility>
+
+namespace triton::launcher {
+
+namespace {
+
+using enum ProcessState;
+
+bool is_one_of(ProcessState state, std::initializer_list<ProcessState> states) {
+    for (ProcessState const one : states) {
+        if (state == one) return true;
+    }
+    return false;
+}
+
+/// After a command to start: once failed is enough, though backoff would try again; held is somebody's counter-order.
+WaitAnswer judge_start(ProcessStatus const& process, std::uint32_t starts_before, bool needs_new_start) {
+    bool const is_new = process.starts > starts_before;
+    if (is_one_of(process.state, {up, done}))
+        return is_new || !needs_new_start ? WaitAnswer::reached : WaitAnswer::not_yet;
+    if (process.state == backoff && is_new) return WaitAnswer::never;
+    return is_one_of(process.state, {failed, held}) ? WaitAnswer::never : WaitAnswer::not_yet;
+}
+
+}  // namespace
+
+WaitAnswer judge(WaitFor what, ProcessStatus const& process, std::uint32_t starts_before) {
+    auto const either = [&process](std::initializer_list<ProcessState> good, std::initializer_list<ProcessState> bad) {
+        if (is_one_of(process.state, good)) return WaitAnswer::reached;
+        return is_one_of(process.state, bad) ? WaitAnswer::never : WaitAnswer::not_yet;
+    };
+    switch (what) {
+        case WaitFor::ready: return either({up, done}, {failed});
+        case WaitFor::up: return either({activating, up}, {done, failed});
+        case WaitFor::down: return either({down, waiting, done, failed, held}, {});
+        case WaitFor::done: return either({done}, {failed});
+        case WaitFor::started: return judge_start(process, starts_before, false);
+        case WaitFor::restarted: return judge_start(process, starts_before, true);
+        case WaitFor::stopped: return either({down, done, failed, held}, {});
+    }
+    std::unreachable();
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,473 @@
+#include "launcher/control/ctl.h"
+
+#include <array>
+#include <cerrno>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "config/nearest.h"
+#include "launcher/control/control_calls.h"
+#include "launcher/control/ctl_connection.h"
+#include "launcher/control/ctl_options.h"
+#include "launcher/control/ctl_text.h"
+#include "launcher/control/json_writer.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using config::JsonObject;
+using Silence = CtlConnection::Silence;
+
+constexpr int failed = 1;
+constexpr int usage_error = 2;
+constexpr int unreachable = 3;
+constexpr int timed_out = 4;
+constexpr Duration upgrade_limit = std::chrono::seconds(60);
+
+/// Why a command has not done what was asked for.
+struct Failure {
+    int exit_code;
+    std::string text;
+    std::vector<std::string> details;
+};
+template <class T = void>
+using Outcome = std::expected<T, Failure>;
+
+bool write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        ssize_t const size = ::write(fd, text.data(), text.size());
+        if (size < 0 && errno == EINTR) continue;
+        if (size < 0) return false;
+        text.remove_prefix(static_cast<std::size_t>(size));
+    }
+    return true;
+}
+
+Outcome<> print(std::string_view text) {
+    if (write_all(STDOUT_FILENO, text)) return {};
+    return std::unexpected(Failure{failed, "cannot write to standard output: " + errno_text(errno), {}});
+}
+
+Outcome<> print(std::vector<std::string> const& lines) {
+    std::string text;
+    for (std::string const& line : lines)
+        text += line;
+    return print(text);
+}
+
+void complain(std::string_view text) {
+    (void)write_all(STDERR_FILENO, "triton-launch ctl: " + printable(text) + "\n");  // nobody else to tell
+}
+
+/// The value of a variable; empty when there is none.
+std::string_view variable(char const* const* envp, std::string_view name) {
+    for (; *envp; ++envp) {
+        std::string_view const entry = *envp;
+        if (entry.starts_with(name) && entry.substr(name.size()).starts_with('=')) return entry.substr(name.size() + 1);
+    }
+    return {};
+}
+
+/// Source: https://no-color.org.
+bool is_colored(char const* const* envp) {
+    std::string_view const term = variable(envp, "TERM");
+    return ::isatty(STDOUT_FILENO) == 1 && variable(envp, "NO_COLOR").empty() && !term.empty() && term != "dumb";
+}
+
+std::string full_name(std::string_view method) { return std::string(launcher_interface).append(".").append(method); }
+
+/// {"program": ..., "process": ...}; the caller adds what else there is, and the end.
+JsonWriter target_parameters(CtlTarget const& target) {
+    JsonWriter out;
+    out.open('{').key("program").value(std::string_view(target.program));
+    if (target.process) out.key("process").value(std::int64_t{*target.process});
+    return out;
+}
+
+/// What an error says to a person.
+Failure explain(VarlinkReply const& reply) {
+    std::string_view const error = reply.error;
+    JsonObject const& values = reply.parameters;
+    std::string const name = std::string(error.substr(error.rfind('.') + 1));
+    bool const is_ours = error.starts_with(launcher_interface);
+    auto const process = [&values] { return std::to_string(number_of(values, "process").value_or(0)); };
+    std::string const program = shown_program(text_of(values, "program"));
+    if (is_ours && name == "NoSuchProgram") return {failed, "there is no program " + program, {}};
+    if (is_ours && name == "NoSuchProcess") return {failed, program + " has no process " + process(), {}};
+    if (is_ours && name == "NotReached") {
+        return {failed, "process " + process() + " of " + program + " is " + text_of(values, "state"), {}};
+    }
+    if (is_ours && name == "TooManyClients") return {failed, "the launcher has too many clients already", {}};
+    if (is_ours && (name == "Refused" || name == "Failed" || name == "BadMessage")) {
+        Failure failure{failed, text_of(values, "reason"), {}};
+        for (config::Node const& detail : list_of(values, "details")) {
+            if (auto const* const text = detail.get<std::string>()) failure.details.push_back(*text);
+        }
+        return failure;
+    }
+    if (name == "PermissionDenied") return {failed, "the launcher does not let this user in", {}};
+    if (name == "MethodNotFound" || name == "InterfaceNotFound")
+        return {failed, "the launcher that runs does not know this command; is it older?", {}};
+    return {failed, "the launcher answered " + reply.error + " " + json_text(values), {}};
+}
+
+class Ctl {
+public:
+    Ctl(CtlOptions options, bool is_colored) : options_(std::move(options)), is_colored_(is_colored) {
+        if (options_.timeout) deadline_ = std::chrono::steady_clock::now() + *options_.timeout;
+    }
+
+    Outcome<> run();
+
+private:
+    using Programs = std::vector<JsonObject>;
+
+    [[nodiscard]] Outcome<CtlConnection> connect() const;
+    Outcome<VarlinkReply> next(CtlConnection& connection);
+    Outcome<JsonObject> ask(CtlConnection& connection, std::string_view method, std::string_view parameters = "{}");
+    Outcome<Programs> programs(CtlConnection& connection, std::vector<CtlTarget> const& targets);
+    Failure with_suggestion(Failure failure, CtlConnection& connection, std::string const& program);
+
+    Outcome<> status();
+    Outcome<> describe();
+    Outcome<> command(std::string_view method);
+    Outcome<> signal();
+    Outcome<> reload();
+    Outcome<> logs();
+    Outcome<> events();
+    Outcome<> wait();
+    Outcome<> top();
+    Outcome<> upgrade();
+    Outcome<> version();
+    Outcome<> names();
+    template <class Show>
+    Outcome<> stream(std::string_view method, std::string const& first, std::string const& again, Show const& show);
+
+    CtlOptions options_;
+    bool is_colored_;
+    std::optional<TimePoint> deadline_;
+};
+
+Outcome<CtlConnection> Ctl::connect() const {
+    auto connection = CtlConnection::connect(options_.socket);
+    if (!connection) return std::unexpected(Failure{unreachable, connection.error().text, {}});
+    return std::move(*connection);
+}
+
+Outcome<VarlinkReply> Ctl::next(CtlConnection& connection) {
+    auto reply = connection.reply(deadline_);
+    if (!reply && reply.error() == Silence::timed_out) return std::unexpected(Failure{timed_out, "timed out", {}});
+    if (!reply) return std::unexpected(Failure{unreachable, "the launcher has closed the connection", {}});
+    if (!reply->error.empty()) return std::unexpected(explain(*reply));
+    return std::move(*reply);
+}
+
+Outcome<JsonObject> Ctl::ask(CtlConnection& connection, std::string_view method, std::string_view parameters) {
+    connection.call(full_name(method), parameters, false);
+    return TRY(next(connection)).parameters;
+}
+
+/// A name that is unknown and near to one that is known was probably mistyped.
+Failure Ctl::with_suggestion(Failure failure, CtlConnection& connection, std::string const& program) {
+    if (failure.exit_code != failed || !failure.text.starts_with("there is no program")) return failure;
+    auto const status = ask(connection, "GetStatus");
+    if (!status) return failure;
+    std::vector<std::string_view> known;
+    for (config::Node const& name : list_of(object_of(*status, "launcher"), "programs")) {
+        if (auto const* const text = name.get<std::string>(); text && !text->empty()) known.push_back(*text);
+    }
+    if (auto const meant = config::nearest(program, known))
+        failure.text.append("; did you mean ").append(printable(*meant)).append("?");
+    return failure;
+}
+
+Outcome<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlTarget> const& targets) {
+    Programs found;
+    for (std::size_t i = 0; i < std::max<std::size_t>(1, targets.size()); ++i) {
+        std::string const parameters = targets.empty() ? "{}" : target_parameters(targets[i]).close('}').text();
+        connection.call(full_name("List"), parameters, true);
+        for (bool goes_on = true; goes_on;) {
+            auto reply = next(connection);
+            if (!reply) {
+                return std::unexpected(
+                    with_suggestion(reply.error(), connection, targets.empty() ? "" : targets[i].program));
+            }
+            goes_on = reply->continues;
+            merge_programs(found, reply->parameters);
+        }
+    }
+    return found;
+}
+
+Outcome<> Ctl::status() {
+    CtlConnection connection = TRY(connect());
+    Programs const found = TRY(programs(connection, options_.targets));
+    if (!options_.is_json) return print(status_lines(found, is_colored_));
+    std::string text = R"({"programs":[)";
+    for (JsonObject const& program : found)
+        text += (text.ends_with('[') ? "" : ",") + json_text(program);
+    return print(text + "]}\n");
+}
+
+Outcome<> Ctl::describe() {
+    CtlConnection connection = TRY(connect());
+    CtlTarget const& target = options_.targets.front();
+    auto const described = ask(connection, "Describe", target_parameters(target).close('}').text());
+    if (!described) return std::unexpected(with_suggestion(described.error(), connection, target.program));
+    Programs const found = TRY(programs(connection, options_.targets));
+    JsonObject const& description = object_of(*described, "description");
+    if (options_.is_json) {
+        std::string const program = found.empty() ? "{}" : json_text(found.front());
+        return print(R"({"program":)" + program + R"(,"description":)" + json_text(description) + "}\n");
+    }
+    TRY(print(description_text(description, found.empty() ? JsonObject{} : found.front()) + "\n"));
+    return print(status_lines(found, is_colored_));
+}
+
+/// One after the other: of several, the rest is not touched when one fails.
+Outcome<> Ctl::command(std::string_view method) {
+    CtlConnection connection = TRY(connect());
+    for (CtlTarget const& target : options_.targets) {
+        auto const done =
+            ask(connection, method, target_parameters(target).key("wait").value(options_.waits).close('}').text());
+        if (done) continue;
+        Failure failure = with_suggestion(done.error(), connection, target.program);
+        failure.text = target_text(target) + ": " + failure.text;
+        return std::unexpected(std::move(failure));
+    }
+    return {};
+}
+
+Outcome<> Ctl::signal() {
+    CtlConnection connection = TRY(connect());
+    for (CtlTarget const& target : options_.targets) {
+        std::string const parameters =
+            target_parameters(target).key("signal").value(std::string_view(options_.signal)).close('}').text();
+        auto const done = ask(connection, "Signal", parameters);
+        if (!done) return std::unexpected(with_suggestion(done.error(), connection, target.program));
+    }
+    return {};
+}
+
+Outcome<> Ctl::reload() {
+    CtlConnection connection = TRY(connect());
+    TRY(ask(connection, "Reload"));
+    return {};
+}
+
+/// A call with "more" until the launcher ends. It comes again where an upgrade has cut it off; `again`: what it asks
+/// then.
+template <class Show>
+Outcome<> Ctl::stream(std::string_view method, std::string const& first, std::string const& again, Show const& show) {
+    CtlConnection connection = TRY(connect());
+    connection.call(full_name(method), first, true);
+    for (bool is_answered = false;;) {
+        auto const reply = next(connection);
+        if (reply) {
+            is_answered = true;
+            if (auto const lost = number_of(reply->parameters, "lost"))
+                complain(std::to_string(*lost) + " lost: they came faster than they were taken");
+            TRY(show(reply->parameters));
+            if (!reply->continues) return {};
+            continue;
+        }
+        if (reply.error().exit_code != unreachable || !is_answered) return std::unexpected(reply.error());
+        // An upgrade keeps the listening socket, so whoever finds none has seen the launcher's end: not a failure.
+        auto next_connection = CtlConnection::connect(options_.socket);
+        if (!next_connection) return {};
+        connection = std::move(*next_connection);
+        connection.call(full_name(method), again, true);
+        is_answered = false;
+        // Of a launcher that ends, the last connections are cut off before they are answered.
+        auto const greeting = next(connection);
+        if (!greeting && greeting.error().exit_code == unreachable) return {};
+        if (!greeting) return std::unexpected(greeting.error());
+        is_answered = true;
+        TRY(show(greeting->parameters));
+    }
+}
+
+Outcome<> Ctl::logs() {
+    CtlTarget const& target = options_.targets.front();
+    bool is_one = target.process.has_value();
+    if (!is_one) {
+        CtlConnection connection = TRY(connect());
+        Programs const found = TRY(programs(connection, options_.targets));
+        is_one = found.empty() || list_of(found.front(), "processes").size() <= 1;
+    }
+    auto const parameters = [&](std::uint32_t lines) {
+        JsonWriter out = target_parameters(target);
+        out.key("lines").value(std::int64_t{lines}).key("follow").value(options_.follows);
+        return out.close('}').text();
+    };
+    return stream("Logs", parameters(options_.lines), parameters(0), [&](JsonObject const& reply) -> Outcome<> {
+        std::string text;
+        for (config::Node const& node : list_of(reply, "lines")) {
+            auto const* const line = node.get<JsonObject>();
+            if (!line) continue;
+            if (options_.is_json) {
+                text += json_text(*line);
+            } else {
+                if (!is_one) text += std::to_string(number_of(*line, "process").value_or(0)) + ": ";
+                text += text_of(*line, "text");
+            }
+            text += '\n';
+        }
+        return print(text);
+    });
+}
+
+Outcome<> Ctl::events() {
+    return stream("Subscribe", "{}", "{}", [this](JsonObject const& reply) -> Outcome<> {
+        JsonObject const& event = object_of(reply, "event");
+        if (event.empty()) return {};
+        return print(options_.is_json ? json_text(event) + "\n" : event_text(event));
+    });
+}
+
+Outcome<> Ctl::wait() {
+    CtlTarget const& target = options_.targets.front();
+    std::string const parameters =
+        target_parameters(target).key("condition").value(std::string_view(options_.condition)).close('}').text();
+    for (bool was_reached = false;;) {
+        auto connection = connect();
+        if (!connection && was_reached) return std::unexpected(Failure{unreachable, "the launcher has ended", {}});
+        if (!connection) return std::unexpected(connection.error());
+        auto const done = ask(*connection, "Wait", parameters);
+        if (done) return {};
+        if (done.error().exit_code != unreachable)
+            return std::unexpected(with_suggestion(done.error(), *connection, target.program));
+        was_reached = true;  // cut off: by an upgrade, or for good
+    }
+}
+
+Outcome<> Ctl::top() {
+    bool const is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    CpuTimes before;
+    TimePoint taken{};
+    for (;;) {
+        CtlConnection connection = TRY(connect());
+        JsonObject const status = TRY(ask(connection, "GetStatus"));
+        Programs const found = TRY(programs(connection, {}));
+        TimePoint const now = std::chrono::steady_clock::now();
+        double const elapsed = taken == TimePoint{} ? 0 : std::chrono::duration<double>(now - taken).count();
+        taken = now;
+        std::vector<std::string> lines = top_lines(found, before, elapsed, is_colored_);
+        if (!is_terminal) return print(lines);
+        JsonObject const& launcher = object_of(status, "launcher");
+        lines.insert(lines.begin(), "triton-launch " + printable(text_of(launcher, "version")) + ", " +
+                                        printable(text_of(launcher, "phase")) + ", up " +
+                                        short_duration(seconds_of(launcher, "uptime_seconds").value_or(0)) + "\n");
+        winsize size{};
+        bool const has_size = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+        if (has_size && lines.size() >= size.ws_row) lines.resize(size.ws_row - 1U);
+        std::string picture = "\033[H";
+        for (std::string& line : lines) {
+            line.insert(line.size() - 1, "\033[K");
+            picture += line;
+        }
+        TRY(print(picture + "\033[J"));
+        auto const pause = std::chrono::ceil<milliseconds>(options_.interval).count();
+        (void)::poll(nullptr, 0, static_cast<int>(std::min<milliseconds::rep>(pause, 3'600'000)));
+    }
+}
+
+Outcome<> Ctl::upgrade() {
+    if (!deadline_) deadline_ = std::chrono::steady_clock::now() + upgrade_limit;
+    std::string path = options_.path;
+    if (!path.starts_with('/')) {  // the launcher stands elsewhere
+        std::array<char, 4096> here;
+        if (!::getcwd(here.data(), here.size()))
+            return std::unexpected(Failure{failed, "cannot find out where we are: " + errno_text(errno), {}});
+        path = std::string(here.data()) + "/" + path;
+    }
+    CtlConnection connection = TRY(connect());
+    std::string const parameters = JsonWriter{}.open('{').key("path").value(std::string_view(path)).close('}').text();
+    connection.call(full_name("Upgrade"), parameters, true);
+    VarlinkReply const begun = TRY(next(connection));
+    // The new one has no connections yet; the end of ours is the sign of it.
+    if (auto const after = next(connection); !after && after.error().exit_code != unreachable)
+        return std::unexpected(after.error());
+    CtlConnection again = TRY(connect());
+    JsonObject const status = TRY(ask(again, "GetStatus"));
+    JsonObject const& launcher = object_of(status, "launcher");
+    if (options_.is_json) {
+        JsonWriter out;
+        out.open('{').key("from").value(std::string_view(text_of(begun.parameters, "from")));
+        out.key("to").value(std::string_view(text_of(launcher, "version"))).close('}');
+        return print(out.text() + "\n");
+    }
+    return print("upgraded from " + printable(text_of(begun.parameters, "from")) + " to " +
+                 printable(text_of(launcher, "version")) + "\n");
+}
+
+Outcome<> Ctl::version() {
+    CtlConnection connection = TRY(connect());
+    JsonObject const status = TRY(ask(connection, "GetStatus"));
+    JsonObject const& launcher = object_of(status, "launcher");
+    return print(options_.is_json ? json_text(launcher) + "\n" : printable(text_of(launcher, "version")) + "\n");
+}
+
+Outcome<> Ctl::names() {
+    CtlConnection connection = TRY(connect());
+    JsonObject const status = TRY(ask(connection, "GetStatus"));
+    std::string text;
+    for (config::Node const& name : list_of(object_of(status, "launcher"), "programs")) {
+        if (auto const* const word = name.get<std::string>()) text += shown_program(*word) + "\n";
+    }
+    return print(text);
+}
+
+Outcome<> Ctl::run() {
+    switch (options_.verb) {
+        case CtlVerb::status: return status();
+        case CtlVerb::describe: return describe();
+        case CtlVerb::start: return command("Start");
+        case CtlVerb::stop: return command("Stop");
+        case CtlVerb::restart: return command("Restart");
+        case CtlVerb::signal: return signal();
+        case CtlVerb::reload: return reload();
+        case CtlVerb::logs: return logs();
+        case CtlVerb::events: return events();
+        case CtlVerb::wait: return wait();
+        case CtlVerb::top: return top();
+        case CtlVerb::upgrade: return upgrade();
+        case CtlVerb::version: return version();
+        case CtlVerb::names: return names();
+        case CtlVerb::help: return print(ctl_help());
+    }
+    std::unreachable();
+}
+
+}  // namespace
+
+int ctl_main(int argc, char** argv, char** envp) try {
+    std::string_view const socket = variable(envp, "TRITON_LAUNCH_CONTROL_SOCKET");
+    Result<CtlOptions> options =
+        parse_ctl(argc - 2, argv + 2, std::string(socket.empty() ? "/run/triton-launch/control" : socket));
+    if (!options) {
+        complain(options.error().text);
+        return usage_error;
+    }
+    bool const is_quiet = options->verb == CtlVerb::names;  // a shell that completes shows nothing
+    auto const done = Ctl(std::move(*options), is_colored(envp)).run();
+    if (done) return 0;
+    if (is_quiet) return done.error().exit_code;
+    complain(done.error().text);
+    for (std::string const& detail : done.error().details)
+        (void)write_all(STDERR_FILENO, "    " + printable(detail) + "\n");
+    return done.error().exit_code;
+} catch (std::exception const& error) {
+    complain(error.what());
+    return failed;
+}
+
+}  // namespace triton::launcher

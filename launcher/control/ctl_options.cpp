@@ -1,0 +1,293 @@
+#include "launcher/control/ctl_options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/signal_names.h"
+#include "config/duration.h"
+#include "config/json_text.h"
+#include "config/nearest.h"
+#include "launcher/control/ctl_text.h"
+
+namespace triton::launcher {
+
+namespace {
+
+enum class Takes : std::uint8_t { nothing, maybe_targets, one_target, targets, signal_and_targets, path };
+
+struct VerbRow {
+    CtlVerb verb;
+    std::string_view name;
+    Takes takes;
+    std::string_view options;  // that it takes beside --socket, --json and --help
+    std::string_view usage;
+    std::string_view help;
+};
+constexpr std::array<VerbRow, 15> verbs{{
+    {CtlVerb::status, "status", Takes::maybe_targets, "", "status [NAME[:N]...]", "what runs, as a table"},
+    {CtlVerb::describe, "describe", Takes::one_target, "", "describe NAME", "one program in full"},
+    {CtlVerb::start, "start", Takes::targets, " no-wait timeout ", "start NAME[:N]...", "start what does not run"},
+    {CtlVerb::stop, "stop", Takes::targets, " no-wait timeout ", "stop NAME[:N]...",
+     "stop, and hold until it is started again"},
+    {CtlVerb::restart, "restart", Takes::targets, " no-wait timeout ", "restart NAME[:N]...",
+     "stop and start again, one after the other"},
+    {CtlVerb::signal, "signal", Takes::signal_and_targets, "", "signal SIGNAL NAME[:N]...", "send a signal"},
+    {CtlVerb::reload, "reload", Takes::nothing, "", "reload", "read the configuration again"},
+    {CtlVerb::logs, "logs", Takes::one_target, " follow lines ", "logs [-f] [-n LINES] NAME[:N]",
+     "the last lines of captured output, and those that follow"},
+    {CtlVerb::events, "events", Takes::nothing, "", "events", "what happens, as it happens"},
+    {CtlVerb::wait, "wait", Takes::one_target, " for timeout ", "wait NAME[:N] [--for ready|up|down|done]",
+     "wait for a state"},
+    {CtlVerb::top, "top", Takes::nothing, " interval ", "top", "what uses the machine, refreshed on a terminal"},
+    {CtlVerb::upgrade, "upgrade", Takes::path, " timeout ", "upgrade PATH", "replace the launcher while it runs"},
+    {CtlVerb::version, "version", Takes::nothing, "", "version", "the version of the launcher that runs"},
+    {CtlVerb::names, "__names", Takes::nothing, "", "", ""},
+    {CtlVerb::help, "help", Takes::nothing, "", "help", "this text"},
+}};
+static_assert(verbs.size() == static_cast<std::size_t>(CtlVerb::help) + 1);
+
+struct OptionRow {
+    std::string_view name;
+    char letter;             // 0: none
+    std::string_view value;  // empty: a switch
+    std::string_view help;
+    Result<> (*apply)(CtlOptions& options, std::string const& text);
+};
+
+Result<> set_duration(Duration& target, std::string const& text) {
+    auto const duration = config::parse_duration(text);
+    if (!duration || *duration > std::chrono::hours(24 * 366))
+        return fail(config::quoted(text) + " is not a duration (for example 500ms, 10s, 1m30s)");
+    target = *duration;
+    return {};
+}
+
+Result<> set_condition(CtlOptions& options, std::string const& text) {
+    static constexpr std::array<std::string_view, 4> known{"ready", "up", "down", "done"};
+    if (std::ranges::find(known, text) == known.end())
+        return fail(config::quoted(text) + " is none of ready, up, down, done");
+    options.condition = text;
+    return {};
+}
+
+Result<> set_lines(CtlOptions& options, std::string const& text) {
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), options.lines);
+    if (error != std::errc{} || end != text.data() + text.size() || options.lines > 10'000)
+        return fail(config::quoted(text) + " is not a whole number from 0 to 10000");
+    return {};
+}
+
+constexpr std::array<OptionRow, 9> option_rows{{
+    {"socket", 0, "PATH", "the launcher's control socket [$TRITON_LAUNCH_CONTROL_SOCKET, /run/triton-launch/control]",
+     [](CtlOptions& options, std::string const& text) -> Result<> {
+         options.socket = text;
+         return {};
+     }},
+    {"json", 0, "", "answers as JSON, for programs",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.is_json = true;
+         return {};
+     }},
+    {"no-wait", 0, "", "start, stop, restart: do not wait until it is done",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.waits = false;
+         return {};
+     }},
+    {"timeout", 0, "DURATION", "start, stop, restart, wait, upgrade: wait no longer; the exit code is then 4",
+     [](CtlOptions& options, std::string const& text) -> Result<> {
+         return set_duration(options.timeout.emplace(), text);
+     }},
+    {"for", 0, "STATE", "wait: ready (default), up, down or done", set_condition},
+    {"follow", 'f', "", "logs: go on with what is written from now on",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.follows = true;
+         return {};
+     }},
+    {"lines", 'n', "LINES", "logs: how many of the last lines [10]", set_lines},
+    {"interval", 0, "DURATION", "top: between two pictures [1s]",
+     [](CtlOptions& options, std::string const& text) -> Result<> { return set_duration(options.interval, text); }},
+    {"help", 'h', "", "this text",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.verb = CtlVerb::help;
+         return {};
+     }},
+}};
+
+Result<CtlTarget> parse_target(std::string_view text) {
+    CtlTarget target;
+    std::size_t const colon = text.rfind(':');
+    std::string_view const name = text.substr(0, colon);
+    if (colon != std::string_view::npos) {
+        std::string_view const digits = text.substr(colon + 1);
+        std::uint32_t number = 0;
+        auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+        if (error != std::errc{} || end != digits.data() + digits.size() || number == 0)
+            return fail(config::quoted(text) + " is not NAME or NAME:NUMBER");
+        target.process = number;
+    }
+    if (name.empty()) return fail(config::quoted(text) + " is not NAME or NAME:NUMBER; the unnamed program is \"-\"");
+    if (name != "-") target.program = name;
+    return target;
+}
+
+template <class Rows>
+std::string did_you_mean(std::string_view word, Rows const& rows) {
+    std::vector<std::string_view> names;
+    for (auto const& row : rows)
+        names.push_back(row.name);
+    auto const meant = config::nearest(word, names);
+    return meant ? "; did you mean \"" + std::string(*meant) + "\"?" : "";
+}
+
+bool is_everywhere(OptionRow const& row) { return row.name == "socket" || row.name == "json" || row.name == "help"; }
+
+/// Words and options, before it is known what they mean together.
+struct Words {
+    std::vector<std::string_view> plain;
+    std::vector<OptionRow const*> used;
+};
+
+Result<OptionRow const*> find_option(std::string_view word) {
+    bool const is_long = word.starts_with("--");
+    std::string_view const name = is_long ? word.substr(2, word.find('=') - 2) : word.substr(1, 1);
+    for (OptionRow const& row : option_rows) {
+        if (is_long ? row.name == name : row.letter != 0 && row.letter == name.front()) return &row;
+    }
+    return fail("unknown option " + config::shown(word.substr(0, word.find('='))) +
+                (is_long ? did_you_mean(name, option_rows) : ""));
+}
+
+/// -fn20, -f -n 20, --lines=20, --lines 20
+Result<Words> split(std::span<char const* const> arguments, CtlOptions& options) {
+    Words words;
+    bool takes_options = true;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        std::string_view word = arguments[i];
+        if (!takes_options || word.size() < 2 || word.front() != '-' || word[1] == ':') {  // -:2 is a target
+            words.plain.push_back(word);
+            continue;
+        }
+        if (word == "--") {
+            takes_options = false;
+            continue;
+        }
+        std::string letters;  // what is left of a group of them
+        do {
+            OptionRow const* const row = TRY(find_option(letters.empty() ? word : std::string_view(letters)));
+            bool const is_long = letters.empty() && word.starts_with("--");
+            std::string_view const rest = is_long ? "" : (letters.empty() ? word : std::string_view(letters)).substr(2);
+            std::string const shown = is_long ? "--" + std::string(row->name) : std::string("-") + row->letter;
+            std::size_t const equals = is_long ? word.find('=') : std::string_view::npos;
+            std::string value;
+            if (row->value.empty()) {
+                if (equals != std::string_view::npos) return fail(shown + " takes no value");
+                letters = rest.empty() ? "" : "-" + std::string(rest);
+            } else {
+                if (equals != std::string_view::npos) {
+                    value = word.substr(equals + 1);
+                } else if (!rest.empty()) {
+                    value = rest;
+                } else if (i + 1 < arguments.size()) {
+                    value = arguments[++i];
+                } else {
+                    return fail(shown + " needs a value (" + std::string(row->value) + ")");
+                }
+                letters.clear();
+            }
+            words.used.push_back(row);
+            if (auto const applied = row->apply(options, value); !applied)
+                return fail(shown + ": " + applied.error().text);
+        } while (!letters.empty());
+    }
+    return words;
+}
+
+Result<> take_words(VerbRow const& row, std::span<std::string_view const> words, CtlOptions& options) {
+    std::string const usage = "; usage: triton-launch ctl " + std::string(row.usage);
+    auto const missing = [&usage](std::string_view what) { return fail(std::string(what) + " is missing" + usage); };
+    std::size_t most = words.size();
+    switch (row.takes) {
+        case Takes::nothing: most = 0; break;
+        case Takes::path:
+            if (words.empty()) return missing("the path of the new launcher");
+            options.path = words.front();
+            return words.size() > 1 ? fail("one path is enough" + usage) : Result<>();
+        case Takes::one_target: most = 1; [[fallthrough]];
+        case Takes::targets:
+            if (words.empty()) return missing("the name of a program");
+            break;
+        case Takes::signal_and_targets: {
+            if (words.empty()) return missing("the signal");
+            std::string_view const name = words.front();
+            if (parse_signal(name.data(), name.data() + name.size()) < 0)
+                return fail(config::quoted(name) + " is not a signal (for example TERM, 15, RTMIN+3)");
+            options.signal = name;
+            words = words.subspan(1);
+            most = words.size();
+            if (words.empty()) return missing("the name of a program");
+            break;
+        }
+        case Takes::maybe_targets: break;
+    }
+    if (words.size() > most) return fail("unexpected argument " + config::shown(words[most]) + usage);
+    for (std::string_view const word : words)
+        options.targets.push_back(TRY(parse_target(word)));
+    return {};
+}
+
+}  // namespace
+
+Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string socket) {
+    CtlOptions options;
+    options.verb = CtlVerb::names;  // so that --help is seen
+    options.socket = std::move(socket);
+    Words const words = TRY(split({argv, static_cast<std::size_t>(argc)}, options));
+    if (options.verb == CtlVerb::help) return options;
+    if (words.plain.empty()) return fail("what to do is missing; triton-launch ctl --help lists the commands");
+    auto const row = std::ranges::find(verbs, words.plain.front(), &VerbRow::name);
+    if (row == verbs.end()) {
+        return fail("unknown command " + config::shown(words.plain.front()) + did_you_mean(words.plain.front(), verbs));
+    }
+    options.verb = row->verb;
+    for (OptionRow const* const used : words.used) {
+        std::string const word = " " + std::string(used->name) + " ";
+        if (!is_everywhere(*used) && !row->options.contains(word))
+            return fail("--" + std::string(used->name) + " means nothing for " + std::string(row->name));
+    }
+    TRY(take_words(*row, std::span(words.plain).subspan(1), options));
+    if (options.verb == CtlVerb::describe && options.targets.front().process)
+        return fail("describe takes a program, not one of its processes");
+    return options;
+}
+
+std::string ctl_help() {
+    std::string text = "usage: triton-launch ctl [OPTIONS] COMMAND ...\n\nTalks to a running launcher.\n\nCommands:\n";
+    auto const line = [&text](std::string left, std::string_view right) {
+        left.resize(std::max<std::size_t>(left.size() + 2, 44), ' ');
+        text.append("  ").append(left).append(right).append("\n");
+    };
+    for (VerbRow const& row : verbs) {
+        if (!row.usage.empty()) line(std::string(row.usage), row.help);
+    }
+    text +=
+        "\nNAME is a program, NAME:N its process number N, - the program of a configuration without "
+        "names.\n\nOptions:\n";
+    for (OptionRow const& row : option_rows) {
+        std::string left = row.letter != 0 ? std::string("-") + row.letter + ", " : "    ";
+        left.append("--").append(row.name);
+        if (!row.value.empty()) left.append(" ").append(row.value);
+        line(std::move(left), row.help);
+    }
+    return text +
+           "\nExit codes: 0 done, 1 the launcher refused or failed, 2 usage, 3 it cannot be reached, 4 timed out.\n";
+}
+
+std::string target_text(CtlTarget const& target) {
+    return shown_program(target.program) + (target.process ? ":" + std::to_string(*target.process) : "");
+}
+
+}  // namespace triton::launcher

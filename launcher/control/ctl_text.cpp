@@ -1,0 +1,356 @@
+#include "launcher/control/ctl_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <tuple>
+
+#include "config/json_text.h"
+#include "launcher/control/varlink.h"
+
+namespace triton::launcher {
+
+using config::JsonArray;
+using config::JsonObject;
+using config::Node;
+
+namespace {
+
+JsonArray const no_list;
+JsonObject const no_object;
+
+template <class T>
+T const* member(JsonObject const& object, std::string_view name) {
+    Node const* const node = find_member(object, name);
+    return node ? node->get<T>() : nullptr;
+}
+
+/// One digit behind the point, where it says something.
+std::string short_number(double value) {
+    if (value >= 99.95) return std::to_string(std::llround(value));
+    long long const tenths = std::llround(value * 10);
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+std::string last_exit_text(JsonObject const& process) {
+    JsonObject const& last = object_of(process, "last_exit");
+    if (last.empty()) return "-";
+    std::string text = text_of(last, "signal");
+    if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
+    if (flag_of(last, "oom_killed")) text += " (out of memory)";
+    return text;
+}
+
+std::string state_text(JsonObject const& process) {
+    std::string text = text_of(process, "state");
+    if (auto const left = seconds_of(process, "restart_in_seconds")) text += " " + short_duration(*left);
+    return text;
+}
+
+Table::Color color_of(JsonObject const& process) {
+    std::string const state = text_of(process, "state");
+    if (state == "up" || state == "done") return Table::Color::good;
+    if (state == "failed" || state == "backoff" || state == "killing") return Table::Color::bad;
+    return state == "down" || state == "held" ? Table::Color::none : Table::Color::busy;
+}
+
+template <class T>
+std::string or_dash(std::optional<T> const& value) {
+    return value ? std::to_string(*value) : "-";
+}
+
+std::string memory_text(JsonObject const& process) {
+    auto const bytes = number_of(process, "memory_bytes");
+    return bytes ? short_bytes(*bytes) : "-";
+}
+
+std::string uptime_text(JsonObject const& process) {
+    auto const uptime = seconds_of(process, "uptime_seconds");
+    return uptime ? short_duration(*uptime) : "-";
+}
+
+std::string words(JsonArray const& list, std::string_view separator) {
+    std::string text;
+    for (Node const& node : list) {
+        if (!text.empty()) text += separator;
+        if (auto const* const word = node.get<std::string>()) text += config::shown(*word);
+    }
+    return text;
+}
+
+}  // namespace
+
+void append_json(std::string& out, Node const& node) {
+    if (node.get<config::JsonNull>()) {
+        out += "null";
+    } else if (auto const* const flag = node.get<bool>()) {
+        out += *flag ? "true" : "false";
+    } else if (auto const* const number = node.get<std::int64_t>()) {
+        out += std::to_string(*number);
+    } else if (auto const* const odd = node.get<config::JsonOddNumber>()) {
+        out += odd->text;
+    } else if (auto const* const text = node.get<std::string>()) {
+        config::append_json_string(out, *text);
+    } else if (auto const* const list = node.get<JsonArray>()) {
+        char separator = '[';
+        if (list->empty()) out += separator;
+        for (Node const& item : *list) {
+            out += std::exchange(separator, ',');
+            append_json(out, item);
+        }
+        out += ']';
+    } else {
+        out += json_text(*node.get<JsonObject>());
+    }
+}
+
+std::string json_text(JsonObject const& object) {
+    std::string out;
+    char separator = '{';
+    if (object.empty()) out += separator;
+    for (config::Member const& one : object) {
+        out += std::exchange(separator, ',');
+        config::append_json_string(out, one.key);
+        out += ':';
+        append_json(out, one.node);
+    }
+    return out + '}';
+}
+
+std::string text_of(JsonObject const& object, std::string_view name) {
+    auto const* const text = member<std::string>(object, name);
+    return text ? *text : std::string();
+}
+
+std::optional<std::int64_t> number_of(JsonObject const& object, std::string_view name) {
+    auto const* const number = member<std::int64_t>(object, name);
+    return number ? std::optional(*number) : std::nullopt;
+}
+
+std::optional<double> seconds_of(JsonObject const& object, std::string_view name) {
+    if (auto const whole = number_of(object, name)) return static_cast<double>(*whole);
+    auto const* const odd = member<config::JsonOddNumber>(object, name);
+    double value = 0;
+    if (!odd || std::from_chars(odd->text.data(), odd->text.data() + odd->text.size(), value).ec != std::errc{})
+        return std::nullopt;
+    return value;
+}
+
+bool flag_of(JsonObject const& object, std::string_view name) {
+    auto const* const flag = member<bool>(object, name);
+    return flag && *flag;
+}
+
+JsonArray const& list_of(JsonObject const& object, std::string_view name) {
+    auto const* const list = member<JsonArray>(object, name);
+    return list ? *list : no_list;
+}
+
+JsonObject const& object_of(JsonObject const& object, std::string_view name) {
+    auto const* const inner = member<JsonObject>(object, name);
+    return inner ? *inner : no_object;
+}
+
+std::string short_duration(double seconds) {
+    if (!(seconds > 0)) seconds = 0;
+    if (seconds < 9.95) return short_number(seconds) + "s";
+    struct Unit {
+        long long seconds;
+        char letter;
+    };
+    static constexpr std::array<Unit, 4> units{{{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}}};
+    long long left = std::llround(std::min(seconds, 1e15));
+    std::size_t first = 0;
+    while (left < units[first].seconds && first + 1 < units.size())
+        ++first;
+    std::string text;
+    for (std::size_t i = first; i < std::min(first + 2, units.size()); ++i) {
+        text += std::to_string(left / units[i].seconds) + units[i].letter;
+        left %= units[i].seconds;
+    }
+    return text;
+}
+
+std::string short_bytes(std::int64_t bytes) {
+    static constexpr std::string_view units = "KMGTPE";
+    if (bytes < 1024) return std::to_string(bytes);
+    auto value = static_cast<double>(bytes) / 1024;
+    std::size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < units.size(); ++unit)
+        value /= 1024;
+    return short_number(value) + units[unit];
+}
+
+std::string printable(std::string_view text) {
+    static constexpr std::string_view digits = "0123456789abcdef";
+    std::string out;
+    for (char const c : text) {
+        auto const byte = static_cast<unsigned char>(c);
+        if (byte >= 0x20 && byte != 0x7f) {
+            out += c;
+        } else {
+            out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+        }
+    }
+    return out;
+}
+
+std::string shown_program(std::string_view name) { return name.empty() ? "-" : printable(name); }
+
+void Table::add(std::vector<std::string> cells, Color color_of_state, std::size_t state_column) {
+    rows_.push_back({std::move(cells), color_of_state, state_column});
+}
+
+std::vector<std::string> Table::lines(std::string_view alignment, bool is_colored) const {
+    static constexpr std::array<std::string_view, 4> colors{"", "\033[32m", "\033[33m", "\033[31m"};
+    std::vector<std::size_t> widths;
+    for (std::size_t column = 0; column < heads_.size(); ++column) {
+        std::size_t width = heads_[column].size();
+        for (Row const& row : rows_)
+            width = std::max(width, row.cells[column].size());
+        widths.push_back(width);
+    }
+    std::vector<std::string> lines;
+    auto const cell = [&](std::string& line, std::size_t column, std::string_view text, std::string_view color) {
+        std::string const blanks(widths[column] - text.size(), ' ');
+        if (alignment[column] == 'r') line += blanks;
+        line.append(color).append(text).append(color.empty() ? "" : "\033[0m");
+        if (column + 1 == heads_.size()) return;
+        if (alignment[column] != 'r') line += blanks;
+        line += "  ";
+    };
+    std::string head;
+    for (std::size_t column = 0; column < heads_.size(); ++column)
+        cell(head, column, heads_[column], "");
+    lines.push_back(is_colored ? "\033[1m" + head + "\033[0m\n" : head + "\n");
+    for (Row const& row : rows_) {
+        std::string line;
+        for (std::size_t column = 0; column < heads_.size(); ++column) {
+            bool const has_color = is_colored && column == row.state_column;
+            cell(line, column, row.cells[column], has_color ? colors[static_cast<std::size_t>(row.color)] : "");
+        }
+        lines.push_back(line + "\n");
+    }
+    return lines;
+}
+
+void merge_programs(std::vector<JsonObject>& programs, JsonObject& reply) {
+    auto const member_at = std::ranges::find(reply, "programs", &config::Member::key);
+    auto* const list = member_at == reply.end() ? nullptr : std::get_if<JsonArray>(&member_at->node.value);
+    if (!list) return;
+    for (Node& node : *list) {
+        auto* const program = std::get_if<JsonObject>(&node.value);
+        if (!program) continue;
+        auto const same = [program](JsonObject const& other) {
+            return text_of(other, "name") == text_of(*program, "name");
+        };
+        auto const known = std::ranges::find_if(programs, same);
+        if (known == programs.end()) {
+            programs.push_back(std::move(*program));
+            continue;
+        }
+        auto const into = std::ranges::find(*known, "processes", &config::Member::key);
+        auto const from = std::ranges::find(*program, "processes", &config::Member::key);
+        if (into == known->end() || from == program->end()) continue;
+        auto* const target = std::get_if<JsonArray>(&into->node.value);
+        auto* const source = std::get_if<JsonArray>(&from->node.value);
+        if (target && source) target->insert(target->end(), source->begin(), source->end());
+    }
+}
+
+std::vector<std::string> status_lines(std::vector<JsonObject> const& programs, bool is_colored) {
+    Table table({"NAME", "NUMBER", "STATE", "PID", "UPTIME", "RESTARTS", "READY", "MEMORY", "LAST EXIT"});
+    for (JsonObject const& program : programs) {
+        std::string const name = shown_program(text_of(program, "name"));
+        JsonArray const& processes = list_of(program, "processes");
+        if (processes.empty()) table.add({name, "-", "none", "-", "-", "-", "-", "-", "-"});
+        for (Node const& node : processes) {
+            auto const* const process = node.get<JsonObject>();
+            if (!process) continue;
+            table.add(
+                {name, or_dash(number_of(*process, "number")), state_text(*process),
+                 or_dash(number_of(*process, "pid")), uptime_text(*process), or_dash(number_of(*process, "restarts")),
+                 flag_of(*process, "ready") ? "yes" : "no", memory_text(*process), last_exit_text(*process)},
+                color_of(*process), 2);
+        }
+    }
+    return table.lines("lrlrrrlrl", is_colored);
+}
+
+std::vector<std::string> top_lines(std::vector<JsonObject> const& programs, CpuTimes& before, double elapsed,
+                                   bool is_colored) {
+    struct Row {
+        double share;
+        std::size_t order;
+        std::vector<std::string> cells;
+        Table::Color color;
+    };
+    std::vector<Row> rows;
+    CpuTimes now;
+    for (JsonObject const& program : programs) {
+        std::string const name = text_of(program, "name");
+        for (Node const& node : list_of(program, "processes")) {
+            auto const* const process = node.get<JsonObject>();
+            if (!process) continue;
+            auto const pid = number_of(*process, "pid");
+            auto const cpu = seconds_of(*process, "cpu_seconds");
+            std::optional<double> share;
+            if (pid && cpu) {
+                now[{name, *pid}] = *cpu;
+                auto const then = before.find({name, *pid});
+                if (elapsed > 0 && then != before.end()) share = std::max(0.0, 100 * (*cpu - then->second) / elapsed);
+            }
+            rows.push_back({share.value_or(-1),
+                            rows.size(),
+                            {shown_program(name), or_dash(number_of(*process, "number")), state_text(*process),
+                             or_dash(pid), share ? short_number(*share) : "-", cpu ? short_duration(*cpu) : "-",
+                             memory_text(*process), uptime_text(*process), or_dash(number_of(*process, "restarts"))},
+                            color_of(*process)});
+        }
+    }
+    before = std::move(now);
+    std::ranges::sort(
+        rows, [](Row const& a, Row const& b) { return std::tie(b.share, a.order) < std::tie(a.share, b.order); });
+    Table table({"NAME", "NUMBER", "STATE", "PID", "CPU %", "CPU TIME", "MEMORY", "UPTIME", "RESTARTS"});
+    for (Row& row : rows)
+        table.add(std::move(row.cells), row.color, 2);
+    return table.lines("lrlrrrrrr", is_colored);
+}
+
+std::string description_text(JsonObject const& description, JsonObject const& program) {
+    std::string out;
+    auto const line = [&out](std::string_view name, std::string const& value) {
+        if (value.empty()) return;
+        std::string head = std::string(name) + ":";
+        head.resize(std::max<std::size_t>(head.size() + 1, 20), ' ');
+        out += head + printable(value) + "\n";
+    };
+    line("name", shown_program(text_of(program, "name")));
+    line("kind", text_of(program, "kind"));
+    line("processes", std::to_string(number_of(program, "wanted").value_or(0)));
+    line("ready", flag_of(program, "ready") ? "yes" : "no");
+    if (auto const next = seconds_of(program, "next_run_in_seconds")) line("next run in", short_duration(*next));
+    line("version", text_of(description, "version"));
+    line("command", words(list_of(description, "command"), " "));
+    line("working directory", text_of(description, "working_directory"));
+    line("user", text_of(description, "user"));
+    line("restart", text_of(description, "restart"));
+    line("after", words(list_of(description, "after"), ", "));
+    line("requires", words(list_of(description, "requires"), ", "));
+    line("sockets", words(list_of(description, "sockets"), ", "));
+    line("output", text_of(description, "output"));
+    for (Node const& node : list_of(program, "processes")) {
+        auto const* const process = node.get<JsonObject>();
+        if (process) line("status of " + or_dash(number_of(*process, "number")), text_of(*process, "status"));
+    }
+    return out;
+}
+
+std::string event_text(JsonObject const& event) {
+    std::string level = text_of(event, "level");
+    level.resize(std::max<std::size_t>(level.size(), 7), ' ');
+    return printable(text_of(event, "time") + " " + level + " " + text_of(event, "message")) + "\n";
+}
+
+}  // namespace triton::launcher

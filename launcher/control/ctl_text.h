@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/json_reader.h"
+
+namespace triton::launcher {
+
+/// What `ctl` shows, from what the launcher answers. Pure.
+
+/// A JSON value as text again, in one line. Numbers keep their digits.
+void append_json(std::string& out, config::Node const& node);
+std::string json_text(config::JsonObject const& object);
+
+// Members of an answer; what is absent or of another type is the default.
+std::string text_of(config::JsonObject const& object, std::string_view name);
+std::optional<std::int64_t> number_of(config::JsonObject const& object, std::string_view name);
+std::optional<double> seconds_of(config::JsonObject const& object, std::string_view name);
+bool flag_of(config::JsonObject const& object, std::string_view name);
+config::JsonArray const& list_of(config::JsonObject const& object, std::string_view name);
+config::JsonObject const& object_of(config::JsonObject const& object, std::string_view name);
+
+/// "0.5s", "12s", "3m20s", "5h7m", "12d3h": two units are enough for a person.
+std::string short_duration(double seconds);
+/// "512", "1.5K", "12.3M": powers of 1024.
+std::string short_bytes(std::int64_t bytes);
+/// Control characters as \x1b: what a process said must not steer a terminal.
+std::string printable(std::string_view text);
+/// The name of a program as it is typed: "-" for the unnamed one.
+std::string shown_program(std::string_view name);
+
+/// Columns as wide as their widest cell. Cells are colored when asked for.
+class Table {
+public:
+    enum class Color : std::uint8_t { none, good, busy, bad };
+
+    explicit Table(std::vector<std::string_view> heads) : heads_(std::move(heads)) {}
+    void add(std::vector<std::string> cells, Color color_of_state = Color::none, std::size_t state_column = 0);
+    /// Lines with their newlines; numbers to the right (`right`: one letter a column, 'r' or 'l').
+    [[nodiscard]] std::vector<std::string> lines(std::string_view alignment, bool is_colored) const;
+
+private:
+    struct Row {
+        std::vector<std::string> cells;
+        Color color;
+        std::size_t state_column;
+    };
+    std::vector<std::string_view> heads_;
+    std::vector<Row> rows_;
+};
+
+/// Programs of several answers, where one may come in parts, as one list.
+void merge_programs(std::vector<config::JsonObject>& programs, config::JsonObject& reply);
+
+std::vector<std::string> status_lines(std::vector<config::JsonObject> const& programs, bool is_colored);
+
+/// Processor time of each process at one time, to be compared with the next.
+using CpuTimes = std::map<std::pair<std::string, std::int64_t>, double>;  // by program and pid
+/// `elapsed`: seconds since `before` was filled; 0: no share is shown. `before` becomes what is now.
+std::vector<std::string> top_lines(std::vector<config::JsonObject> const& programs, CpuTimes& before, double elapsed,
+                                   bool is_colored);
+
+/// "web" and its processes, one thing a line.
+std::string description_text(config::JsonObject const& description, config::JsonObject const& program);
+
+/// A record of the log as a line for people: time, level, message.
+std::string event_text(config::JsonObject const& event);
+
+}  // namespace triton::launcher

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "config/json_text.h"
+
+namespace triton::launcher {
+
+/// Writes JSON: commas by itself, any bytes as valid text. The caller closes what it opens.
+class JsonWriter {
+public:
+    JsonWriter& open(char bracket) {
+        separate();
+        text_ += bracket;
+        needs_comma_ = false;
+        return *this;
+    }
+    JsonWriter& close(char bracket) {
+        text_ += bracket;
+        needs_comma_ = true;
+        return *this;
+    }
+    /// `name`: a literal that needs no escapes.
+    JsonWriter& key(std::string_view name) {
+        separate();
+        text_.append("\"").append(name).append("\":");
+        needs_comma_ = false;
+        return *this;
+    }
+    JsonWriter& value(std::string_view text) {
+        separate();
+        config::append_json_string(text_, text);
+        return *this;
+    }
+    JsonWriter& value(std::int64_t number) { return raw(std::to_string(number)); }
+    JsonWriter& value(bool flag) { return raw(flag ? "true" : "false"); }
+    JsonWriter& value(char const* text) = delete;  // it would become a bool
+    /// Seconds with three digits. Not by a library: those know locales.
+    JsonWriter& value(Duration duration);
+    /// What is JSON already.
+    JsonWriter& raw(std::string_view json) {
+        separate();
+        text_ += json;
+        return *this;
+    }
+    template <class List>
+    JsonWriter& list(List const& items) {
+        open('[');
+        for (auto const& item : items)
+            value(item);
+        return close(']');
+    }
+
+    [[nodiscard]] std::size_t size() const { return text_.size(); }
+    [[nodiscard]] std::string const& text() const { return text_; }
+
+private:
+    void separate() {
+        if (needs_comma_) text_ += ',';
+        needs_comma_ = true;
+    }
+
+    std::string text_;
+    bool needs_comma_ = false;
+};
+
+inline JsonWriter& JsonWriter::value(Duration duration) {
+    auto const count =
+        std::chrono::round<milliseconds>(duration < Duration::zero() ? Duration::zero() : duration).count();
+    std::string digits = std::to_string(count % 1000);
+    return raw(std::to_string(count / 1000) + "." + std::string(3 - digits.size(), '0') + digits);
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "config/json_reader.h"
+
+namespace triton::launcher {
+
+/// The messages of Varlink, without their final NUL. Source: https://varlink.org, "Method Call".
+
+struct VarlinkCall {
+    std::string method;  ///< "org.varlink.service.GetInfo"
+    config::JsonObject parameters;
+    bool is_oneway = false;  ///< no reply, not even an error
+    bool wants_more = false;
+    bool wants_upgrade = false;
+
+    /// "org.varlink.service", empty when there is no dot.
+    [[nodiscard]] std::string_view interface() const;
+    /// "GetInfo"
+    [[nodiscard]] std::string_view name() const;
+};
+
+/// Errors: one line that says why this is no call. Members that the protocol does not know are skipped.
+std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view message);
+
+struct VarlinkReply {
+    std::string error;  ///< empty: none
+    config::JsonObject parameters;
+    bool continues = false;
+};
+
+/// Errors: as above. `limit`: of its bytes.
+std::expected<VarlinkReply, std::string> parse_varlink_reply(std::string_view message, std::size_t limit);
+
+/// Both with their final NUL; `parameters` is a JSON object.
+std::string varlink_call(std::string_view method, std::string_view parameters, bool wants_more);
+void append_varlink_reply(std::string& out, std::string_view parameters, bool continues);
+void append_varlink_error(std::string& out, std::string_view error, std::string_view parameters);
+
+/// The member of that name; nullptr when it is absent or null.
+config::Node const* find_member(config::JsonObject const& object, std::string_view name);
+
+}  // namespace triton::launcher

@@ -1,0 +1,81 @@
+// Whatever bytes a client sends: no crash, a reason for what is no call, and an answer of the server that a client can
+// read for what is one. The same for what a client gets to read.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "launcher/control/control_calls.h"
+#include "launcher/control/ctl_text.h"
+#include "launcher/control/json_writer.h"
+#include "launcher/control/varlink.h"
+
+namespace {
+
+using namespace triton;
+using namespace triton::launcher;
+
+void require(bool holds) {
+    if (!holds) std::abort();
+}
+
+/// What is written back is read as the same again.
+void check_json(config::JsonObject const& object) {
+    std::string const text = json_text(object);
+    std::string message;
+    append_varlink_reply(message, text, false);
+    require(message.find('\0') == message.size() - 1);
+    auto const read = parse_varlink_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22);
+    require(read.has_value() && json_text(read->parameters) == text);
+}
+
+void check_call(std::string_view message) {
+    auto const call = parse_varlink_call(message);
+    if (!call) {
+        require(!call.error().empty() && !call.error().contains('\0'));
+        return;
+    }
+    require(!call->method.empty());
+    check_json(call->parameters);
+    for (MethodRow const& row : control_methods()) {
+        auto const parameters = read_parameters(row, call->parameters);
+        require(parameters || !parameters.error().empty() || find_member(call->parameters, ""));
+        if (parameters && parameters->process) require(*parameters->process > 0);
+    }
+}
+
+void check_reply(std::string_view message) {
+    auto reply = parse_varlink_reply(message, message.size());
+    if (!reply) {
+        require(!reply.error().empty());
+        return;
+    }
+    check_json(reply->parameters);
+    std::vector<config::JsonObject> programs;
+    merge_programs(programs, reply->parameters);
+    CpuTimes before;
+    for (auto const& lines : {status_lines(programs, true), top_lines(programs, before, 1.0, false)}) {
+        for (std::string const& line : lines)
+            require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
+    }
+    for (config::JsonObject const& program : programs)
+        (void)description_text(program, program);  // for its memory accesses
+}
+
+}  // namespace
+
+extern "C" int varlink_fuzz(std::uint8_t const* data, std::size_t size) {
+    std::string const text(data, data + size);
+    check_call(text);
+    check_reply(text);
+    JsonWriter out;  // any bytes
+    std::string message;
+    append_varlink_reply(message, out.open('{').key("text").value(std::string_view(text)).close('}').text(), true);
+    require(parse_varlink_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22).has_value());
+    return 0;
+}
+
+#ifndef FUZZ_REPLAY
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) { return varlink_fuzz(data, size); }
+#endif

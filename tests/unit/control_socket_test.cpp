@@ -1,0 +1,153 @@
+#include "launcher/control/control_socket.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+class ControlSocketTest : public ::testing::Test {
+protected:
+    ControlSocketTest() {
+        char name[] = "/tmp/triton-socket.XXXXXX";
+        EXPECT_NE(::mkdtemp(name), nullptr);
+        directory = name;
+        path = directory + "/run/control";
+    }
+    ~ControlSocketTest() override { std::filesystem::remove_all(directory); }
+
+    [[nodiscard]] bool answers() const {
+        auto const address = unix_address(path);
+        UniqueFd const fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        return address && ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&*address), sizeof *address) == 0;
+    }
+    static mode_t mode_of(std::string const& file) {
+        struct stat status{};
+        EXPECT_EQ(::lstat(file.c_str(), &status), 0) << file;
+        return status.st_mode & 07777;
+    }
+
+    std::string directory;
+    std::string path;
+};
+
+TEST_F(ControlSocketTest, IsMadeWithItsDirectoryWhateverTheUmaskIs) {
+    mode_t const umask = ::umask(0777);
+    auto const listener = ControlListener::create(path, 0660, ::getegid());
+    (void)::umask(umask);
+    ASSERT_TRUE(listener) << listener.error().text;
+    EXPECT_EQ(mode_of(path), 0660U);
+    EXPECT_EQ(mode_of(directory + "/run"), 0755U);
+    EXPECT_TRUE(answers());
+    EXPECT_EQ(::fcntl(listener->fd(), F_GETFD), FD_CLOEXEC);
+    EXPECT_NE(::fcntl(listener->fd(), F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST_F(ControlSocketTest, IsRemovedAtTheEnd) {
+    {
+        auto const listener = ControlListener::create(path, 0600, {});
+    }
+    EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(ControlSocketTest, OneThatIsNotOursStays) {
+    {
+        auto const listener = ControlListener::create(path, 0600, {});
+        std::filesystem::rename(path, path + ".old");
+        std::ofstream(path) << "somebody else's";
+    }
+    EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST_F(ControlSocketTest, ADeadOneIsReplacedALiveOneIsNot) {
+    auto first = ControlListener::create(path, 0600, {});
+    ASSERT_TRUE(first);
+    auto const second = ControlListener::create(path, 0600, {});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error(), (Error{EADDRINUSE, "cannot listen on " + path + ": another launcher does"}));
+    first->keep_file(true);
+    {
+        ControlListener const gone = std::move(*first);
+    }
+    EXPECT_TRUE(std::filesystem::exists(path));
+    EXPECT_FALSE(answers());
+    auto const third = ControlListener::create(path, 0600, {});
+    ASSERT_TRUE(third) << third.error().text;
+    EXPECT_TRUE(answers());
+}
+
+TEST_F(ControlSocketTest, ALiveOneWithACrowdBeforeItIsNotReplaced) {
+    auto const first = ControlListener::create(path, 0600, {});
+    ASSERT_TRUE(first);
+    std::vector<UniqueFd> crowd;
+    auto const address = unix_address(path);
+    for (;;) {
+        crowd.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        if (::connect(crowd.back().get(), reinterpret_cast<sockaddr const*>(&*address), sizeof *address) != 0) break;
+    }
+    ASSERT_EQ(errno, EAGAIN);
+    auto const second = ControlListener::create(path, 0600, {});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, EADDRINUSE);
+}
+
+TEST_F(ControlSocketTest, WhatIsNoSocketIsLeftAlone) {
+    std::filesystem::create_directory(directory + "/run");
+    std::ofstream(path) << "precious";
+    auto const listener = ControlListener::create(path, 0600, {});
+    ASSERT_FALSE(listener);
+    EXPECT_EQ(listener.error(), (Error{EEXIST, "cannot listen on " + path + ": it exists and is no socket"}));
+    EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST_F(ControlSocketTest, WhatCannotBeMadeIsToldWithItsReason) {
+    EXPECT_THAT(ControlListener::create(directory + "/a/b/control", 0600, {}).error().text,
+                HasSubstr("cannot make the directory " + directory + "/a/b: No such file or directory"));
+    EXPECT_THAT(ControlListener::create("", 0600, {}).error().text, EndsWith("Invalid argument"));
+    EXPECT_EQ(ControlListener::create(directory + "/" + std::string(108, 'x'), 0600, {}).error().code, ENAMETOOLONG);
+}
+
+TEST_F(ControlSocketTest, GoesThroughAnUpgrade) {
+    std::optional<ControlSocket> handed;
+    {
+        auto before = ControlListener::create(path, 0600, {});
+        ASSERT_TRUE(before);
+        handed = before->socket();
+        handed->fd = ::dup(handed->fd);  // as an execve leaves it open
+        before->keep_file(true);
+    }
+    EXPECT_TRUE(answers());
+    {
+        auto const after = ControlListener::adopt(path, *handed);
+        ASSERT_TRUE(after) << after.error().text;
+        EXPECT_EQ(::fcntl(after->fd(), F_GETFD), FD_CLOEXEC);
+        EXPECT_EQ(after->socket(), *handed);
+        EXPECT_TRUE(answers());
+    }
+    EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(ControlSocketTest, AnythingElseIsNotTakenOver) {
+    UniqueFd const file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    auto const adopted = ControlListener::adopt(path, {.fd = file.get()});
+    ASSERT_FALSE(adopted);
+    EXPECT_EQ(adopted.error().code, ENOTSOCK);
+    EXPECT_GE(::fcntl(file.get(), F_GETFD), 0);  // still the caller's
+}
+
+}  // namespace
+
+}  // namespace triton::launcher

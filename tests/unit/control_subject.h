@@ -1,0 +1,128 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/event_loop.h"
+#include "launcher/control/control_server.h"
+#include "launcher/control/varlink.h"
+
+namespace triton::launcher {
+
+/// A launcher whose programs are what the test says.
+class FakeBackend : public ControlBackend {
+public:
+    struct Program {
+        ProgramStatus status;
+        std::vector<ProcessStatus> processes;
+        std::deque<std::string> lines;  // oldest first
+        bool is_captured = true;
+    };
+
+    /// `count` processes that are up.
+    Program& add(std::string const& name, std::uint32_t count);
+    ProcessStatus& at(std::size_t program, std::uint32_t number) { return programs[program].processes[number - 1]; }
+
+    LauncherStatus launcher() const override;
+    std::size_t program_count() const override { return programs.size(); }
+    std::optional<std::size_t> find_program(std::string_view name) const override;
+    ProgramStatus program(std::size_t index) const override { return programs.at(index).status; }
+    ProgramDescription describe(std::size_t index) const override;
+    ProcessStatus process(std::size_t program, std::uint32_t number) const override;
+    ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
+    ControlResult<> start(ProcessSelection const& which) override { return command("start", which); }
+    ControlResult<> stop(ProcessSelection const& which) override { return command("stop", which); }
+    ControlResult<> restart(ProcessSelection const& which) override { return command("restart", which); }
+    ControlResult<> signal(ProcessSelection const& which, int signo) override;
+    ControlResult<> reload() override;
+    ControlResult<> upgrade(std::string const& path) override;
+    ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    void command_given(std::string_view command, ControlPeer const& peer) override;
+    void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
+    void served() override { on_served(); }
+
+    std::vector<Program> programs;
+    std::optional<ControlError> refusal;  // of every command
+    std::vector<std::string> done;        // "stop 0", "signal 0:2 15"
+    std::vector<std::string> given;
+    std::vector<ControlPeer> peers;
+    std::vector<std::string> failures;
+    mutable std::size_t processes_asked = 0;
+    std::function<void()> on_command = [] {};
+    std::function<void()> on_served = [] {};
+
+private:
+    ControlResult<> command(std::string const& verb, ProcessSelection const& which);
+};
+
+/// One end of a connection in the test's own loop.
+class TestClient {
+public:
+    TestClient(EventLoop& loop, std::string const& path);
+
+    void send(std::string_view bytes);
+    void call(std::string_view method, std::string_view parameters = "{}", bool wants_more = false) {
+        send(varlink_call(method, parameters, wants_more));
+    }
+    /// Reads from now on, or no longer.
+    void read(bool reads = true);
+    void shut_down_writing();
+    void close();
+
+    std::deque<std::string> replies;  // without their NUL
+    std::string rest;
+    bool is_ended = false;
+    std::size_t received = 0;
+
+private:
+    void take();
+
+    EventLoop& loop_;
+    UniqueFd fd_;
+    EventLoop::Watch watch_;
+};
+
+/// A server with its backend in one loop, which runs until the test has seen what it waits for.
+class ControlSubject : public ::testing::Test {
+protected:
+    ControlSubject();
+    ~ControlSubject() override;
+
+    void start(ControlLimits const& limits = {}, mode_t mode = 0600);
+    std::unique_ptr<TestClient> connect() { return std::make_unique<TestClient>(*loop, path); }
+    /// Rounds until `is_true`, or a failure after some seconds.
+    void until(std::function<bool()> const& is_true);
+    /// Rounds until the server has nothing to do any more.
+    void until_quiet();
+    /// The next reply, as it is.
+    std::string reply(TestClient& client);
+    /// A call on a connection of its own, and its reply.
+    std::string ask(std::string_view method, std::string_view parameters = "{}");
+
+    std::string directory;
+    std::string path;
+    std::unique_ptr<EventLoop> loop;
+    FakeBackend backend;
+    std::unique_ptr<ControlServer> server;
+    std::size_t rounds = 0;
+
+private:
+    void check();
+
+    std::function<bool()> is_true_;
+    TimePoint give_up_at_{};
+    std::optional<TimePoint> quiet_at_;
+};
+
+/// "org.tritonlaunch.Launcher.<name>"
+std::string method(std::string_view name);
+
+}  // namespace triton::launcher
