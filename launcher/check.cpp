@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/read_file.h"
@@ -39,20 +40,24 @@ void append_strings(std::string& out, std::vector<std::string> const& texts) {
     out += ']';
 }
 
-std::vector<std::string> command_line(Accepted const& accepted, std::uint32_t number) {
-    std::vector<std::string> words = accepted.plan->command().arguments(ProcessNumber{number});
-    words.insert(words.begin(), accepted.plan->program());
+std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t number) {
+    std::vector<std::string> words = program.start->command().arguments(ProcessNumber{number});
+    words.insert(words.begin(), program.start->program());
     return words;
 }
 
-/// The entries that the processes get and the launcher does not have itself.
-std::vector<std::string> additions(Accepted const& accepted, char const* const* environment) {
+/// The entries that a process gets and the launcher does not have itself.
+std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, char const* const* environment) {
     std::vector<std::string> added;
-    for (std::string const& entry : accepted.plan->environment()) {
+    for (std::string const& entry : program.start->environment()) {
         bool is_ours = false;
         for (char const* const* at = environment; *at && !is_ours; ++at)
             is_ours = entry == *at;
         if (!is_ours) added.push_back(entry);
+    }
+    for (config::CommandTemplate const& entries : program.start->numbered_environment()) {
+        for (std::string& entry : entries.arguments(ProcessNumber{number}))
+            added.push_back(std::move(entry));
     }
     return added;
 }
@@ -71,29 +76,37 @@ CheckResult failed(CheckOptions const& options, std::vector<std::string> const& 
     return result;
 }
 
-struct Range {
+/// What would run of one program; with runServers false, what would run without it.
+struct Selection {
+    ProgramPlan const& program;
     std::uint32_t first;
     std::uint32_t last;
 };
 
-std::string as_text(Accepted const& accepted, Range range, std::vector<std::string> const& added) {
+std::string as_text(Accepted const& accepted, std::vector<Selection> const& selections,
+                    char const* const* environment) {
     std::string out;
     if (!accepted.configuration.run_servers) out += "# runServers is false: nothing runs. Otherwise:\n";
-    for (std::uint32_t number = range.first; number <= range.last; ++number) {
-        for (std::string const& entry : added) {
-            append_quoted(out, entry);
-            out += ' ';
+    for (Selection const& selection : selections) {
+        std::string const& name = selection.program.settings.name;
+        if (!name.empty()) out.append("# ").append(name).append("\n");
+        for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
+            for (std::string const& entry : additions(selection.program, number, environment)) {
+                append_quoted(out, entry);
+                out += ' ';
+            }
+            for (std::string const& word : command_line(selection.program, number)) {
+                append_quoted(out, word);
+                out += ' ';
+            }
+            out.back() = '\n';
         }
-        for (std::string const& word : command_line(accepted, number)) {
-            append_quoted(out, word);
-            out += ' ';
-        }
-        out.back() = '\n';
     }
     return out;
 }
 
-std::string as_json(Accepted const& accepted, Range range, std::vector<std::string> const& added) {
+std::string as_json(Accepted const& accepted, std::vector<Selection> const& selections,
+                    char const* const* environment) {
     std::string out = R"({"valid":true,"version":)";
     config::append_json_string(out, accepted.configuration.version);
     out.append(R"(,"runServers":)").append(accepted.configuration.run_servers ? "true" : "false");
@@ -105,15 +118,29 @@ std::string as_json(Accepted const& accepted, Range range, std::vector<std::stri
         config::append_json_string(out, variable.value.value_or(""));
     }
     out += R"(},"processes":[)";
-    for (std::uint32_t number = range.first; number <= range.last; ++number) {
-        if (number != range.first) out += ',';
-        out.append(R"({"process":)").append(std::to_string(number)).append(R"(,"command":)");
-        append_strings(out, command_line(accepted, number));
-        out += R"(,"environment":)";
-        append_strings(out, added);
-        out += '}';
+    char const* separator = "";
+    for (Selection const& selection : selections) {
+        for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
+            out.append(std::exchange(separator, ",")).append("{");
+            if (!selection.program.settings.name.empty()) {
+                out += R"("program":)";
+                config::append_json_string(out, selection.program.settings.name);
+                out += ',';
+            }
+            out.append(R"("process":)").append(std::to_string(number)).append(R"(,"command":)");
+            append_strings(out, command_line(selection.program, number));
+            out += R"(,"environment":)";
+            append_strings(out, additions(selection.program, number, environment));
+            out += '}';
+        }
     }
     return out += "]}\n";
+}
+
+/// How many processes a program is configured to have, whether it is to run them or not.
+std::uint32_t count_of(Accepted const& accepted, ProgramPlan const& program, SourceOptions const& options) {
+    if (accepted.configuration.has_programs) return program.settings.count.value_or(1);
+    return accepted.configuration.count.value_or(options.server_count);
 }
 
 }  // namespace
@@ -131,19 +158,22 @@ CheckResult check(CheckOptions const& options, char const* const* environment) {
     }
     if (!loaded->warnings.empty()) return failed(options, loaded->warnings);
 
-    // What would run; with runServers false, what would run without it.
-    std::uint32_t const count = loaded->configuration.count.value_or(options.source.server_count);
-    Range range{1, count};
-    if (options.process_number) {
-        if (*options.process_number > count) {
-            return failed(options, {"--process-number: there is no process " + std::to_string(*options.process_number) +
-                                    ", only " + std::to_string(count)});
-        }
-        range = {*options.process_number, *options.process_number};
+    std::uint32_t highest = 0;
+    std::vector<Selection> selections;
+    for (auto const& program : loaded->programs) {
+        std::uint32_t const count = count_of(*loaded, *program, options.source);
+        highest = std::max(highest, count);
+        std::uint32_t const first = options.process_number.value_or(1);
+        std::uint32_t const last = std::min(count, options.process_number.value_or(count));
+        selections.push_back({*program, first, last});
     }
-    std::vector<std::string> const added = additions(*loaded, environment);
+    if (options.process_number && *options.process_number > highest) {
+        return failed(options, {"--process-number: there is no process " + std::to_string(*options.process_number) +
+                                ", only " + std::to_string(highest)});
+    }
     CheckResult result;
-    result.output = options.as_json ? as_json(*loaded, range, added) : as_text(*loaded, range, added);
+    result.output =
+        options.as_json ? as_json(*loaded, selections, environment) : as_text(*loaded, selections, environment);
     return result;
 }
 

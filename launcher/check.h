@@ -1,10 +1,20 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
-#include "launcher/options.h"
+#include "launcher/launch_options.h"
 
 namespace triton::launcher {
+
+struct CheckOptions {
+    std::string configuration_path;
+    SourceOptions source;
+    std::optional<std::uint32_t> process_number;
+    bool is_strict = false;
+    bool as_json = false;
+};
 
 /// What `check` prints and its exit code: 0, or 1 when something is wrong with the content.
 struct CheckResult {

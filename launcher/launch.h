@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "launcher/options.h"
+#include "launcher/launch_options.h"
 
 namespace triton::launcher {
 

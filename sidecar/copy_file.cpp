@@ -306,20 +306,6 @@ Result<Source> open_source(std::string const& path) {
     return source;
 }
 
-Result<std::string> read_source(Source const& source, std::size_t limit) {
-    std::string text;
-    for (;;) {
-        std::size_t const before = text.size();
-        text.resize(std::min(before + 65536, limit + 1));
-        ssize_t const size = read_at(source.file.get(), std::span(text).subspan(before), static_cast<off_t>(before));
-        int const err = errno;
-        text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-        if (size < 0) return fail(err, "read " + source.path);
-        if (size == 0) return text;
-        if (text.size() > limit) return fail(EFBIG, "read " + source.path);
-    }
-}
-
 Result<UniqueFd> make_directories(int directory, std::string_view path) {
     std::string const whole(path);
     char const* const start = path.starts_with('/') ? "/" : ".";

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,9 +22,6 @@ struct Source {
 /// Follows symbolic links. Errors: those of open(2), "open <path>"; "<path> is a directory, not a file" (EISDIR), "...
 /// is a FIFO, not a file" and the like (EINVAL).
 Result<Source> open_source(std::string const& path);
-
-/// The whole content. Errors: those of read(2); EFBIG when there is more than `limit` bytes.
-Result<std::string> read_source(Source const& source, std::size_t limit);
 
 /// Opens a directory below `directory` (or AT_FDCWD) and makes what is missing on the way, with mode 0777 less the
 /// umask. Errors: those of mkdirat(2) and openat(2), with the path.

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "config/ip_list.h"
 
 namespace triton::sidecar {
 
@@ -33,24 +32,12 @@ struct StageOptions {
     std::string main_container_version;             ///< of the container that the files are for; empty: unknown
     std::string monitor_conf;                       ///< an fdbmonitor.conf with $NAME; empty: none
     std::vector<std::string> substitute_variables;  ///< further NAMEs in it
-    std::string main_container_conf_directory = "/var/dynamic-conf";  ///< where $BINARY_DIR is looked for there
+    std::optional<config::IpFamily>
+        public_ip_family;  ///< of $FDB_PUBLIC_IP and $FDB_POD_IP in it, which are lists then
+    std::string main_container_conf_directory = "/var/dynamic-conf";  ///< our output directory, seen from there
     std::string environment_file;                                     ///< values for substitution; empty: none
     bool watch = false;                                               ///< sidecar: copy again when a source changes
     bool as_json = false;                                             ///< a summary with hashes
 };
-
-/// One option of the command line, with the members of the launcher's own table.
-struct StageFlag {
-    std::string_view name;   // without its dashes
-    std::string_view alias;  // empty: none
-    char short_name;         // 0: none
-    std::string_view value;  // what --help calls it; empty: a switch, whose text is "true" or "false"
-    std::string_view help;
-    std::function<Result<>(std::string const&)> apply;
-};
-
-/// The options of both modes, except --mode itself; what they read goes to `options`, which must outlive them.
-/// Repeatable ones append, so those of the environment and of the command line add up, as in the shipped program.
-std::vector<StageFlag> stage_flags(StageOptions& options);
 
 }  // namespace triton::sidecar

@@ -4,9 +4,12 @@
 #include <climits>
 #include <cstdint>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,14 +22,53 @@ namespace {
 constexpr mode_t unfinished_mode = 0600;
 constexpr int most_attempts = 100;  // at 64 random bits a second one is not to be expected
 
+constexpr std::string_view hexadecimal_digits = "0123456789abcdef";
+constexpr std::string_view temporary_end = ".tmp";
+constexpr std::size_t random_digits = 16;
+
 std::string hexadecimal(std::uint64_t number) {
     std::string text;
     for (int shift = 60; shift >= 0; shift -= 4)
-        text += "0123456789abcdef"[(number >> shift) & 15];
+        text += hexadecimal_digits[(number >> shift) & 15];
     return text;
 }
 
+/// ".NAME.0123456789abcdef.tmp"
+bool is_temporary_name(std::string_view name) {
+    constexpr std::size_t end_size = 1 + random_digits + temporary_end.size();
+    if (name.size() < 1 + 1 + end_size || name.front() != '.' || !name.ends_with(temporary_end)) return false;
+    std::string_view const end = name.substr(name.size() - end_size);
+    return end.front() == '.' && end.substr(1, random_digits).find_first_not_of(hexadecimal_digits) == end.npos;
+}
+
+/// Nothing is opened that is no regular file: to open a device may do something.
+void remove_if_abandoned(int directory, char const* name) {
+    struct stat named;
+    if (::fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(named.st_mode)) return;
+    UniqueFd const file{::openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)};
+    if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) (void)::unlinkat(directory, name, 0);
+}
+
 }  // namespace
+
+void remove_abandoned(int directory) {
+    UniqueFd copy{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    DIR* const stream = ::fdopendir(copy.get());
+    if (!stream) return;
+    (void)copy.release();  // the stream's
+    while (dirent const* const entry = ::readdir(stream)) {
+        if (is_temporary_name(entry->d_name)) remove_if_abandoned(directory, entry->d_name);
+    }
+    ::closedir(stream);
+}
+
+/// Another process may take the file for an abandoned one before it is locked, and remove it. Where there are no locks,
+/// nobody can.
+bool PendingFile::is_held() const {
+    if (::flock(fd(), LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
+    struct stat status;
+    return ::fstat(fd(), &status) != 0 || status.st_nlink > 0;
+}
 
 std::string PendingFile::temporary_name() const {
     std::uint64_t random = 0;
@@ -36,7 +78,7 @@ std::string PendingFile::temporary_name() const {
         (void)::clock_gettime(CLOCK_MONOTONIC, &now);
         random = static_cast<std::uint64_t>(now.tv_nsec) << 32 | static_cast<std::uint32_t>(::getpid());
     }
-    std::string const end = "." + hexadecimal(random) + ".tmp";
+    std::string const end = "." + hexadecimal(random) + std::string(temporary_end);
     return "." + name_.substr(0, NAME_MAX - 1 - end.size()) + end;
 }
 
@@ -67,11 +109,12 @@ Result<> PendingFile::create_named() {
         file_ = UniqueFd{
             ::openat(directory_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, unfinished_mode)};
         int const err = errno;
-        if (file_) {
+        if (file_ && is_held()) {
             temporary_ = std::move(name);
             return {};
         }
-        if (err != EEXIST || attempt == most_attempts) return fail(err, "create " + shown_);
+        if (file_) (void)::unlinkat(directory_, name.c_str(), 0);  // ENOENT: the other has done it
+        if ((!file_ && err != EEXIST) || attempt == most_attempts) return fail(file_ ? EBUSY : err, "create " + shown_);
     }
 }
 
@@ -88,6 +131,7 @@ Result<> PendingFile::put_in_place() {
         auto linked = link_as(name_, err);
         if (linked || err != EEXIST) return linked;
         // link(2) replaces nothing, so it needs a name of its own for the moment before rename(2).
+        (void)::flock(fd(), LOCK_EX | LOCK_NB);  // where there are no locks, nobody removes it either
         for (int attempt = 0; err == EEXIST && attempt < most_attempts; ++attempt) {
             std::string name = temporary_name();
             linked = link_as(name, err);

@@ -12,7 +12,8 @@ namespace triton::sidecar {
 /// A file that is being written and gets its name only when it is whole. Until then it has none at all (O_TMPFILE), so
 /// that SIGKILL leaves nothing behind either, but for the moment between link and rename over an older file; where the
 /// file system or a missing /proc forbids that, it has a hidden unique name in the same directory, which the destructor
-/// removes.
+/// removes. What SIGKILL has left under such a name, remove_abandoned() finds: who writes holds a lock (flock(2)), and
+/// the kernel gives it back when he dies.
 class PendingFile {
 public:
     /// In `directory` (borrowed, must outlive it), to become `name` there. `shown`: its path for messages.
@@ -33,6 +34,7 @@ private:
     PendingFile(int directory, std::string name, std::string shown)
         : directory_(directory), name_(std::move(name)), shown_(std::move(shown)) {}
     Result<> create_named();
+    [[nodiscard]] bool is_held() const;
     Result<> link_as(std::string const& name, int& err) const;
     Result<> put_in_place();
     [[nodiscard]] std::string temporary_name() const;
@@ -43,5 +45,10 @@ private:
     std::string temporary_;  // empty: unnamed, or in place
     UniqueFd file_;
 };
+
+/// Removes from a directory (open for reading, borrowed) what others have left in the middle of a copy: the regular
+/// files that are named as a PendingFile is before it is whole and that no process holds. What may not be opened or
+/// removed stays, and so does all where the file system knows no locks: it does no harm but for its room.
+void remove_abandoned(int directory);
 
 }  // namespace triton::sidecar

@@ -102,12 +102,17 @@ private:
     }
 
     void add_binaries() {
-        if (options_.binaries.empty()) return;
-        std::string const directory = binary_output_directory();
+        plan_.binary_directory = binary_directory();
         for (std::string const& name : options_.binaries) {
-            if (check_name("--copy-binary", name) && !directory.empty())
-                add(CopyKind::verbatim, join(options_.binary_directory, name), join(directory, name));
+            if (check_name("--copy-binary", name) && !plan_.binary_directory.empty())
+                add(CopyKind::verbatim, join(options_.binary_directory, name), join(plan_.binary_directory, name));
         }
+    }
+
+    /// Of an init container that copies none: where the sidecar beside it puts them.
+    std::string binary_directory() {
+        if (!options_.binaries.empty() || !options_.binary_output_directory.empty()) return binary_output_directory();
+        return version_ && is_component(*version_) ? "bin/" + *version_ : std::string();
     }
 
     /// Empty, with an error, when it cannot be told.

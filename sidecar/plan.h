@@ -25,6 +25,8 @@ struct PlannedCopy {
 struct StagePlan {
     std::vector<PlannedCopy> copies;      ///< no two with one target
     bool is_main_container_same = false;  ///< sidecar: both versions are equal, hence no copies
+    /// Where in the output directory binaries go, or would go by a sidecar of this version; empty: not known.
+    std::string binary_directory;
 };
 
 /// What the options mean. No system call.

@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/read_file.h"
 #include "base/unique_fd.h"
 #include "config/environment_file.h"
 #include "config/limits.h"
 #include "config/substitution.h"
 #include "sidecar/copy_file.h"
+#include "sidecar/pending_file.h"
 #include "sidecar/plan.h"
 #include "sidecar/substitute.h"
 #include "sidecar/summary.h"
@@ -35,16 +37,17 @@ constexpr int most_quiet_waits = 50;
 constexpr std::uint64_t large_file = 64 << 20;
 constexpr Duration progress_interval = milliseconds(100);
 
-/// The signals that end it, as a descriptor.
-class StopSignals {
+/// The signals that end it, and SIGHUP, as a descriptor.
+class Signals {
 public:
-    static Result<StopSignals> create() {
+    static Result<Signals> create(StageMode mode) {
         sigset_t set;
         sigemptyset(&set);
         for (int const signo : {SIGTERM, SIGINT, SIGQUIT})
             sigaddset(&set, signo);
+        if (mode == StageMode::sidecar) sigaddset(&set, SIGHUP);
         (void)::sigprocmask(SIG_BLOCK, &set, nullptr);  // cannot fail with these arguments
-        StopSignals signals;
+        Signals signals;
         signals.fd_ = UniqueFd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
         int const err = errno;
         if (!signals.fd_) return fail(err, "create a signalfd");
@@ -53,17 +56,26 @@ public:
 
     [[nodiscard]] int fd() const { return fd_.get(); }
 
-    /// The first that arrived, or 0. Does not wait.
+    /// The first that ends it, or 0. Does not wait.
     int arrived() {
         signalfd_siginfo info;
-        if (signo_ == 0 && ::read(fd_.get(), &info, sizeof info) == sizeof info)
-            signo_ = static_cast<int>(info.ssi_signo);
+        while (signo_ == 0 && ::read(fd_.get(), &info, sizeof info) == sizeof info) {
+            if (info.ssi_signo == SIGHUP) {
+                has_hung_up_ = true;
+            } else {
+                signo_ = static_cast<int>(info.ssi_signo);
+            }
+        }
         return signo_;
     }
+
+    /// Whether SIGHUP has arrived since.
+    bool take_hang_up() { return std::exchange(has_hung_up_, false); }
 
 private:
     UniqueFd fd_;
     int signo_ = 0;
+    bool has_hung_up_ = false;
 };
 
 std::string join(std::string_view directory, std::string_view name) {
@@ -78,8 +90,7 @@ std::string_view parent_of(std::string_view path) {
 }
 
 Result<std::string> read_version(std::string const& path) {
-    auto const source = TRY(open_source(path));
-    std::string const text = TRY(read_source(source, 4096));
+    std::string const text = TRY(read_file(path, 4096));
     constexpr std::string_view blanks = " \t\r\n";
     std::size_t const begin = text.find_first_not_of(blanks);
     if (begin == text.npos) return fail("the version file " + path + " is empty");
@@ -107,7 +118,7 @@ std::optional<std::string> find_obstacle(std::string const& path) {
 /// One round: plan, check, substitute, copy.
 class Staging {
 public:
-    Staging(StageOptions const& options, StageSurroundings const& around, StopSignals& signals)
+    Staging(StageOptions const& options, StageSurroundings const& around, Signals& signals)
         : options_(options), around_(around), signals_(signals), version_(read_version(options.version_file)) {}
 
     Round run() && {
@@ -117,6 +128,7 @@ public:
             return std::move(round_);
         }
         round_.is_main_container_same = planned->is_main_container_same;
+        binary_directory_ = planned->binary_directory;
         prepare(planned->copies);
         if (round_.errors.empty() && !prepared_.empty()) act();
         return std::move(round_);
@@ -168,9 +180,7 @@ private:
         std::vector<config::EnvironmentVariable> values;
         if (!options_.environment_file.empty()) {
             config::Limits const limits;
-            auto const source = open_source(options_.environment_file);
-            auto const text = source ? read_source(*source, limits.document_bytes)
-                                     : Result<std::string>(std::unexpected(source.error()));
+            auto const text = read_file(options_.environment_file, limits.document_bytes);
             if (!text) return add_error("additional environment file: " + text.error().text);
             config::EnvironmentFile file = config::parse_environment_file(*text, limits);
             for (config::Problem const& problem : file.problems)
@@ -181,11 +191,12 @@ private:
     }
 
     Result<std::string> substituted(PlannedCopy const& copy, Source const& source) {
-        std::string const text = TRY(read_source(source, config::Limits{}.document_bytes));
-        auto result = copy.kind == CopyKind::substituted
-                          ? substitute_template(text, variables_)
-                          : substitute_monitor_conf(text, monitor_variables(variables_, options_.substitute_variables,
-                                                                            main_binary_directory()));
+        std::string const text = TRY(read_open_file(source.file.get(), source.path, config::Limits{}.document_bytes));
+        auto result =
+            copy.kind == CopyKind::substituted
+                ? substitute_template(text, variables_)
+                : substitute_monitor_conf(text, monitor_variables(variables_, options_.substitute_variables,
+                                                                  options_.public_ip_family, main_binary_directory()));
         if (result) return std::move(*result);
         // All but the last are added here: an Error holds one.
         for (config::Problem const& problem : std::span(result.error()).first(result.error().size() - 1))
@@ -195,9 +206,10 @@ private:
 
     /// Where the main container has, or will have, the binaries of this container's version.
     [[nodiscard]] std::optional<std::string> main_binary_directory() const {
-        if (!version_) return std::nullopt;
-        if (*version_ == options_.main_container_version) return options_.binary_directory;
-        return join(options_.main_container_conf_directory, "bin/" + *version_);
+        if (version_ && *version_ == options_.main_container_version) return options_.binary_directory;
+        if (binary_directory_.empty()) return std::nullopt;
+        if (binary_directory_ == ".") return options_.main_container_conf_directory;
+        return join(options_.main_container_conf_directory, binary_directory_);
     }
 
     void act() {
@@ -226,6 +238,7 @@ private:
         UniqueFd directory{::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
         int const err = errno;
         if (!directory) return fail(err, "open directory " + join(options_.output_directory, path));
+        remove_abandoned(directory.get());
         directories_.push_back({std::string(path), std::move(directory)});
         return directories_.back().directory.get();
     }
@@ -278,9 +291,10 @@ private:
 
     StageOptions const& options_;
     StageSurroundings const& around_;
-    StopSignals& signals_;
+    Signals& signals_;
     Result<std::string> version_;
     config::Variables variables_{{}, nullptr};
+    std::string binary_directory_;  // of the plan
     std::vector<Prepared> prepared_;
     std::vector<OpenDirectory> directories_;
     Round round_;
@@ -290,7 +304,7 @@ private:
 };
 
 /// Tells of a round. Returns its exit code.
-int report(Round const& round, StageOptions const& options, StageSurroundings const& around) {
+int report(Round const& round, StageOptions const& options, StageSurroundings const& around, Signals& signals) {
     auto const log = [&around](StageLevel level, std::string_view event, std::string const& message) {
         if (around.log) around.log(level, event, message);
     };
@@ -308,18 +322,23 @@ int report(Round const& round, StageOptions const& options, StageSurroundings co
         log(StageLevel::info, "staging-skipped",
             "nothing copied: the main container has version " + options.main_container_version + " itself");
     }
-    if (options.as_json && !round.was_stopped && around.print) around.print(json_summary(round));
+    if (options.as_json && !round.was_stopped && around.print)
+        around.print(json_summary(round), [&signals] { return signals.arrived() == 0; });
     return round.errors.empty() ? 0 : 1;
 }
 
-/// Waits for a change of a source or a stop. Returns whether there is something to copy.
-bool wait_for_change(ChangeWatch* watch, StopSignals& signals) {
+/// Waits for a change of a source, SIGHUP or a stop. Returns whether there is something to copy.
+bool wait_for_change(ChangeWatch* watch, Signals& signals, StageSurroundings const& around) {
     std::array<pollfd, 2> polled{{{signals.fd(), POLLIN, 0}, {watch ? watch->fd() : -1, POLLIN, 0}}};
     bool has_changed = false;
     for (int waits = 0; signals.arrived() == 0 && waits < most_quiet_waits;) {
+        if (signals.take_hang_up()) {
+            if (around.hang_up) around.hang_up();
+            has_changed = true;
+        }
         int const ready = ::poll(polled.data(), polled.size(), has_changed ? quiet_ms : -1);
         if (has_changed && ready == 0) break;
-        if (polled[1].revents != 0 && watch->take_events()) has_changed = true;
+        if (watch && polled[1].revents != 0 && watch->take_events()) has_changed = true;
         if (has_changed) ++waits;
     }
     return signals.arrived() == 0 && has_changed;
@@ -349,17 +368,17 @@ void renew_watch(ChangeWatch* watch, StageOptions const& options, StageSurroundi
 }
 
 Result<int> run(StageOptions const& options, StageSurroundings const& around) {
-    auto signals = TRY(StopSignals::create());
+    auto signals = TRY(Signals::create(options.mode));
     auto const watch = TRY(make_watch(options, around));
     bool const stays = options.mode == StageMode::sidecar;
     if (stays) (void)::signal(SIGCHLD, SIG_IGN);
     for (bool is_first = true;; is_first = false) {
         renew_watch(watch.get(), options, around);
         Round const round = Staging(options, around, signals).run();
-        int const code = report(round, options, around);
+        int const code = report(round, options, around, signals);
         if (round.was_stopped && !stays) return 128 + signals.arrived();
         if (!stays || (is_first && code != 0)) return code;
-        if (!wait_for_change(watch.get(), signals)) break;
+        if (!wait_for_change(watch.get(), signals, around)) break;
     }
     if (around.log)
         around.log(StageLevel::info, "stop-requested", "stopped by signal " + std::to_string(signals.arrived()));

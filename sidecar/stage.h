@@ -29,10 +29,12 @@ enum class StageLevel : std::uint8_t { info, error };
 /// What staging has around it. Functions that are not set are not called.
 struct StageSurroundings {
     char const* const* environment = nullptr;  ///< as execve(2) takes it
-    /// --format json: one line for each round.
-    std::function<void(std::string_view line)> print;
+    /// --format json: one line for each round. A reader that takes nothing is waited for while `keep_going` says so.
+    std::function<void(std::string_view line, std::function<bool()> const& keep_going)> print;
     /// Events: file-copied, file-reused, staging-skipped, staging-failed, watch-failed, stop-requested.
     std::function<void(StageLevel level, std::string_view event, std::string_view message)> log;
+    /// SIGHUP, in sidecar mode; a round follows.
+    std::function<void()> hang_up;
     /// For a terminal: text with its own carriage returns.
     std::function<void(std::string_view text)> progress;
     /// Needed for --watch.
@@ -43,7 +45,8 @@ struct StageSurroundings {
 ///
 /// Everything is looked at before anything is copied, and all that is wrong is told at once. Then the files are copied
 /// in the order of the plan up to the first that fails; those before it stay. See copy_file() for what a copy is.
-/// With --watch, a later round that fails is told and waits for the next change: what was staged before stays good.
+/// In sidecar mode SIGHUP begins a further round, and with --watch every change of a source does. A round that fails
+/// then is told, and waits for the next one: what was staged before stays good.
 ///
 /// SIGTERM, SIGINT and SIGQUIT are blocked from the call on, for good, and end it between two pieces of a copy.
 /// Sidecar mode ignores SIGCHLD from the call on, so that orphans (of `kubectl exec`) leave no zombies.

@@ -136,6 +136,17 @@ std::optional<std::string> value_of(config::Variables const& variables, std::str
     return std::string(*value);
 }
 
+MonitorVariable address(std::string name, std::optional<std::string> value, std::optional<config::IpFamily> family) {
+    if (!value || !family) return {std::move(name), std::move(value)};
+    bool const is_v6 = *family == config::IpFamily::v6;
+    auto const found = config::first_address(*value, *family);
+    if (!found)
+        return {std::move(name), std::nullopt,
+                "has no " + std::string(is_v6 ? "IPv6" : "IPv4") + " address: " + config::shown(*value)};
+    std::string text(*found);
+    return {std::move(name), is_v6 ? "[" + text + "]" : text};
+}
+
 }  // namespace
 
 std::expected<std::string, config::Problems> substitute_template(std::string_view text,
@@ -145,6 +156,7 @@ std::expected<std::string, config::Problems> substitute_template(std::string_vie
 
 std::vector<MonitorVariable> monitor_variables(config::Variables const& variables,
                                                std::vector<std::string> const& further,
+                                               std::optional<config::IpFamily> family,
                                                std::optional<std::string> binary_directory) {
     auto const first_of = [&variables](std::initializer_list<std::string_view> names) -> std::optional<std::string> {
         for (std::string_view const name : names) {
@@ -153,8 +165,8 @@ std::vector<MonitorVariable> monitor_variables(config::Variables const& variable
         return std::nullopt;
     };
     std::vector<MonitorVariable> list{
-        {"FDB_PUBLIC_IP", first_of({"FDB_PUBLIC_IP", "FDB_POD_IP"})},
-        {"FDB_POD_IP", first_of({"FDB_POD_IP"})},
+        address("FDB_PUBLIC_IP", first_of({"FDB_PUBLIC_IP", "FDB_POD_IP"}), family),
+        address("FDB_POD_IP", first_of({"FDB_POD_IP"}), family),
         {"FDB_MACHINE_ID", first_of({"FDB_MACHINE_ID", "HOSTNAME"})},
         {"FDB_ZONE_ID", first_of({"FDB_ZONE_ID", "FDB_MACHINE_ID", "HOSTNAME"})},
         {"FDB_INSTANCE_ID", first_of({"FDB_INSTANCE_ID"})},
@@ -182,7 +194,7 @@ std::expected<std::string, config::Problems> substitute_monitor_conf(std::string
         if (meant->value) {
             out += *meant->value;
         } else {
-            problems.add(position(text, at), "$" + meant->name + " has no value");
+            problems.add(position(text, at), "$" + meant->name + " " + meant->problem);
         }
         at += 1 + meant->name.size();
     }

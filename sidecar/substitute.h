@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/ip_list.h"
 #include "config/problem.h"
 #include "config/substitution.h"
 
@@ -23,13 +24,16 @@ std::expected<std::string, config::Problems> substitute_template(std::string_vie
 /// A `$NAME` of a monitor conf.
 struct MonitorVariable {
     std::string name;
-    std::optional<std::string> value;  ///< nullopt: an error where it is used
+    std::optional<std::string> value;      ///< nullopt: an error where it is used
+    std::string problem = "has no value";  ///< that error
 };
 
 /// The names of the old sidecar, with its fall-backs, and `further` ones from `variables`. A machine without a name is
-/// the host name, a zone without one is the machine, a pod without a public address has its own.
+/// the host name, a zone without one is the machine, a pod without a public address has its own. With a `family`, the
+/// two addresses are lists, of which the first address of that family is taken, in brackets when it is an IPv6 one.
 std::vector<MonitorVariable> monitor_variables(config::Variables const& variables,
                                                std::vector<std::string> const& further,
+                                               std::optional<config::IpFamily> family,
                                                std::optional<std::string> binary_directory);
 
 /// Replaces each `$NAME` of the list in an fdbmonitor.conf. Of two names that fit the longer is meant (the old sidecar

@@ -10,10 +10,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/read_file.h"
 #include "sidecar/copy_file.h"
+#include "sidecar/pending_file.h"
 
 namespace triton::sidecar {
 namespace {
@@ -70,7 +73,7 @@ protected:
 
     std::string read(std::string const& name) const {
         auto const source = open_source(path(name));
-        return source ? read_source(*source, 1 << 28).value() : source.error().text;
+        return source ? read_open_file(source->file.get(), source->path, 1 << 28).value() : source.error().text;
     }
 
     struct stat status(std::string const& name) const {
@@ -225,7 +228,7 @@ TEST_P(CopyFile, WhoHasTheOldFileOpenKeepsIt) {
     write("out/copy", "old");
     auto const old = open_source(path("out/copy"));
     EXPECT_EQ(outcome("a"), Outcome::copied);
-    EXPECT_EQ(read_source(*old, 100), "old");
+    EXPECT_EQ(read_open_file(old->file.get(), old->path, 100), "old");
 }
 
 TEST_P(CopyFile, HashIsOfTheTarget) {
@@ -326,6 +329,31 @@ TEST_P(CopyFile, WriteFileReplacesOnlyADifference) {
     EXPECT_THAT(names("out"), ElementsAre("copy"));
 }
 
+TEST_P(CopyFile, WhatAKilledCopyLeftIsRemovedAndNothingElse) {
+    std::vector<std::string> const abandoned{".copy.0123456789abcdef.tmp", ".a.b.ffffffffffffffff.tmp"};
+    std::vector<std::string> const others{"copy.0123456789abcdef.tmp",  "..0123456789abcdef.tmp",
+                                          ".copy.0123456789abcdeF.tmp", ".copy.0123456789abcde.tmp",
+                                          ".copy.0123456789abcdef.tmq", ".held.0123456789abcdef.tmp"};
+    for (auto const& list : {abandoned, others}) {
+        for (std::string const& name : list)
+            write("out/" + name, "x", 0600);
+    }
+    ASSERT_EQ(::mkfifo(path("out/.fifo.0123456789abcdef.tmp").c_str(), 0600), 0);
+    UniqueFd const held{::open(path("out/.held.0123456789abcdef.tmp").c_str(), O_RDWR | O_CLOEXEC)};
+    ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
+    auto const pending = PendingFile::create(out_.get(), "p", path("out/p"), settings_.methods.unnamed_file);
+    ASSERT_TRUE(pending);
+
+    UniqueFd const directory{::open(path("out").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    remove_abandoned(directory.get());
+    std::vector<std::string> expected = others;
+    expected.emplace_back(".fifo.0123456789abcdef.tmp");
+    auto left = names("out");
+    EXPECT_EQ(std::erase_if(left, [](std::string const& name) { return name.starts_with(".p."); }),
+              pending->has_name() ? 1U : 0U);
+    EXPECT_THAT(left, testing::UnorderedElementsAreArray(expected));
+}
+
 TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
     char name[] = "/tmp/triton-copy.XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);
@@ -346,10 +374,11 @@ TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
     EXPECT_EQ(::rmdir(root.c_str()), 0);
 }
 
-TEST(ReadSource, UpToALimit) {
+TEST(ReadOpenFile, UpToALimit) {
     auto const source = open_source("/proc/self/status");
     ASSERT_TRUE(source);
-    EXPECT_EQ(read_source(*source, 10).error(), (Error{EFBIG, "cannot read /proc/self/status: File too large"}));
+    EXPECT_EQ(read_open_file(source->file.get(), source->path, 10).error(),
+              (Error{EFBIG, "cannot read /proc/self/status: File too large"}));
 }
 
 }  // namespace

@@ -75,6 +75,22 @@ TEST(Plan, BinaryDirectoryGivenNeedsNoVersion) {
     EXPECT_THAT(copies(given, no_version), ElementsAre(verbatim("/opt/cli", "b/cli")));
 }
 
+TEST(Plan, BinaryDirectoryOfTheMonitorConf) {
+    auto const directory = [](StageOptions const& given, Result<std::string> const& version) {
+        return plan(given, version).value().binary_directory;
+    };
+    StageOptions given = options(StageMode::init);
+    EXPECT_EQ(directory(given, "7.3.63"), "bin/7.3.63");  // by the sidecar
+    EXPECT_EQ(directory(given, no_version), "");
+    EXPECT_EQ(directory(given, "../7"), "");
+    given.binaries = {"fdbserver"};
+    EXPECT_EQ(directory(given, "7.3.63"), "7.3");
+    given.binary_output_directory = "b";
+    EXPECT_EQ(directory(given, no_version), "b");
+    given.binaries = {};
+    EXPECT_EQ(directory(given, "7.3.63"), "b");
+}
+
 TEST(Plan, PrimaryLibraryIsCopiedOnceUnderThePrimaryName) {
     StageOptions given = options();
     given.library_directory = "/lib";

@@ -82,7 +82,7 @@ std::vector<std::string> shown(std::vector<MonitorVariable> const& variables) {
 
 TEST(MonitorVariables, FallBackAsInTheOldSidecar) {
     constexpr char const* little[] = {"FDB_POD_IP=10.1.1.1", "HOSTNAME=pod-1", "FDB_PUBLIC_IP=", nullptr};
-    EXPECT_THAT(shown(monitor_variables({{}, little}, {"MINE"}, std::nullopt)),
+    EXPECT_THAT(shown(monitor_variables({{}, little}, {"MINE"}, {}, std::nullopt)),
                 ElementsAre("FDB_PUBLIC_IP=10.1.1.1", "FDB_POD_IP=10.1.1.1", "FDB_MACHINE_ID=pod-1",
                             "FDB_ZONE_ID=pod-1", "FDB_INSTANCE_ID=<none>", "BINARY_DIR=<none>", "MINE=<none>"));
     constexpr char const* all[] = {"FDB_PUBLIC_IP=1.2.3.4",
@@ -92,9 +92,23 @@ TEST(MonitorVariables, FallBackAsInTheOldSidecar) {
                                    "FDB_INSTANCE_ID=i",
                                    "MINE=x",
                                    nullptr};
-    EXPECT_THAT(shown(monitor_variables({{}, all}, {"MINE"}, "/usr/bin")),
+    EXPECT_THAT(shown(monitor_variables({{}, all}, {"MINE"}, {}, "/usr/bin")),
                 ElementsAre("FDB_PUBLIC_IP=1.2.3.4", "FDB_POD_IP=10.1.1.1", "FDB_MACHINE_ID=m", "FDB_ZONE_ID=m",
                             "FDB_INSTANCE_ID=i", "BINARY_DIR=/usr/bin", "MINE=x"));
+}
+
+TEST(MonitorVariables, OfOneAddressFamily) {
+    constexpr char const* lists[] = {"FDB_PUBLIC_IP=10.0.0.1, fd00::1,fd00::2", "FDB_POD_IP=10.0.0.9", nullptr};
+    auto const v4 = monitor_variables({{}, lists}, {}, config::IpFamily::v4, {});
+    EXPECT_EQ(v4[0].value, "10.0.0.1");
+    EXPECT_EQ(v4[1].value, "10.0.0.9");
+    auto const v6 = monitor_variables({{}, lists}, {}, config::IpFamily::v6, {});
+    EXPECT_EQ(v6[0].value, "[fd00::1]");
+    EXPECT_EQ(texts(substitute_monitor_conf("$FDB_PUBLIC_IP", v6)), "[fd00::1]");
+    EXPECT_EQ(texts(substitute_monitor_conf("$FDB_POD_IP", v6)).error(),
+              std::vector<std::string>{"line 1, column 1: $FDB_POD_IP has no IPv6 address: 10.0.0.9"});
+    constexpr char const* pod[] = {"FDB_POD_IP=fd00::9,10.0.0.9", nullptr};
+    EXPECT_EQ(monitor_variables({{}, pod}, {}, config::IpFamily::v4, {})[0].value, "10.0.0.9");
 }
 
 TEST(SubstituteMonitorConf, TheLongerNameIsMeantAndUnknownOnesStay) {

@@ -2,11 +2,11 @@
 
 #include <string_view>
 
-#include "launcher/options.h"
+#include "program/options.h"
 
-namespace triton::launcher {
+namespace triton::program {
 
 /// The completion script for a shell, as it stands in completions/.
 std::string_view completion_script(Shell shell);
 
-}  // namespace triton::launcher
+}  // namespace triton::program

@@ -1,61 +1,22 @@
-#include "sidecar/options.h"
+#include "program/stage_flags.h"
 
-#include <algorithm>
 #include <array>
+#include <iterator>
 
-namespace triton::sidecar {
+namespace triton::program {
 
 namespace {
 
-using Apply = std::function<Result<>(std::string const&)>;
-
-Apply into(std::string& target) {
-    return [&target](std::string const& text) -> Result<> {
-        if (text.empty()) return fail("must not be empty");
-        target = text;
-        return {};
-    };
-}
-
-/// May be empty: pod specs fill it from a field that may be.
-Apply into_any(std::string& target) {
-    return [&target](std::string const& text) -> Result<> {
-        target = text;
-        return {};
-    };
-}
-
-Apply append_to(std::vector<std::string>& target) {
-    return [&target](std::string const& text) -> Result<> {
-        if (text.empty()) return fail("must not be empty");
-        target.push_back(text);
-        return {};
-    };
-}
-
-Apply into_switch(bool& target) {
-    return [&target](std::string const& text) -> Result<> {
-        constexpr std::array<std::string_view, 4> yes{"true", "1", "yes", "on"};
-        constexpr std::array<std::string_view, 4> no{"false", "0", "no", "off"};
-        target = std::ranges::find(yes, text) != yes.end();
-        if (!target && std::ranges::find(no, text) == no.end())
-            return fail("unknown value \"" + text + "\" (known: true false)");
-        return {};
-    };
-}
-
-Apply into_format(bool& as_json) {
-    return [&as_json](std::string const& text) -> Result<> {
-        as_json = text == "json";
-        if (!as_json && text != "text") return fail("unknown value \"" + text + "\" (known: text json)");
-        return {};
-    };
-}
+constexpr std::array<Choice<bool>, 2> stage_formats{{{"text", false}, {"json", true}}};
+constexpr std::array<Choice<std::optional<config::IpFamily>>, 2> ip_families{
+    {{"4", config::IpFamily::v4}, {"6", config::IpFamily::v6}}};
 
 }  // namespace
 
-std::vector<StageFlag> stage_flags(StageOptions& options) {
-    return {
+void add_stage_flags(Flags& flags, StageCommand& command, Mode& mode) {
+    sidecar::StageOptions& options = command.options;
+    Flag const rows[] = {
+        mode_flag(mode),
         {"input-dir", "", 0, "DIR", "where files and templates are (default: .)", into(options.input_directory)},
         {"output-dir", "", 0, "DIR", "where everything goes; made when missing (default: .)",
          into(options.output_directory)},
@@ -85,6 +46,9 @@ std::vector<StageFlag> stage_flags(StageOptions& options) {
          into_any(options.monitor_conf)},
         {"substitute-variable", "", 0, "NAME", "a further $NAME in it (may be repeated)",
          append_to(options.substitute_variables)},
+        {"public-ip-family", "", 0, "4|6",
+         "$FDB_PUBLIC_IP and $FDB_POD_IP: the first address of this family in the list",
+         into_choice(options.public_ip_family, ip_families)},
         {"main-container-conf-dir", "", 0, "DIR",
          "the output directory as the main container sees it, for $BINARY_DIR (default: /var/dynamic-conf)",
          into(options.main_container_conf_directory)},
@@ -92,8 +56,10 @@ std::vector<StageFlag> stage_flags(StageOptions& options) {
          into_any(options.environment_file)},
         {"watch", "", 0, "", "sidecar: copy again whenever a source changes", into_switch(options.watch)},
         {"format", "", 0, "FORMAT", "text (default), or json: a summary with sizes and SHA-256",
-         into_format(options.as_json)},
+         into_choice(options.as_json, stage_formats)},
     };
+    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add_log_flags(flags, command.log);
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::program

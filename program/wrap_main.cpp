@@ -1,4 +1,4 @@
-#include "launcher/wrap_main.h"
+#include "program/wrap_main.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,9 +17,12 @@
 #include "config/duration.h"
 #include "config/nearest.h"
 #include "launcher/log_output.h"
-#include "launcher/options.h"
+#include "launcher/version.h"
+#include "program/options.h"
 
-namespace triton::launcher {
+namespace triton::program {
+
+using namespace launcher;
 
 namespace {
 
@@ -157,4 +160,4 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
                                             : report_wrap_failure(outcome, options.flavor, argv[options.command]);
 }
 
-}  // namespace triton::launcher
+}  // namespace triton::program

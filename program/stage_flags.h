@@ -1,0 +1,19 @@
+#pragma once
+
+#include "launcher/log.h"
+#include "program/flags.h"
+#include "program/launch_flags.h"
+#include "sidecar/options.h"
+
+namespace triton::program {
+
+/// The modes init and sidecar.
+struct StageCommand {
+    sidecar::StageOptions options;
+    launcher::Log::Settings log;
+};
+
+/// Repeatable ones append, so those of the environment and of the command line add up, as in the shipped program.
+void add_stage_flags(Flags& flags, StageCommand& command, Mode& mode);
+
+}  // namespace triton::program
