@@ -7,18 +7,22 @@
 
 #include "config/process_configuration.h"
 #include "config/substitution.h"
-#include "launcher/options.h"
-#include "launcher/spawn.h"
+#include "launcher/launch_options.h"
+#include "launcher/program_plan.h"
 
 namespace triton::launcher {
 
 /// A configuration that passed every check: it can be started without looking at anything again.
 struct Accepted {
+    std::string text;  ///< as it was read
     config::ProcessConfiguration configuration;
-    std::uint32_t count = 0;  ///< processes that are to run; 0 when it says that none is
-    std::shared_ptr<StartPlan const> plan;
+    /// In the document's order; one, unnamed, for the design's form.
+    std::vector<std::shared_ptr<ProgramPlan const>> programs;
     std::vector<config::Reference> variables;  ///< what it takes from the environment
     std::vector<std::string> warnings;
+
+    /// Of all programs; 0 when the configuration says that nothing is to run.
+    [[nodiscard]] std::uint32_t process_count() const;
 };
 
 /// Why a configuration is not used: everything that is wrong with it.
@@ -27,6 +31,10 @@ struct Rejected {
     std::vector<std::string> warnings;          ///< what is odd beside them
     std::vector<std::string> missing_binaries;  ///< paths whose appearance may change that
 };
+
+/// Whether a binary is chosen by its version, so that the container's own has to be known. Also when that is not known
+/// because the configuration cannot be read.
+bool needs_container_version(Result<std::string> const& text);
 
 enum class BinaryCheck : std::uint8_t { required, skipped };
 

@@ -42,7 +42,7 @@ void close_inherited_descriptors() {
 
 }  // namespace
 
-Result<ProcessSetup> set_up_process(int parent_death_signal) {
+Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descriptors) {
     ProcessSetup setup;
     // All of them: a real fault ends us whether its signal is blocked or not.
     raw::SignalSet const handled = ~0UL;
@@ -55,7 +55,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal) {
     setup.inherited.sigchld_was_ignored = setup.inherited.sigchld.handler == SIG_IGN;
 
     open_missing_standard_descriptors();
-    close_inherited_descriptors();
+    if (!keeps_descriptors) close_inherited_descriptors();
 
     setup.is_pid_1 = ::getpid() == 1;
     if (!setup.is_pid_1 && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)

@@ -19,8 +19,8 @@ struct ProcessSetup {
 
 /// Blocks all signals and reads them from a descriptor; puts SIGCHLD to its default; becomes a
 /// subreaper when not PID 1; has the kernel send `parent_death_signal` (0: none) when the parent dies; opens what is
-/// missing of descriptors 0 to 2 on /dev/null and closes all others.
+/// missing of descriptors 0 to 2 on /dev/null and closes all others, unless `keeps_descriptors`.
 /// Errors: those of signalfd(2).
-Result<ProcessSetup> set_up_process(int parent_death_signal);
+Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descriptors = false);
 
 }  // namespace triton::launcher

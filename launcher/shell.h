@@ -1,0 +1,259 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <sys/signalfd.h>
+
+#include "base/event_loop.h"
+#include "base/path_watcher.h"
+#include "launcher/cgroup.h"
+#include "launcher/command_runner.h"
+#include "launcher/configuration_source.h"
+#include "launcher/control/control_backend.h"
+#include "launcher/control/control_server.h"
+#include "launcher/launch_options.h"
+#include "launcher/log.h"
+#include "launcher/notify.h"
+#include "launcher/notify_receiver.h"
+#include "launcher/output/console.h"
+#include "launcher/output/output_capture.h"
+#include "launcher/process_setup.h"
+#include "launcher/report.h"
+#include "launcher/schedules.h"
+#include "launcher/sockets.h"
+#include "launcher/spawn.h"
+#include "launcher/supervisor.h"
+#include "launcher/upgrade_state.h"
+
+namespace triton::launcher {
+
+/// Launch mode: the shell around the Supervisor. It turns what the kernel says into events, and actions into system
+/// calls. Everything that has an effect comes before everything that only tells of it.
+///
+/// shell.cpp has the loop, shell_actions.cpp what is done, shell_configuration.cpp what is loaded, shell_control.cpp
+/// what the control socket asks, shell_upgrade.cpp how another version takes over.
+class Shell final : private ControlBackend {
+public:
+    Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup);
+
+    /// Runs until the container ends. Returns the exit code. Errors: what keeps it from starting at all.
+    Result<int> run();
+    /// The same, with the processes of the launcher that has executed us.
+    Result<int> take_over(UpgradeState state);
+
+private:
+    /// What is kept for each program, by ProgramId.
+    struct Runtime {
+        /// What is kept for each process of a program that needs it.
+        struct Instance {
+            std::optional<Cgroup> cgroup;
+            std::uint64_t oom_kills = 0;  // in that group, so far
+            bool was_oom_killed = false;  // its latest end
+            std::string status;           // STATUS= of sd_notify(3)
+        };
+        std::string name;
+        std::shared_ptr<ProgramPlan const> plan;  // the latest accepted; null: the id is free
+        std::vector<int> listen;                  // borrowed from sockets_
+        std::vector<Instance> instances;          // by number; only where something is kept
+        bool is_configured = false;
+        bool is_captured = false;
+    };
+
+    // events in: shell.cpp
+    void dispatch(Event const& event);
+    void catch_up();
+    void take_signals();
+    void take_signal(signalfd_siginfo const& info);
+    void reap();
+    void reaped(pid_t pid, int status);
+    [[nodiscard]] std::optional<pid_t> next_dead(int& status);
+    void time_passed();
+    [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+    Result<> start_loop();
+    void run_loop();
+    void end_round();
+    void tell_start();
+    void tell_error(char const* what) noexcept;
+    void tell_manager();
+    int shut_down();
+    void stop(int signo);
+    void forget_files();
+    void hang_up();
+    void settle_soon();
+
+    // actions out: shell_actions.cpp
+    void perform(Action const& action);
+    void on(action::Spawn const& action);
+    void on(action::Signal const& action);
+    void on(action::RunHelper const& action);
+    void on(action::CancelHelper const& action);
+    void on(action::Sweep const& action);
+    void on(action::Finish const& action);
+    template <class Report>
+    void on(Report const&) {}
+    std::expected<Pid, SpawnError> spawn(ProcessId id, Runtime& program);
+    static Runtime::Instance& instance(ProcessId id, Runtime& program);
+    [[nodiscard]] Runtime::Instance const* find_instance(ProcessId id) const;
+    Result<UniqueFd> prepare_group(ProcessId id, Runtime& program);
+    void process_ended(ProcessId id, Runtime& program);
+    bool has_died_of_memory(ProcessId id, Runtime& program);
+    void kill_leftovers(pid_t pid);
+    void helper_ended(CommandRunner::Key key, CommandRunner::Outcome const& outcome);
+    [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;
+    void notified(NotifyKey key, Notification const& notification);
+    [[nodiscard]] int null_device();
+
+    // configuration: shell_configuration.cpp
+    [[nodiscard]] Result<std::string> read_configuration() const;
+    bool load();
+    Result<> activate(Accepted accepted);
+    Result<> open_what_is_shared(Accepted const& accepted, std::vector<ProgramId> const& ids);
+    [[nodiscard]] Result<> check_cgroups(Accepted const& accepted) const;
+    static Result<> check_files(Accepted const& accepted);
+    void restore_output(ProgramId id);
+    void open_cgroups();
+    [[nodiscard]] std::vector<ProgramId> choose_ids(Accepted const& accepted) const;
+    [[nodiscard]] bool says_the_same(Accepted const& loaded) const;
+    void tell_active();
+    void reject(Rejected rejected);
+    void look_again();
+    Result<> watch_files();
+    void ask_for_reload();
+    void files_changed();
+    void open_channels();
+    [[nodiscard]] std::string notify_directory() const;
+    static void apply_limits(Runtime& program);
+    void list_programs(std::vector<ProgramId> const& ids);
+    void set_schedules(std::vector<ProgramId> const& ids);
+    [[nodiscard]] std::vector<ProgramId> configured_ids() const;
+    void tidy();
+    [[nodiscard]] ProgramName name_of(ProgramId id) const;
+
+    // the control socket: shell_control.cpp
+    void tell_output(std::uint32_t program, LogChunk const& chunk);
+    void open_control(std::optional<ControlSocket> adopted);
+    [[nodiscard]] LauncherStatus launcher() const override;
+    [[nodiscard]] std::size_t program_count() const override;
+    [[nodiscard]] std::optional<std::size_t> find_program(std::string_view name) const override;
+    [[nodiscard]] ProgramStatus program(std::size_t index) const override;
+    [[nodiscard]] ProgramDescription describe(std::size_t index) const override;
+    [[nodiscard]] ProcessStatus process(std::size_t program, std::uint32_t number) const override;
+    [[nodiscard]] ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
+    ControlResult<> start(ProcessSelection const& which) override;
+    ControlResult<> stop(ProcessSelection const& which) override;
+    ControlResult<> restart(ProcessSelection const& which) override;
+    ControlResult<> signal(ProcessSelection const& which, int signo) override;
+    ControlResult<> reload() override;
+    ControlResult<> upgrade(std::string const& path) override;
+    ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    void command_given(std::string_view command, ControlPeer const& peer) override;
+    void control_failed(std::string_view reason) override;
+    void served() override;
+    ControlResult<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
+
+    // becoming another version: shell_upgrade.cpp
+    /// First a child of the new version says whether it can go on from our state, then we become it.
+    struct Upgrade {
+        std::string path;
+        std::string version;  // of the new one, once it has answered
+        UniqueFd answer;      // of the check
+        bool is_checked = false;
+        TimePoint try_at{};
+        TimePoint give_up_at{};
+    };
+    static constexpr CommandRunner::Key upgrade_key = UINT64_MAX;
+    [[nodiscard]] std::optional<TimePoint> upgrade_deadline() const;
+    Result<> check_successor();
+    void successor_answered(CommandRunner::Outcome const& outcome);
+    void try_upgrade(TimePoint now);
+    void become_successor();
+    void give_up_upgrade(ControlError error);
+    UpgradeState upgrade_state();
+    void restore_programs(UpgradeState const& state);
+    void capture_again(std::uint32_t at, Runtime const& program);
+    [[nodiscard]] SupervisorPolicy supervisor_policy() const;
+    static void set_nonblocking(int fd, bool is_set);
+    static std::shared_ptr<ProgramPlan const> plan_without_start(UpgradeState::Program const& program,
+                                                                 ProgramPolicy const& policy);
+
+    LaunchOptions const& options_;
+    char const* const* environment_;
+    ProcessSetup setup_;
+    std::unique_ptr<EventLoop> loop_;  // first: whatever is watched ends before it
+    Console console_;
+    Log log_;
+    Notifier notifier_;
+    Supervisor supervisor_;
+    Spawner spawner_;
+    std::vector<Runtime> programs_;
+    Reporter reporter_;
+
+    EventLoop::Watch signal_watch_;
+    std::optional<PathWatcher> path_watcher_;
+    EventLoop::Watch file_watch_;  // after what it watches, to be dropped before it
+    SocketTable sockets_;
+    std::optional<CgroupTree> cgroups_;
+    std::unique_ptr<OutputCapture> output_;
+    std::unique_ptr<NotifyReceiver> notify_;
+    std::unique_ptr<Schedules> schedules_;
+    std::unique_ptr<ControlServer> control_;
+    CommandRunner helpers_;
+    UniqueFd null_device_;
+
+    // configuration
+    std::optional<Accepted> active_;
+    std::vector<ProgramId> shown_;        // what there is to tell of, in the document's order
+    std::vector<std::string> rejection_;  // the latest, so that the same one is told once
+    std::vector<std::string> missing_binaries_;
+    std::optional<TimePoint> reload_at_;
+    TimePoint burst_began_{};
+    TimePoint last_reload_{};
+    std::optional<TimePoint> settle_at_;
+    std::string cgroup_error_;  // why there is no cgroups_
+    SourceOptions source_;      // the options', and what this machine adds
+    bool is_reloaded_ = false;
+    bool is_blind_ = false;  // changes of files go unseen
+    bool has_looked_for_cgroups_ = false;
+    bool has_tree_killers_ = false;  // some program's leftovers are killed when its process is reaped
+
+    // processes
+    using Processes = std::unordered_map<pid_t, ProcessId>;
+    Processes processes_;
+    std::vector<Processes::node_type> spare_nodes_;  // so that a restart allocates nothing
+    std::vector<Event> events_;
+    std::size_t next_event_ = 0;
+    std::vector<Action> actions_;
+    std::size_t next_action_ = 0;
+    std::vector<Action> reports_;
+    std::optional<SpawnError>
+        helper_error_;  // why the helper that has ended now was not started; taken by who tells it
+    bool is_dispatching_ = false;
+
+    // the end, and what to tell
+    std::optional<TimePoint> retry_at_;  // of what an exception has interrupted
+    int stop_requests_ = 0;
+    bool is_forced_ = false;  // the stop itself cannot get on
+    bool has_forgotten_files_ = false;
+    std::uint32_t told_running_ = 0;
+    bool told_ready_ = false;
+    bool told_stopping_ = false;
+    bool tells_records_ = false;  // to subscribers of the control socket
+    bool reboots_ = false;
+    int exit_code_ = 0;
+    TimePoint began_{};
+    std::optional<Upgrade> upgrade_;
+};
+
+/// What `upgrade-check` answers: one line that the version which runs knows, or why it cannot be.
+struct UpgradeCheck {
+    std::string output;
+    int exit_code = 0;
+};
+/// Whether this version can go on from that state, with these options. `text`: see write_upgrade_state().
+UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, char const* const* environment);
+
+}  // namespace triton::launcher

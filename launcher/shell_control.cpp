@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <charconv>
+#include <ranges>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/substitution.h"
+#include "launcher/control/process_usage.h"
+#include "launcher/shell.h"
+#include "launcher/version.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+std::string text_of(config::IdOrName const& id) {
+    if (auto const* const number = std::get_if<std::uint32_t>(&id)) return std::to_string(*number);
+    return std::get<std::string>(id);
+}
+
+std::string_view text(config::RestartWhen when) {
+    switch (when) {
+        case config::RestartWhen::always: return "always";
+        case config::RestartWhen::on_failure: return "on-failure";
+        case config::RestartWhen::never: return "never";
+    }
+    std::unreachable();
+}
+
+std::string output_text(config::Output const& output) {
+    switch (output.kind) {
+        case config::OutputKind::inherit: return "inherit";
+        case config::OutputKind::null: return "null";
+        case config::OutputKind::captured: return output.file.value_or("captured");
+    }
+    std::unreachable();
+}
+
+std::unexpected<ControlError> refused(std::string reason) {
+    return std::unexpected(ControlError{ControlError::Kind::refused, std::move(reason), {}});
+}
+
+/// The group that a name or a number means. Errors: "--control-group: no group \"x\" in /etc/group".
+Result<std::optional<gid_t>> control_group(std::string const& name) {
+    if (name.empty()) return std::nullopt;
+    gid_t number = 0;
+    auto const [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc{} && end == name.data() + name.size()) return number;
+    Accounts const accounts = TRY(Accounts::read({}));
+    auto const group = accounts.find_group(name);
+    if (!group) return fail("--control-group: no group \"" + name + "\" in /etc/group");
+    return *group;
+}
+
+}  // namespace
+
+/// After the processes have been started: nobody waits for it, and a container without a place for it runs as well.
+void Shell::open_control(std::optional<ControlSocket> adopted) {
+    if (options_.control_socket.empty()) return;
+    auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
+        ControlSettings settings{.path = options_.control_socket,
+                                 .mode = options_.control_mode,
+                                 .group = TRY(control_group(options_.control_group)),
+                                 .adopted = adopted};
+        return ControlServer::create(*loop_, std::move(settings), *this);
+    }();
+    if (opened) {
+        control_ = std::move(*opened);
+        return;
+    }
+    // One that was asked for is missed; the default's place is one that many containers do not have.
+    log_.write(options_.is_control_asked_for ? LogLevel::error : LogLevel::info, "control-failed",
+               "no control socket: " + opened.error().text, {{"error", std::string_view(opened.error().text)}});
+}
+
+LauncherStatus Shell::launcher() const {
+    return {.version = std::string(version()),
+            .pid = ::getpid(),
+            .uptime = steady_clock::now() - began_,
+            .phase = supervisor_.phase() == SupervisorPhase::running ? "running" : "stopping",
+            .configuration_path = options_.configuration_path,
+            .has_configuration = active_.has_value(),
+            .is_ready = active_.has_value() && supervisor_.is_ready(),
+            .rejection = rejection_};
+}
+
+std::size_t Shell::program_count() const { return shown_.size(); }
+
+std::optional<std::size_t> Shell::find_program(std::string_view name) const {
+    auto const found = std::ranges::find_if(
+        shown_, [&](ProgramId id) { return programs_[static_cast<std::size_t>(id)].name == name; });
+    if (found == shown_.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - shown_.begin());
+}
+
+ProgramStatus Shell::program(std::size_t index) const {
+    ProgramId const id = shown_[index];
+    Runtime const& program = programs_[static_cast<std::size_t>(id)];
+    ProgramPolicy const& policy = supervisor_.policy(id);
+    ProgramStatus status{.name = program.name,
+                         .kind = policy.kind,
+                         .wanted = program.is_configured ? policy.count : 0,
+                         .processes = supervisor_.size(id),
+                         .is_ready = supervisor_.is_ready(id),
+                         .next_run_in = {}};
+    if (schedules_) status.next_run_in = schedules_->next_run_in(id, steady_clock::now());
+    return status;
+}
+
+ProgramDescription Shell::describe(std::size_t index) const {
+    Runtime const& program = programs_[static_cast<std::size_t>(shown_[index])];
+    config::Program const& settings = program.plan->settings;
+    ProgramDescription description{
+        .version = settings.version.value_or(active_ ? active_->configuration.version : std::string()),
+        .command = {},
+        .working_directory = settings.working_directory.value_or(""),
+        .user = settings.user ? text_of(*settings.user) : "",
+        .restart = std::string(text(settings.restart)),
+        .after = settings.after,
+        .requires_ = settings.requires_,
+        .sockets = {},
+        .output = output_text(settings.output)};
+    if (StartPlan const* const start = program.plan->start.get()) {
+        description.command = start->command().arguments(ProcessNumber{1});
+        description.command.insert(description.command.begin(), start->name());
+    }
+    for (config::ListenSocket const& socket : settings.sockets)
+        description.sockets.push_back(socket.name + " " + config::format_socket_address(socket.address));
+    return description;
+}
+
+ProcessStatus Shell::process(std::size_t index, std::uint32_t number) const {
+    ProcessId const id{shown_[index], ProcessNumber{number}};
+    ProcessView const view = supervisor_.view(id);
+    TimePoint const now = steady_clock::now();
+    ProcessStatus status;
+    status.number = number;
+    status.state = view.state;
+    if (view.pid) {
+        status.pid = static_cast<pid_t>(*view.pid);
+        status.uptime = now - view.since;
+    }
+    status.starts = view.starts;
+    if (view.last_status) {
+        bool const by_signal = WIFSIGNALED(*view.last_status);
+        status.last_exit = LastExit{.code = by_signal ? 0 : WEXITSTATUS(*view.last_status),
+                                    .signal = by_signal ? WTERMSIG(*view.last_status) : 0,
+                                    .was_oom_killed = false};
+    }
+    if (view.restart_at) status.restart_in = std::max(*view.restart_at - now, Duration{});
+    if (Runtime::Instance const* const mine = find_instance(id)) {
+        status.status_text = mine->status;
+        if (status.last_exit) status.last_exit->was_oom_killed = mine->was_oom_killed;
+    }
+    return status;
+}
+
+ProcessUsage Shell::usage(std::size_t index, std::uint32_t number) const {
+    ProcessId const id{shown_[index], ProcessNumber{number}};
+    auto const pid = supervisor_.view(id).pid;
+    if (!pid) return {};
+    ProcessUsage usage = read_process_usage(static_cast<pid_t>(*pid));
+    Runtime::Instance const* const mine = find_instance(id);
+    if (!mine || !mine->cgroup) return usage;
+    if (auto const memory = mine->cgroup->memory_current()) usage.memory = memory;
+    return usage;
+}
+
+// Commands.
+
+ControlResult<> Shell::command(event::Verb verb, ProcessSelection const& which, int signo) {
+    if (supervisor_.phase() != SupervisorPhase::running && verb != event::Verb::signal)
+        return refused("the launcher is stopping");
+    std::optional<ProcessNumber> number;
+    if (which.number) number = ProcessNumber{*which.number};
+    dispatch(event::Command{verb, shown_[which.program], number, signo});
+    settle_soon();
+    return {};
+}
+
+ControlResult<> Shell::start(ProcessSelection const& which) { return command(event::Verb::start, which); }
+ControlResult<> Shell::stop(ProcessSelection const& which) { return command(event::Verb::stop, which); }
+ControlResult<> Shell::restart(ProcessSelection const& which) { return command(event::Verb::restart, which); }
+ControlResult<> Shell::signal(ProcessSelection const& which, int signo) {
+    return command(event::Verb::signal, which, signo);
+}
+
+ControlResult<> Shell::reload() {
+    if (supervisor_.phase() != SupervisorPhase::running) return refused("the launcher is stopping");
+    look_again();
+    if (rejection_.empty()) return {};
+    return std::unexpected(ControlError{ControlError::Kind::failed, "the configuration is rejected", rejection_});
+}
+
+void Shell::command_given(std::string_view command, ControlPeer const& peer) {
+    log_.write(
+        LogLevel::info, "control-command",
+        std::string(command) + ", asked for by user " + std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid),
+        {{"command", command}, {"uid", std::int64_t{peer.uid}}, {"pid", std::int64_t{peer.pid}}});
+}
+
+void Shell::control_failed(std::string_view reason) {
+    log_.write(LogLevel::warning, "control-failed", "control socket: " + std::string(reason), {{"error", reason}});
+}
+
+void Shell::served() { end_round(); }
+
+// Output.
+
+namespace {
+
+/// Calls `take` for each line of a chunk, without its newline.
+template <class Take>
+void for_each_line(std::string_view text, Take take) {
+    while (!text.empty()) {
+        std::size_t const end = text.find('\n');
+        take(text.substr(0, end));
+        if (end == std::string_view::npos) return;
+        text.remove_prefix(end + 1);
+    }
+}
+
+}  // namespace
+
+ControlResult<> Shell::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
+    ProgramId const id = shown_[which.program];
+    Runtime const& program = programs_[static_cast<std::size_t>(id)];
+    if (!program.is_captured) return refused("the output of " + program.name + " is not captured");
+    struct Line {
+        OutputLine line;
+        std::string text;
+    };
+    // Forwards as they are kept, then backwards: 64 kB at most.
+    std::vector<Line> lines;
+    (void)output_->read_log(static_cast<std::uint32_t>(id), 0, [&](LogChunk const& chunk) {
+        if (which.number && chunk.process != *which.number) return true;
+        for_each_line(chunk.text, [&](std::string_view text) {
+            lines.push_back(
+                {{chunk.process, chunk.stream == OutputStream::err, chunk.microseconds, {}}, std::string(text)});
+        });
+        return true;
+    });
+    for (Line& line : std::views::reverse(lines)) {
+        line.line.text = line.text;
+        if (!sink.take(line.line)) break;
+    }
+    return {};
+}
+
+void Shell::tell_output(std::uint32_t program, LogChunk const& chunk) {
+    if (!control_ || !control_->has_followers()) return;
+    for_each_line(chunk.text, [&](std::string_view text) {
+        control_->publish_output(programs_[program].name,
+                                 {chunk.process, chunk.stream == OutputStream::err, chunk.microseconds, text});
+    });
+}
+
+}  // namespace triton::launcher
