@@ -1,0 +1,148 @@
+#include "sidecar/agent/hash_pool.h"
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
+namespace triton::sidecar {
+
+namespace {
+
+constexpr std::size_t piece_size = 128 << 10;
+constexpr std::size_t pieces_in_slice = 64;  // 8 MiB: some 20 ms of a slow processor
+
+std::int64_t wall_time() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+std::string hex(std::array<unsigned char, EVP_MAX_MD_SIZE> const& bytes, unsigned int size) {
+    std::string text;
+    for (unsigned int i = 0; i < size; ++i) {
+        text += "0123456789abcdef"[bytes[i] >> 4];
+        text += "0123456789abcdef"[bytes[i] & 15];
+    }
+    return text;
+}
+
+struct FreeDigest {
+    void operator()(EVP_MD_CTX* context) const { ::EVP_MD_CTX_free(context); }
+};
+
+}  // namespace
+
+struct HashPool::Job {
+    UniqueFd file;
+    Done done;
+    std::unique_ptr<EVP_MD_CTX, FreeDigest> digest;
+    FileKey key;
+    std::int64_t begun = 0;
+    off_t at = 0;
+
+    Result<> begin() {
+        struct stat status;
+        if (::fstat(file.get(), &status) != 0) return fail(errno, "read the file");
+        key = FileKey::of(status);
+        begun = wall_time();
+        digest.reset(::EVP_MD_CTX_new());
+        if (!digest || ::EVP_DigestInit_ex(digest.get(), ::EVP_sha256(), nullptr) != 1)
+            return fail(ENOMEM, "begin a hash");
+        (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // advice
+        return {};
+    }
+
+    /// One piece. Returns whether the file has more.
+    Result<bool> read(std::vector<char>& buffer) {
+        ssize_t size = 0;
+        do {
+            size = ::pread(file.get(), buffer.data(), buffer.size(), at);
+        } while (size < 0 && errno == EINTR);
+        if (size < 0) return fail(errno, "read the file");
+        if (size == 0) return false;
+        if (::EVP_DigestUpdate(digest.get(), buffer.data(), static_cast<std::size_t>(size)) != 1)
+            return fail(ENOMEM, "hash the file");
+        at += size;
+        return true;
+    }
+
+    Result<FileHash> finish() {
+        struct stat status;
+        if (::fstat(file.get(), &status) != 0) return fail(errno, "read the file");
+        if (FileKey::of(status) != key || static_cast<std::uint64_t>(at) != key.size)
+            return fail(EBUSY, "hash the file, which changed meanwhile");
+        std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+        unsigned int size = 0;
+        if (::EVP_DigestFinal_ex(digest.get(), bytes.data(), &size) != 1) return fail(ENOMEM, "hash the file");
+        return FileHash{hex(bytes, size), key, HashCache::is_settled(key, begun)};
+    }
+};
+
+HashPool::HashPool(std::size_t threads) {
+    for (std::size_t i = 0; i < threads; ++i)
+        threads_.emplace_back([this] { run(); });
+}
+
+HashPool::~HashPool() {
+    {
+        std::lock_guard const lock(mutex_);
+        is_stopping_ = true;
+    }
+    changed_.notify_all();
+    threads_.clear();  // joins
+}
+
+void HashPool::add(UniqueFd file, Done done) {
+    auto job = std::make_unique<Job>();
+    job->file = std::move(file);
+    job->done = std::move(done);
+    {
+        std::lock_guard const lock(mutex_);
+        jobs_.push_back(std::move(job));
+    }
+    changed_.notify_one();
+}
+
+std::unique_ptr<HashPool::Job> HashPool::next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_stopping_ || !jobs_.empty(); });
+    if (is_stopping_) return nullptr;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    return job;
+}
+
+void HashPool::run() {
+    while (auto job = next()) {
+        if (work_on(*job)) continue;
+        std::lock_guard const lock(mutex_);
+        jobs_.push_back(std::move(job));  // nobody to notify: we look at once
+    }
+}
+
+bool HashPool::work_on(Job& job) {
+    if (!job.digest) {
+        if (auto begun = job.begin(); !begun) {
+            job.done(std::unexpected(std::move(begun).error()));
+            return true;
+        }
+    }
+    std::vector<char> buffer(piece_size);  // for the slice: an idle agent has none
+    for (std::size_t i = 0; i < pieces_in_slice; ++i) {
+        auto const has_more = job.read(buffer);
+        if (has_more && *has_more) {
+            std::lock_guard const lock(mutex_);
+            if (is_stopping_) return false;
+            continue;
+        }
+        job.done(has_more ? job.finish() : Result<FileHash>(std::unexpected(has_more.error())));
+        return true;
+    }
+    return false;
+}
+
+}  // namespace triton::sidecar

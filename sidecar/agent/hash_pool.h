@@ -1,0 +1,56 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "sidecar/agent/hash_cache.h"
+
+namespace triton::sidecar {
+
+/// What was read of a file, from its first byte to its last.
+struct FileHash {
+    std::string sha256;       ///< lower-case hexadecimal
+    FileKey key;              ///< of the content that was hashed
+    bool is_settled = false;  ///< whether it may be kept: see HashCache::is_settled()
+};
+
+/// A few threads that hash files. They take turns: after each slice of a file the next file waiting gets one, so that a
+/// small file is never behind the whole of a large one.
+class HashPool {
+public:
+    /// Called once for each file, in a thread of the pool.
+    /// Errors: those of read(2); EBUSY when the file changed while it was read.
+    using Done = std::function<void(Result<FileHash>)>;
+
+    /// Starts the threads; the destructor ends them within a piece of 128 kB and drops what waits.
+    explicit HashPool(std::size_t threads);
+    ~HashPool();
+    HashPool(HashPool const&) = delete;
+    HashPool& operator=(HashPool const&) = delete;
+
+    /// The file is read from its beginning, whatever its position.
+    void add(UniqueFd file, Done done);
+
+private:
+    struct Job;
+    void run();
+    bool work_on(Job& job);  // whether it is done
+    std::unique_ptr<Job> next();
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::unique_ptr<Job>> jobs_;
+    bool is_stopping_ = false;
+    std::vector<std::jthread> threads_;
+};
+
+}  // namespace triton::sidecar

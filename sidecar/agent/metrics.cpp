@@ -1,0 +1,257 @@
+#include "sidecar/agent/metrics.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+
+namespace triton::sidecar {
+
+namespace {
+
+/// Built family by family: OpenMetrics wants all samples of one together.
+class Writer {
+public:
+    explicit Writer(MetricsFormat format) : is_open_metrics_(format == MetricsFormat::open_metrics) {}
+
+    enum class Type : std::uint8_t { counter, gauge, legacy_counter };
+    struct Label {
+        std::string_view name;
+        std::string value;
+    };
+    using Labels = std::initializer_list<Label>;
+
+    /// Of a counter `name` has no "_total"; its samples have. A legacy counter has none either: OpenMetrics knows no
+    /// such counter, and whoever graphs it wants the name it always had.
+    void family(std::string_view name, Type type, std::string_view help) {
+        name_ = name;
+        suffix_ = type == Type::counter ? "_total" : "";
+        // In the older format the family of a counter is called like its samples.
+        std::string const shown = is_open_metrics_ ? name_ : name_ + suffix_;
+        std::string_view kind = type == Type::gauge ? "gauge" : "counter";
+        if (type == Type::legacy_counter && is_open_metrics_) kind = "unknown";
+        out_.append("# TYPE ").append(shown).append(" ").append(kind).append("\n");
+        out_.append("# HELP ").append(shown).append(" ").append(help).append("\n");
+    }
+
+    void sample(double value, Labels labels = {}) {
+        out_.append(name_).append(suffix_);
+        char separator = '{';
+        for (Label const& label : labels) {
+            out_ += std::exchange(separator, ',');
+            out_.append(label.name).append("=\"");
+            append_escaped(label.value);
+            out_ += '"';
+        }
+        if (separator == ',') out_ += '}';
+        out_ += ' ';
+        append_number(value);
+        out_ += '\n';
+    }
+
+    std::string take() && {
+        if (is_open_metrics_) out_ += "# EOF\n";
+        return std::move(out_);
+    }
+
+private:
+    void append_escaped(std::string_view text) {
+        for (char const c : text) {
+            if (c == '\n') {
+                out_ += "\\n";
+                continue;
+            }
+            if (c == '"' || c == '\\') out_ += '\\';
+            out_ += c;
+        }
+    }
+
+    void append_number(double value) {
+        std::array<char, 32> digits{};
+        bool const is_whole = std::abs(value) < 1e15 && value == std::trunc(value);
+        auto const end =
+            is_whole ? std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<std::int64_t>(value))
+                     : std::to_chars(digits.data(), digits.data() + digits.size(), value);
+        out_.append(digits.data(), end.ptr);
+    }
+
+    bool is_open_metrics_;
+    std::string name_;
+    std::string suffix_;
+    std::string out_;
+};
+
+using Type = Writer::Type;
+
+std::string number_text(SupervisedProcess const& process) { return std::to_string(process.number); }
+
+/// One family with a sample for each process for which `value` has something.
+template <class Value>
+void per_process(Writer& writer, SupervisionStatus const& status, std::string_view name, Type type,
+                 std::string_view help, Value const& value) {
+    writer.family(name, type, help);
+    for (SupervisedProgram const& program : status.programs) {
+        for (SupervisedProcess const& process : program.processes) {
+            if (std::optional<double> const one = value(process))
+                writer.sample(*one, {{"program", program.name}, {"process", number_text(process)}});
+        }
+    }
+}
+
+void add_supervision(Writer& writer, SupervisionStatus const& status, double now) {
+    writer.family("triton_launch_info", Type::gauge, "The launcher that supervises.");
+    writer.sample(1, {{"version", status.version}});
+    writer.family("triton_launch_start_time_seconds", Type::gauge, "When the launcher started, in Unix time.");
+    writer.sample(std::floor(now - status.uptime_seconds));
+    writer.family("triton_launch_configuration_rejected", Type::gauge,
+                  "1 while the latest configuration is not the one that runs.");
+    writer.sample(status.rejection.empty() ? 0 : 1);
+    if (status.configuration_changes) {
+        writer.family("triton_launch_configuration_changes", Type::counter, "Configurations taken so far.");
+        writer.sample(static_cast<double>(*status.configuration_changes));
+    }
+    if (status.configuration_time) {
+        writer.family("triton_launch_configuration_time_seconds", Type::gauge,
+                      "When the running configuration was taken, in Unix time.");
+        writer.sample(*status.configuration_time);
+    }
+    writer.family("triton_launch_program_wanted_processes", Type::gauge, "Processes that the configuration asks for.");
+    for (SupervisedProgram const& program : status.programs)
+        writer.sample(static_cast<double>(program.wanted), {{"program", program.name}});
+    writer.family("triton_launch_program_ready", Type::gauge, "1 when all of them are ready.");
+    for (SupervisedProgram const& program : status.programs)
+        writer.sample(program.is_ready ? 1 : 0, {{"program", program.name}});
+}
+
+void add_processes(Writer& writer, SupervisionStatus const& status, double now) {
+    using Process = SupervisedProcess const&;
+    using Value = std::optional<double>;
+    per_process(writer, status, "triton_launch_process_up", Type::gauge, "1 while the process runs.",
+                [](Process process) -> Value { return process.uptime_seconds ? 1 : 0; });
+    per_process(writer, status, "triton_launch_process_ready", Type::gauge, "1 while it is ready.",
+                [](Process process) -> Value { return process.is_ready ? 1 : 0; });
+    writer.family("triton_launch_process_state", Type::gauge, "1, with the state the process is in.");
+    for (SupervisedProgram const& program : status.programs) {
+        for (Process process : program.processes)
+            writer.sample(1, {{"program", program.name}, {"process", number_text(process)}, {"state", process.state}});
+    }
+    per_process(writer, status, "triton_launch_process_starts", Type::counter, "Starts so far, the first included.",
+                [](Process process) -> Value { return static_cast<double>(process.starts); });
+    per_process(writer, status, "triton_launch_process_start_time_seconds", Type::gauge,
+                "When it was started last, in Unix time.", [now](Process process) -> Value {
+                    if (!process.uptime_seconds) return std::nullopt;
+                    return std::floor(now - *process.uptime_seconds);
+                });
+    per_process(writer, status, "triton_launch_process_memory_bytes", Type::gauge, "Memory it uses.",
+                [](Process process) -> Value {
+                    if (!process.memory_bytes) return std::nullopt;
+                    return static_cast<double>(*process.memory_bytes);
+                });
+    per_process(writer, status, "triton_launch_process_cpu_seconds", Type::counter, "Processor time it has used.",
+                [](Process process) -> Value { return process.cpu_seconds; });
+}
+
+/// "2", or "web:2" where there are several programs.
+std::string legacy_process(SupervisedProgram const& program, SupervisedProcess const& process) {
+    return program.name.empty() ? number_text(process) : program.name + ":" + number_text(process);
+}
+
+void add_legacy(Writer& writer, SupervisionStatus const& status, double now) {
+    writer.family("fdbkubernetesmonitor_restart_count", Type::legacy_counter, "Starts so far, the first included.");
+    for (SupervisedProgram const& program : status.programs) {
+        for (SupervisedProcess const& process : program.processes)
+            writer.sample(static_cast<double>(process.starts), {{"process", legacy_process(program, process)}});
+    }
+    writer.family("fdbkubernetesmonitor_start_timestamp", Type::gauge, "When it was started last, in Unix time.");
+    for (SupervisedProgram const& program : status.programs) {
+        for (SupervisedProcess const& process : program.processes) {
+            if (process.uptime_seconds) {
+                writer.sample(std::floor(now - *process.uptime_seconds),
+                              {{"process", legacy_process(program, process)}});
+            }
+        }
+    }
+    if (status.configuration_changes) {
+        writer.family("fdbkubernetesmonitor_configuration_change_count", Type::legacy_counter,
+                      "Configurations taken so far.");
+        writer.sample(static_cast<double>(*status.configuration_changes));
+    }
+    if (status.configuration_time) {
+        writer.family("fdbkubernetesmonitor_last_applied_configuration_timestamp", Type::gauge,
+                      "When the running configuration was taken, in Unix time.");
+        writer.sample(*status.configuration_time);
+    }
+    std::map<std::string, double> running;
+    std::map<std::string, double> desired;
+    for (SupervisedProgram const& program : status.programs) {
+        if (program.version) desired[*program.version] += static_cast<double>(program.wanted);
+        for (SupervisedProcess const& process : program.processes) {
+            if (process.version && process.uptime_seconds) running[*process.version] += 1;
+        }
+    }
+    writer.family("fdbkubernetesmonitor_running_version", Type::gauge, "Processes that run a version.");
+    for (auto const& [version, count] : running)
+        writer.sample(count, {{"version", version}});
+    writer.family("fdbkubernetesmonitor_desired_version", Type::gauge, "Processes that are to run a version.");
+    for (auto const& [version, count] : desired)
+        writer.sample(count, {{"version", version}});
+}
+
+void add_agent(Writer& writer, AgentFigures const& figures, std::string_view version) {
+    auto const one = [&writer](std::string_view name, Type type, std::string_view help, std::uint64_t value) {
+        writer.family(name, type, help);
+        writer.sample(static_cast<double>(value));
+    };
+    writer.family("triton_agent_info", Type::gauge, "The agent that answers.");
+    writer.sample(1, {{"version", std::string(version)}});
+    writer.family("triton_agent_requests", Type::counter, "Answers given.");
+    for (auto const& [what, count] : figures.requests) {
+        writer.sample(static_cast<double>(count),
+                      {{"endpoint", std::string(name_of(what.first))}, {"code", std::to_string(what.second)}});
+    }
+    one("triton_agent_connections", Type::counter, "Connections accepted.", figures.connections);
+    one("triton_agent_open_connections", Type::gauge, "Connections open now.", figures.open_connections);
+    one("triton_agent_evicted_connections", Type::counter, "Silent connections that gave way to others.",
+        figures.evicted_connections);
+    one("triton_agent_failed_handshakes", Type::counter, "TLS handshakes that failed.", figures.failed_handshakes);
+    one("triton_agent_refused_peers", Type::counter, "Requests without a certificate that the rules let in.",
+        figures.refused_peers);
+    one("triton_agent_hash_cache_hits", Type::counter, "Hashes that were known.", figures.hash_hits);
+    one("triton_agent_hash_cache_misses", Type::counter, "Hashes that had to be computed.", figures.hash_misses);
+    one("triton_agent_hashed_bytes", Type::counter, "Bytes hashed.", figures.hashed_bytes);
+    if (!figures.certificate_not_after) return;
+    one("triton_agent_certificate_reloads", Type::counter, "New certificates taken.", figures.certificate_reloads);
+    one("triton_agent_failed_certificate_reloads", Type::counter, "New certificates that were no good.",
+        figures.failed_certificate_reloads);
+    writer.family("triton_agent_certificate_not_after_seconds", Type::gauge,
+                  "When the certificate in use ends, in Unix time.");
+    writer.sample(static_cast<double>(*figures.certificate_not_after));
+}
+
+}  // namespace
+
+MetricsFormat metrics_format(std::string_view accept) {
+    bool const wants = accept.find("application/openmetrics-text") != accept.npos;
+    return wants ? MetricsFormat::open_metrics : MetricsFormat::prometheus_text;
+}
+
+std::string_view content_type(MetricsFormat format) {
+    return format == MetricsFormat::open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                                 : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string render_metrics(SupervisionStatus const* status, AgentFigures const& figures, std::string_view agent_version,
+                           double now, MetricsFormat format) {
+    Writer writer(format);
+    writer.family("triton_launch_reachable", Type::gauge, "1 when the launcher answers.");
+    writer.sample(status ? 1 : 0);
+    if (status) {
+        add_supervision(writer, *status, now);
+        add_processes(writer, *status, now);
+        add_legacy(writer, *status, now);
+    }
+    add_agent(writer, figures, agent_version);
+    return std::move(writer).take();
+}
+
+}  // namespace triton::sidecar

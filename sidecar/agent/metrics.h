@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "sidecar/agent/routing.h"
+#include "sidecar/agent/status.h"
+
+namespace triton::sidecar {
+
+/// What the agent counts of itself.
+struct AgentFigures {
+    std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests;  ///< by endpoint and status code
+    std::uint64_t connections = 0;                                    ///< accepted so far
+    std::uint64_t open_connections = 0;
+    std::uint64_t evicted_connections = 0;  ///< silent ones that gave way to others
+    std::uint64_t failed_handshakes = 0;
+    std::uint64_t refused_peers = 0;  ///< requests with no certificate or one that the rules refuse
+    std::uint64_t hash_hits = 0;
+    std::uint64_t hash_misses = 0;
+    std::uint64_t hashed_bytes = 0;
+    std::uint64_t certificate_reloads = 0;
+    std::uint64_t failed_certificate_reloads = 0;
+    std::optional<std::int64_t> certificate_not_after;  ///< with TLS
+};
+
+enum class MetricsFormat : std::uint8_t {
+    prometheus_text,  ///< text/plain; version=0.0.4
+    open_metrics      ///< application/openmetrics-text; version=1.0.0
+};
+
+/// The format that an Accept header asks for.
+MetricsFormat metrics_format(std::string_view accept);
+std::string_view content_type(MetricsFormat format);
+
+/// All metrics; `status` is null when there is no launcher or it does not answer. `now`: seconds since 1970.
+///
+/// The names are documented in docs/openapi.yaml. Those that the shipped monitor had (fdbkubernetesmonitor_*) come too,
+/// as far as the launcher tells what they need.
+/// Source: OpenMetrics 1.0.0; Prometheus, "Exposition formats".
+std::string render_metrics(SupervisionStatus const* status, AgentFigures const& figures, std::string_view agent_version,
+                           double now, MetricsFormat format);
+
+}  // namespace triton::sidecar

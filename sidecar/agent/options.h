@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "sidecar/agent/certificates.h"
+#include "sidecar/agent/listen_address.h"
+#include "sidecar/agent/log.h"
+#include "sidecar/agent/server_settings.h"
+
+namespace triton::sidecar {
+
+/// What /substitutions tells: see monitor_variables().
+struct SubstitutionOptions {
+    std::string version_file = "/var/fdb/version";
+    std::string main_container_version;
+    std::string main_container_conf_directory = "/var/dynamic-conf";
+    std::string binary_directory = "/usr/bin";
+    std::string environment_file;        ///< empty: none
+    std::vector<std::string> variables;  ///< further names
+    int ip_family = 0;                   ///< 4, 6; 0: lists of addresses stay as they are
+};
+
+struct AgentOptions {
+    std::vector<ListenAddress> listen;  ///< beside the sockets that are handed over
+    std::string output_directory;       ///< empty: handed over, or none
+    std::string control_socket;         ///< empty: handed over, or none
+    bool has_tls = false;
+    CertificateFiles certificates;
+    ServerSettings server;
+    SubstitutionOptions substitutions;
+    std::size_t hash_threads = 2;
+    AgentLogLevel log_level = AgentLogLevel::info;
+    std::string text;  ///< --help or --version: print it and end
+};
+
+/// Reads the command line. Each flag also has an environment variable, TRITON_AGENT_ and its name in capitals with `_`
+/// for
+/// `-`; the command line wins, and what may be repeated is taken from one of the two. With --tls what no flag names
+/// comes from FDB_TLS_CERTIFICATE_FILE, FDB_TLS_KEY_FILE, FDB_TLS_CA_FILE, FDB_TLS_VERIFY_PEERS and FDB_TLS_PASSWORD.
+/// Errors: one line that names the flag and what is wrong with it.
+Result<AgentOptions> parse_agent_options(int argc, char const* const* argv, char const* const* environment);
+
+/// "0.1.0"
+std::string agent_version();
+
+}  // namespace triton::sidecar

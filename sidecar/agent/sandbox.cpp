@@ -1,0 +1,231 @@
+#include "sidecar/agent/sandbox.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <span>
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/unique_fd.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool is_sanitized = true;
+#else
+constexpr bool is_sanitized = false;
+#endif
+
+Result<> drop_capabilities() {
+    // Beyond the last one EINVAL ends it; EPERM: we never had the right to, hence nothing to drop.
+    for (int capability = 0; capability < 64; ++capability) {
+        if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) break;
+    }
+    (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);  // kernels before 4.3 have no such set
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+    if (::syscall(SYS_capset, &header, none.data()) != 0) {
+        int const err = errno;
+        return fail(err, "drop capabilities");
+    }
+    return {};
+}
+
+/// All that Landlock's first version knows, and what later ones add as far as this kernel has it.
+std::uint64_t handled_rights(long abi) {
+    std::uint64_t rights = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
+#ifdef LANDLOCK_ACCESS_FS_REFER
+    if (abi >= 2) rights |= LANDLOCK_ACCESS_FS_REFER;
+#endif
+    if (abi >= 3) rights |= 1ULL << 14;  // LANDLOCK_ACCESS_FS_TRUNCATE, in headers from 6.2 on
+    return rights;
+}
+
+Result<> allow_below(int ruleset, int directory, std::uint64_t rights) {
+    landlock_path_beneath_attr rule{};
+    rule.allowed_access = rights;
+    rule.parent_fd = directory;
+    if (::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
+        int const err = errno;
+        return fail(err, "add a rule to Landlock");
+    }
+    return {};
+}
+
+Result<> restrict_files(SandboxRules const& rules, SandboxReport& report) {
+    long const abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (abi < 1) {
+        report.missing += "this kernel has no Landlock";
+        return {};
+    }
+    landlock_ruleset_attr attributes{};
+    attributes.handled_access_fs = handled_rights(abi);
+    UniqueFd const ruleset{static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0))};
+    int const err = errno;
+    if (!ruleset) return fail(err, "make a Landlock ruleset");
+    constexpr std::uint64_t reading = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    if (rules.output_directory >= 0) TRY(allow_below(ruleset.get(), rules.output_directory, reading));
+    for (std::string const& path : rules.read_only) {
+        UniqueFd const directory{::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+        if (directory) TRY(allow_below(ruleset.get(), directory.get(), reading));
+    }
+    if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
+        int const restrict_err = errno;
+        return fail(restrict_err, "restrict ourselves by Landlock");
+    }
+    report.has_landlock = true;
+    return {};
+}
+
+/// An argument of a call, by its number from 0, with only these bits looked at.
+scmp_arg_cmp masked(unsigned int argument, std::uint64_t mask, std::uint64_t value) {
+    return {argument, SCMP_CMP_MASKED_EQ, mask, value};
+}
+
+scmp_arg_cmp equal(unsigned int argument, std::uint64_t value) { return {argument, SCMP_CMP_EQ, value, 0}; }
+
+class Filter {
+public:
+    Filter() : context_(::seccomp_init(SCMP_ACT_ERRNO(EPERM))) {}
+    ~Filter() {
+        if (context_) ::seccomp_release(context_);
+    }
+    Filter(Filter const&) = delete;
+    Filter& operator=(Filter const&) = delete;
+
+    void allow(std::span<int const> calls) {
+        for (int const call : calls)
+            note(::seccomp_rule_add(context_, SCMP_ACT_ALLOW, call, 0));
+    }
+    void allow_if(int call, scmp_arg_cmp condition) {
+        note(::seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, 1, &condition));
+    }
+    int load() {
+        if (!context_) return ENOMEM;
+        note(::seccomp_attr_set(context_, SCMP_FLTATR_CTL_TSYNC, 1));
+        note(::seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2));
+        if (error_ == 0) note(::seccomp_load(context_));
+        return error_;
+    }
+
+private:
+    void note(int result) {
+        if (result < 0 && error_ == 0) error_ = -result;
+    }
+
+    scmp_filter_ctx context_;
+    int error_ = 0;
+};
+
+// Threads are there already: no clone. What OpenSSL, Asio and the C library call in the steady state and at the end.
+constexpr std::array always_allowed{SCMP_SYS(read),
+                                    SCMP_SYS(write),
+                                    SCMP_SYS(readv),
+                                    SCMP_SYS(writev),
+                                    SCMP_SYS(pread64),
+                                    SCMP_SYS(close),
+                                    SCMP_SYS(recvmsg),
+                                    SCMP_SYS(sendmsg),
+                                    SCMP_SYS(recvfrom),
+                                    SCMP_SYS(sendto),
+                                    SCMP_SYS(accept),
+                                    SCMP_SYS(accept4),
+                                    SCMP_SYS(connect),
+                                    SCMP_SYS(shutdown),
+                                    SCMP_SYS(getsockopt),
+                                    SCMP_SYS(setsockopt),
+                                    SCMP_SYS(getsockname),
+                                    SCMP_SYS(getpeername),
+                                    SCMP_SYS(poll),
+                                    SCMP_SYS(ppoll),
+                                    SCMP_SYS(epoll_wait),
+                                    SCMP_SYS(epoll_pwait),
+                                    SCMP_SYS(epoll_ctl),
+                                    SCMP_SYS(timerfd_settime),
+                                    SCMP_SYS(futex),
+                                    SCMP_SYS(munmap),
+                                    SCMP_SYS(mremap),
+                                    SCMP_SYS(brk),
+                                    SCMP_SYS(madvise),
+                                    SCMP_SYS(clock_gettime),
+                                    SCMP_SYS(clock_nanosleep),
+                                    SCMP_SYS(gettimeofday),
+                                    SCMP_SYS(time),
+                                    SCMP_SYS(getpid),
+                                    SCMP_SYS(gettid),
+                                    SCMP_SYS(getrandom),
+                                    SCMP_SYS(rt_sigprocmask),
+                                    SCMP_SYS(rt_sigreturn),
+                                    SCMP_SYS(rt_sigaction),
+                                    SCMP_SYS(restart_syscall),
+                                    SCMP_SYS(sched_yield),
+                                    SCMP_SYS(openat2),
+                                    SCMP_SYS(fstat),
+                                    SCMP_SYS(newfstatat),
+                                    SCMP_SYS(stat),
+                                    SCMP_SYS(lstat),
+                                    SCMP_SYS(statx),
+                                    SCMP_SYS(lseek),
+                                    SCMP_SYS(fadvise64),
+                                    SCMP_SYS(readlink),
+                                    SCMP_SYS(readlinkat),
+                                    SCMP_SYS(inotify_add_watch),
+                                    SCMP_SYS(inotify_rm_watch),
+                                    SCMP_SYS(fcntl),
+                                    SCMP_SYS(exit),
+                                    SCMP_SYS(exit_group),
+                                    SCMP_SYS(set_robust_list),
+                                    SCMP_SYS(rseq)};
+
+}  // namespace
+
+Result<> drop_rights(SandboxRules const& rules, SandboxReport& report) {
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        int const err = errno;
+        return fail(err, "set no_new_privs");
+    }
+    TRY(restrict_files(rules, report));
+    return drop_capabilities();
+}
+
+Result<> filter_system_calls(SandboxReport& report) {
+    if (is_sanitized) {
+        report.missing += report.missing.empty() ? "" : "; ";
+        report.missing += "no seccomp in this build: the sanitizers need more";
+        return {};
+    }
+    Filter filter;
+    filter.allow(always_allowed);
+    constexpr std::uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
+    filter.allow_if(SCMP_SYS(open), masked(1, writing, O_RDONLY));
+    filter.allow_if(SCMP_SYS(openat), masked(2, writing, O_RDONLY));
+    filter.allow_if(SCMP_SYS(mmap), masked(2, PROT_EXEC, 0));
+    filter.allow_if(SCMP_SYS(mprotect), masked(2, PROT_EXEC, 0));
+    filter.allow_if(SCMP_SYS(socket), equal(0, AF_UNIX));
+    filter.allow_if(SCMP_SYS(ioctl), equal(1, FIONBIO));
+    filter.allow_if(SCMP_SYS(ioctl), equal(1, FIONREAD));
+    filter.allow_if(SCMP_SYS(tgkill), equal(0, static_cast<std::uint64_t>(::getpid())));  // abort(3)
+    int const err = filter.load();
+    if (err == ENOSYS || err == EINVAL) {  // a kernel, or a sandbox that plays one, without it
+        report.missing += report.missing.empty() ? "" : "; ";
+        report.missing += "this kernel has no seccomp filters";
+        return {};
+    }
+    if (err != 0) return fail(err, "load the seccomp filter");
+    report.has_seccomp = true;
+    return {};
+}
+
+}  // namespace triton::sidecar

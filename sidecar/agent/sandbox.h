@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace triton::sidecar {
+
+/// What the agent keeps of its rights. Everything else goes, for good, and in all threads.
+struct SandboxRules {
+    int output_directory = -1;           ///< borrowed; may be read below; -1: none
+    std::vector<std::string> read_only;  ///< directories that may be read below: of certificates
+};
+
+/// What came of it, for the log.
+struct SandboxReport {
+    bool has_landlock = false;
+    bool has_seccomp = false;
+    std::string missing;  ///< why something is not there; empty: all is
+};
+
+/// Before threads are made: no_new_privs, all capabilities dropped from all sets, and Landlock where the kernel has it:
+/// nothing may be written, and nothing read but what the rules say.
+/// Errors: those of prctl(2) and capset(2), and of Landlock where it exists. Source: landlock(7), capabilities(7).
+Result<> drop_rights(SandboxRules const& rules, SandboxReport& report);
+
+/// Once all threads are there: a seccomp filter for all of them with what the agent needs from now on. Anything else
+/// fails with EPERM: no program is executed, no process made, no memory made executable, no socket opened but Unix
+/// ones, no file opened for writing but by openat2(2), whose flags a filter cannot see (Landlock does). Errors: those
+/// of seccomp(2).
+Result<> filter_system_calls(SandboxReport& report);
+
+}  // namespace triton::sidecar

@@ -1,0 +1,466 @@
+#include "sidecar/agent/server.h"
+
+#include <array>
+#include <cerrno>
+#include <list>
+#include <optional>
+#include <type_traits>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+
+#include "base/idle_memory.h"
+#include "sidecar/agent/peer_certificate.h"
+
+namespace triton::sidecar {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::awaitable;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr Duration lingering = std::chrono::seconds(2);
+constexpr std::size_t most_lingering_bytes = 64 * 1024;
+constexpr Duration accept_pause = std::chrono::milliseconds(100);
+constexpr Duration idle_pause = std::chrono::seconds(1);
+constexpr std::size_t read_size = 2048;
+
+using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+
+tcp::socket& socket_of(beast::tcp_stream& stream) { return stream.socket(); }
+tcp::socket& socket_of(TlsStream& stream) { return beast::get_lowest_layer(stream).socket(); }
+
+/// Without an exception, and with the error where the caller sees it.
+auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
+
+std::string address_text(tcp::socket const& socket) {
+    error_code failed;
+    tcp::endpoint const remote = socket.remote_endpoint(failed);
+    return failed ? std::string("?") : remote.address().to_string() + ":" + std::to_string(remote.port());
+}
+
+/// Who is at the other end.
+struct Peer {
+    std::string address;
+    bool must_identify = false;    ///< a certificate is asked for
+    bool has_certificate = false;  ///< one that is accepted
+    std::string refusal;           ///< why not
+};
+
+}  // namespace
+
+class Server::Impl : public std::enable_shared_from_this<Impl> {
+public:
+    Impl(ServerSettings settings, Surroundings around)
+        : settings_(std::move(settings)), around_(around), slot_freed_(around.io, TimePoint::max()), idle_(around.io) {
+        become_idle();
+    }
+
+    Result<> listen(UniqueFd socket) {
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+            return fail(errno, "use the listening socket");
+        if (address.ss_family != AF_INET && address.ss_family != AF_INET6)
+            return fail(EAFNOSUPPORT, "use the listening socket, which is none for TCP");
+        auto acceptor = std::make_shared<tcp::acceptor>(around_.io);
+        error_code failed;
+        acceptor->assign(address.ss_family == AF_INET ? tcp::v4() : tcp::v6(), socket.get(), failed);
+        if (failed) return fail(failed.value(), "use the listening socket");
+        (void)socket.release();
+        acceptors_.push_back(acceptor);
+        asio::co_spawn(around_.io, accept(shared_from_this(), acceptor), asio::detached);
+        return {};
+    }
+
+    void stop(Duration grace) {
+        is_stopping_ = true;
+        error_code ignored;
+        for (auto const& acceptor : acceptors_)
+            acceptor->close(ignored);
+        while (!silent_.empty())
+            close(*silent_.front());
+        if (open_ == 0) return around_.io.stop();
+        auto const timer = std::make_shared<asio::steady_timer>(around_.io, grace);
+        timer->async_wait([timer, this](error_code) { around_.io.stop(); });
+    }
+
+private:
+    /// One connection's place among all. While a peer is waited for it is in the list of the silent, in the order in
+    /// which that began.
+    class Slot {
+    public:
+        Slot(Impl& server, tcp::socket& socket) : server_(server), socket_(&socket) {
+            ++server_.open_;
+            server_.around_.figures.open_connections = server_.open_;
+        }
+        Slot(Slot const&) = delete;
+        Slot& operator=(Slot const&) = delete;
+        ~Slot() {
+            heard();
+            --server_.open_;
+            server_.around_.figures.open_connections = server_.open_;
+            server_.slot_freed_.cancel();
+            if (server_.open_ == 0) server_.become_idle();
+        }
+
+        void wait() {
+            heard();
+            place_ = server_.silent_.insert(server_.silent_.end(), this);
+        }
+        void heard() {
+            if (place_) server_.silent_.erase(*place_);
+            place_.reset();
+        }
+        void move_to(tcp::socket& socket) { socket_ = &socket; }
+        void close() {
+            heard();
+            error_code ignored;
+            socket_->close(ignored);
+        }
+
+    private:
+        Impl& server_;
+        tcp::socket* socket_;
+        std::optional<std::list<Slot*>::iterator> place_;
+    };
+
+    static void close(Slot& slot) { slot.close(); }
+
+    // --- connections
+
+    static awaitable<void> accept(std::shared_ptr<Impl> self, std::shared_ptr<tcp::acceptor> acceptor) {
+        while (!self->is_stopping_) {
+            std::string problem;
+            try {
+                error_code failed;
+                tcp::socket socket = co_await acceptor->async_accept(into(failed));
+                if (self->is_stopping_) co_return;
+                if (!failed) {
+                    ++self->around_.figures.connections;
+                    co_await self->make_room();
+                    asio::co_spawn(self->around_.io, converse(self, std::move(socket)), asio::detached);
+                } else {
+                    problem = failed.message();
+                }
+            } catch (std::exception const& error) {
+                problem = error.what();
+            }
+            if (problem.empty()) continue;
+            self->around_.log.write(AgentLogLevel::warning, "accept-failed", "cannot accept a connection: " + problem);
+            // Descriptors or memory have run out, most likely: one that says nothing can go, or time passes.
+            (void)self->evict();
+            error_code ignored;
+            asio::steady_timer pause(self->around_.io, accept_pause);
+            co_await pause.async_wait(into(ignored));
+        }
+    }
+
+    /// The last connection has ended. When none follows soon, what they needed is given back.
+    void become_idle() {
+        if (is_stopping_) return around_.io.stop();
+        idle_.expires_after(idle_pause);
+        idle_.async_wait([this](error_code cancelled) {
+            if (!cancelled && open_ == 0) release_idle_memory();
+        });
+    }
+
+    bool evict() {
+        if (silent_.empty()) return false;
+        ++around_.figures.evicted_connections;
+        silent_.front()->close();
+        return true;
+    }
+
+    /// Until a slot is free: the ones that gave way are still open for a moment.
+    awaitable<void> make_room() {
+        if (open_ < settings_.limits.connections) co_return;
+        (void)evict();  // when nobody is silent all are being answered, which ends soon
+        while (open_ >= settings_.limits.connections) {
+            error_code cancelled;
+            slot_freed_.expires_at(TimePoint::max());
+            co_await slot_freed_.async_wait(into(cancelled));
+            if (open_ >= settings_.limits.connections) (void)evict();
+        }
+    }
+
+    static awaitable<void> converse(std::shared_ptr<Impl> self, tcp::socket accepted) {
+        beast::tcp_stream stream(std::move(accepted));
+        Slot slot(*self, stream.socket());
+        try {
+            error_code ignored;
+            stream.socket().set_option(tcp::no_delay(true), ignored);
+            Peer peer;
+            if (self->around_.certificates) {
+                co_await self->converse_by_tls(std::move(stream), slot, peer);
+            } else {
+                co_await self->serve(stream, slot, peer);
+            }
+        } catch (std::exception const& error) {
+            // Out of memory, for one: this connection ends, the others go on.
+            self->around_.log.write(AgentLogLevel::error, "connection-failed", error.what());
+        }
+    }
+
+    awaitable<void> converse_by_tls(beast::tcp_stream plain, Slot& slot, Peer& peer) {
+        slot.move_to(plain.socket());
+        error_code failed;
+        // Whoever connects and says nothing shall not cost the 100 kB of a TLS connection.
+        slot.wait();
+        bool const has_spoken = co_await is_readable(plain.socket());
+        slot.heard();
+        if (!has_spoken) co_return;
+        auto const context = tls_context();
+        TlsStream stream(std::move(plain), *context);
+        slot.move_to(socket_of(stream));
+        slot.wait();
+        ChainFaults faults;
+        ChainFaults::attach(stream.native_handle(), &faults);
+        beast::get_lowest_layer(stream).expires_after(settings_.limits.request);
+        co_await stream.async_handshake(asio::ssl::stream_base::server, into(failed));
+        ChainFaults::attach(stream.native_handle(), nullptr);
+        slot.heard();
+        if (failed) {
+            ++around_.figures.failed_handshakes;
+            around_.log.write(AgentLogLevel::debug, "handshake-failed", failed.message(),
+                              {{"peer", address_text(socket_of(stream))}});
+            co_return;
+        }
+        identify(peer, stream, faults);
+        co_await serve(stream, slot, peer);
+    }
+
+    /// Waits for the first byte, which stays where it is, or for the end of patience.
+    awaitable<bool> is_readable(tcp::socket& socket) {
+        // tcp_stream limits what it reads itself only. The flag: a timer that has expired cannot be called back.
+        auto const is_waiting = std::make_shared<bool>(true);
+        asio::steady_timer limit(around_.io, settings_.limits.request);
+        limit.async_wait([&socket, is_waiting](error_code cancelled) {
+            error_code ignored;
+            if (!cancelled && *is_waiting) socket.close(ignored);
+        });
+        error_code failed;
+        co_await socket.async_wait(tcp::socket::wait_read, into(failed));
+        *is_waiting = false;
+        co_return !failed;
+    }
+
+    std::shared_ptr<asio::ssl::context> tls_context() {
+        auto const& latest = around_.certificates->context();
+        if (latest.get() != context_of_) {
+            ::SSL_CTX_up_ref(latest.get());  // the object takes one reference over
+            context_ = std::make_shared<asio::ssl::context>(latest.get());
+            context_of_ = latest.get();
+        }
+        return context_;
+    }
+
+    void identify(Peer& peer, TlsStream& stream, ChainFaults const& faults) {
+        peer.must_identify = !around_.certificates->files().authority.empty();
+        peer.address = address_text(socket_of(stream));
+        if (!peer.must_identify) return;
+        auto const shown = peer_certificate(stream.native_handle(), faults);
+        if (!shown) {
+            peer.refusal = "no certificate was shown";
+            return;
+        }
+        auto const verdict = settings_.rules.check(*shown);
+        peer.has_certificate = verdict.has_value();
+        if (!verdict) peer.refusal = verdict.error().text;
+    }
+
+    // --- requests
+
+    template <class Stream>
+    awaitable<void> serve(Stream& stream, Slot& slot, Peer& peer) {
+        beast::flat_buffer buffer(settings_.limits.header_bytes + 64 * 1024);
+        for (bool is_first = true;; is_first = false) {
+            slot.wait();
+            error_code failed;
+            beast::get_lowest_layer(stream).expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
+            if (buffer.size() == 0) {
+                std::size_t const size = co_await stream.async_read_some(buffer.prepare(read_size), into(failed));
+                if (failed) break;
+                buffer.commit(size);
+            }
+            if (!co_await serve_one(stream, slot, peer, buffer)) break;
+            if (is_stopping_) break;
+            // What a burst has left behind is given back before the wait for the next.
+            if (buffer.size() == 0) buffer.shrink_to_fit();
+        }
+        co_await finish(stream, slot);
+    }
+
+    /// Returns whether the connection goes on.
+    template <class Stream>
+    awaitable<bool> serve_one(Stream& stream, Slot& slot, Peer& peer, beast::flat_buffer& buffer) {
+        http::request_parser<http::string_body> parser;
+        parser.header_limit(settings_.limits.header_bytes);
+        parser.body_limit(settings_.limits.body_bytes);
+        error_code failed;
+        beast::get_lowest_layer(stream).expires_after(settings_.limits.request);
+        co_await http::async_read_header(stream, buffer, parser, into(failed));
+        if (failed) co_return co_await refuse(stream, failed);
+        auto const& head = parser.get();
+        Request request;
+        request.route = route(std::string_view(head.method_string().data(), head.method_string().size()),
+                              std::string_view(head.target().data(), head.target().size()));
+        request.has_accepted_certificate = peer.has_certificate;
+        bool const keeps = head.keep_alive();
+        unsigned const version = head.version();
+        if (auto refusal = refusal_of(request.route, peer)) {
+            // Without its body, which is not worth the wait; hence the connection ends if there is one.
+            co_return co_await send(stream, request.route, std::move(*refusal), version, keeps && parser.is_done());
+        }
+        if (!parser.is_done()) {
+            if (beast::iequals(head[http::field::expect], "100-continue")) {
+                http::response<http::empty_body> go_on(http::status::continue_, version);
+                co_await http::async_write(stream, go_on, into(failed));
+            }
+            beast::get_lowest_layer(stream).expires_after(settings_.limits.request);
+            if (!failed) co_await http::async_read(stream, buffer, parser, into(failed));
+            if (failed) co_return co_await refuse(stream, failed);
+        }
+        slot.heard();
+        beast::get_lowest_layer(stream).expires_never();
+        request.body = parser.get().body();
+        auto const accept = parser.get()[http::field::accept];
+        request.accept = std::string_view(accept.data(), accept.size());
+        Reply reply = co_await around_.service.answer(request);
+        bool const ends_agent = reply.ends_agent;
+        bool const goes_on = co_await send(stream, request.route, std::move(reply), version, keeps && !ends_agent);
+        if (ends_agent) request_end();
+        co_return goes_on;
+    }
+
+    /// Before anything is done for a request.
+    std::optional<Reply> refusal_of(Route const& route, Peer const& peer) {
+        bool const may_all =
+            is_open(route.endpoint) || (route.endpoint == Endpoint::metrics && settings_.has_open_metrics);
+        // First of all, so that strangers do not learn what there is.
+        if (peer.must_identify && !peer.has_certificate && !may_all) {
+            ++around_.figures.refused_peers;
+            tell_of_refusal(peer);
+            return text_reply(401, "Client certificate was not approved");
+        }
+        switch (route.error) {
+            case RouteError::none: return std::nullopt;
+            case RouteError::bad_path: return text_reply(400, "the path is malformed");
+            case RouteError::not_found: return text_reply(404, "Path not found");
+            case RouteError::method: break;
+        }
+        Reply reply = text_reply(405, "only " + std::string(route.allowed) + " is allowed here");
+        reply.allow = route.allowed;
+        return reply;
+    }
+
+    /// Once a second at most: whoever is refused may come again as often as he likes.
+    void tell_of_refusal(Peer const& peer) {
+        TimePoint const now = std::chrono::steady_clock::now();
+        if (now - refusal_told_ < std::chrono::seconds(1)) return;
+        refusal_told_ = now;
+        around_.log.write(AgentLogLevel::info, "peer-refused", peer.refusal, {{"peer", peer.address}});
+    }
+
+    /// A request that cannot be read. Returns false: the connection ends.
+    template <class Stream>
+    awaitable<bool> refuse(Stream& stream, error_code why) {
+        Reply reply;
+        if (why == http::error::header_limit || why == http::error::buffer_overflow) {
+            reply = text_reply(431, "the header is too long");
+        } else if (why == http::error::body_limit) {
+            reply = text_reply(413, "the body is too long");
+        } else if (why.category() == error_code(http::error::bad_method).category() &&
+                   why != http::error::end_of_stream && why != http::error::partial_message) {
+            reply = text_reply(400, "the request cannot be read: " + why.message());
+        } else {
+            co_return false;  // it has gone, or its time is over
+        }
+        Route const unknown;  // named: GCC 12 destroys an aggregate that is made inside a co_await expression twice
+        co_return co_await send(stream, unknown, std::move(reply), 11, false);
+    }
+
+    template <class Stream>
+    awaitable<bool> send(Stream& stream, Route const& route, Reply reply, unsigned version, bool keeps) {
+        ++around_.figures.requests[{route.endpoint, reply.status}];
+        http::response<http::string_body> response(static_cast<http::status>(reply.status), version);
+        response.set(http::field::content_type, beast::string_view(reply.type.data(), reply.type.size()));
+        if (!reply.allow.empty())
+            response.set(http::field::allow, beast::string_view(reply.allow.data(), reply.allow.size()));
+        if (reply.asks_to_retry) response.set(http::field::retry_after, "1");
+        response.set(http::field::cache_control, "no-store");
+        response.body() = std::move(reply.body);
+        response.prepare_payload();
+        response.keep_alive(keeps && !is_stopping_);
+        beast::get_lowest_layer(stream).expires_after(settings_.limits.answer);
+        error_code failed;
+        if (route.is_head) {
+            http::response_serializer<http::string_body> serializer(response);
+            co_await http::async_write_header(stream, serializer, into(failed));
+        } else {
+            co_await http::async_write(stream, response, into(failed));
+        }
+        co_return !failed && response.keep_alive();
+    }
+
+    /// Says that nothing more comes, and waits a moment for the peer to say so too: closing at once would reset the
+    /// connection when the peer is still sending, and the last answer with it.
+    template <class Stream>
+    awaitable<void> finish(Stream& stream, Slot& slot) {
+        if (!socket_of(stream).is_open()) co_return;
+        slot.wait();
+        error_code ignored;
+        beast::get_lowest_layer(stream).expires_after(lingering);
+        if constexpr (std::is_same_v<Stream, TlsStream>) co_await stream.async_shutdown(into(ignored));
+        auto& plain = beast::get_lowest_layer(stream);
+        plain.socket().shutdown(tcp::socket::shutdown_send, ignored);
+        std::array<char, 4096> dropped;
+        for (std::size_t total = 0; total < most_lingering_bytes;) {
+            error_code ended;
+            total += co_await plain.async_read_some(asio::buffer(dropped), into(ended));
+            if (ended) break;
+        }
+        slot.heard();
+    }
+
+    void request_end() {
+        around_.log.write(AgentLogLevel::info, "restart-requested", "ending, to be started again");
+        stop(lingering);
+    }
+
+    ServerSettings settings_;
+    Surroundings around_;
+    std::vector<std::shared_ptr<tcp::acceptor>> acceptors_;
+    std::list<Slot*> silent_;  // the longest silent first
+    asio::steady_timer slot_freed_;
+    asio::steady_timer idle_;
+    std::shared_ptr<asio::ssl::context> context_;
+    SSL_CTX const* context_of_ = nullptr;
+    std::size_t open_ = 0;
+    TimePoint refusal_told_{};
+    bool is_stopping_ = false;
+};
+
+Server::Server(ServerSettings settings, Surroundings around)
+    : impl_(std::make_shared<Impl>(std::move(settings), around)) {}
+
+Server::~Server() = default;
+
+Result<> Server::listen(UniqueFd socket) { return impl_->listen(std::move(socket)); }
+
+void Server::stop(Duration grace) { impl_->stop(grace); }
+
+}  // namespace triton::sidecar

@@ -1,0 +1,380 @@
+#include "sidecar/agent/service.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <deque>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "config/json_text.h"
+#include "sidecar/agent/control_reply.h"
+
+namespace triton::sidecar {
+
+namespace asio = boost::asio;
+using asio::awaitable;
+
+namespace {
+
+constexpr std::string_view json_type = "application/json";
+constexpr std::string_view text_type = "text/plain; charset=utf-8";
+constexpr Duration status_limit = std::chrono::seconds(3);
+constexpr Duration staging_limit = std::chrono::minutes(10);
+/// However often we are asked, PID 1 is asked no more often than this.
+constexpr Duration snapshot_age = std::chrono::milliseconds(250);
+constexpr std::size_t most_staging = 4;
+constexpr std::size_t hash_window = 8;  // of one request for many
+constexpr int most_hash_attempts = 3;
+
+double unix_time() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+Reply make_reply(unsigned status, std::string_view type, std::string body) {
+    Reply reply;
+    reply.status = status;
+    reply.type = type;
+    reply.body = std::move(body);
+    return reply;
+}
+
+Reply failed(Error const& error) {
+    Reply reply = text_reply(status_of(error), error.text);
+    reply.asks_to_retry = reply.status == 503;
+    return reply;
+}
+
+Reply busy(std::string text) {
+    Reply reply = text_reply(503, std::move(text));
+    reply.asks_to_retry = true;
+    return reply;
+}
+
+}  // namespace
+
+Reply text_reply(unsigned status, std::string text) {
+    Reply reply;
+    reply.status = status;
+    reply.body = std::move(text.append("\n"));
+    return reply;
+}
+
+unsigned status_of(Error const& error) {
+    switch (error.code) {
+        case EXDEV:
+        case ELOOP:
+        case EACCES:
+        case EPERM: return 403;
+        case ENOENT:
+        case ENOTDIR: return 404;
+        case EISDIR:
+        case EINVAL:
+        case ENAMETOOLONG: return 400;
+        case EBUSY: return 409;
+        case ENOSYS: return 501;
+        case EAGAIN:
+        case EMFILE:
+        case ENFILE:
+        case ENOTCONN: return 503;
+        case ETIMEDOUT: return 504;
+        default: return 500;
+    }
+}
+
+/// A timer that nobody lets expire is a condition variable for coroutines.
+struct Service::Waiting {
+    explicit Waiting(asio::io_context& io) : done(io, TimePoint::max()) {}
+    asio::steady_timer done;
+
+    awaitable<void> wait() {
+        boost::system::error_code cancelled;
+        co_await done.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+    }
+};
+
+struct Service::PendingHash : Waiting {
+    using Waiting::Waiting;
+    std::optional<Result<FileHash>> result;
+};
+
+Service::Service(ServiceSettings settings, Surroundings around)
+    : settings_(std::move(settings)),
+      around_(std::move(around)),
+      cache_(settings_.cached_hashes),
+      pool_(settings_.hash_threads) {}
+
+Service::~Service() = default;
+
+namespace {
+
+struct CountGuard {
+    explicit CountGuard(std::size_t& counted) : count(counted) { ++count; }
+    CountGuard(CountGuard const&) = delete;
+    CountGuard& operator=(CountGuard const&) = delete;
+    ~CountGuard() { --count; }
+    std::size_t& count;
+};
+
+}  // namespace
+
+awaitable<Reply> Service::answer(Request const& request) {
+    if (request.route.endpoint == Endpoint::ready || request.route.endpoint == Endpoint::healthz)
+        co_return text_reply(200, "OK");
+    // However many want large files hashed, the probes above get through.
+    if (busy_ >= settings_.most_busy) co_return busy("too many requests at once");
+    CountGuard const guard(busy_);
+    co_return co_await answer_slowly(request);
+}
+
+awaitable<Reply> Service::answer_slowly(Request const& request) {
+    switch (request.route.endpoint) {
+        case Endpoint::readyz: co_return co_await readyz();
+        case Endpoint::metrics: co_return co_await metrics(request.accept);
+        case Endpoint::status: co_return co_await status();
+        case Endpoint::substitutions: co_return make_reply(200, json_type, settings_.substitutions_json + "\n");
+        case Endpoint::check_hash: co_return co_await check_hash(request.route.path);
+        case Endpoint::is_present: co_return is_present(request.route.path);
+        case Endpoint::hashes: co_return co_await hashes(request.body);
+        case Endpoint::copy_files: co_return co_await stage("files");
+        case Endpoint::copy_binaries: co_return co_await stage("binaries");
+        case Endpoint::copy_libraries: co_return co_await stage("libraries");
+        case Endpoint::copy_monitor_conf: co_return co_await stage("monitor_conf");
+        case Endpoint::refresh_certs: co_return refresh_certificates();
+        case Endpoint::restart: {
+            // The shipped program says OK to everybody and does nothing. Ours does, so it asks who wants it.
+            if (!request.has_accepted_certificate)
+                co_return text_reply(403, "a restart needs TLS and a client certificate");
+            Reply reply = text_reply(200, "OK");
+            reply.ends_agent = true;
+            co_return reply;
+        }
+        case Endpoint::ready:
+        case Endpoint::healthz:
+        case Endpoint::none: break;
+    }
+    co_return text_reply(404, "Path not found");
+}
+
+// --- the launcher
+
+awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
+    if (fetching_) {
+        auto const others = fetching_;
+        co_await others->wait();
+        co_return latest_;
+    }
+    if (latest_at_ != TimePoint{} && std::chrono::steady_clock::now() - latest_at_ < snapshot_age) co_return latest_;
+    struct Guard {  // also when an exception ends this
+        Service& service;
+        std::shared_ptr<Waiting> waiting;
+        ~Guard() {
+            service.fetching_.reset();
+            waiting->done.cancel();
+        }
+    };
+    fetching_ = std::make_shared<Waiting>(around_.io);
+    Guard const guard{*this, fetching_};
+    latest_ = fail(ENOTCONN, "ask the launcher");
+    latest_ = co_await fetch_snapshot();
+    latest_at_ = std::chrono::steady_clock::now();
+    co_return latest_;
+}
+
+awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
+    auto launcher = co_await around_.control.call("org.tritonlaunch.Launcher.GetStatus", "{}", false, status_limit);
+    if (!launcher) co_return std::unexpected(std::move(launcher).error());
+    auto list = co_await around_.control.call("org.tritonlaunch.Launcher.List", "{}", true, status_limit);
+    if (!list) co_return std::unexpected(std::move(list).error());
+    if (launcher->empty()) co_return fail("the launcher answered nothing");
+    auto result = std::make_shared<Snapshot>();
+    result->status = supervision_status(launcher->front(), *list);
+    config::Node const* const about = member(launcher->front(), "launcher");
+    append_json(result->launcher_json, about ? *about : config::Node{});
+    result->programs_json = programs_json(*list);
+    co_return result;
+}
+
+awaitable<Reply> Service::readyz() {
+    if (!around_.control.has_launcher()) co_return text_reply(200, "ready");
+    auto const seen = co_await snapshot();
+    if (!seen) co_return text_reply(503, "[-]launcher: " + seen.error().text + "\nnot ready");
+    Readiness const found = readiness((*seen)->status);
+    co_return make_reply(found.is_ready ? 200U : 503U, text_type, found.text);
+}
+
+awaitable<Reply> Service::metrics(std::string_view accept) {
+    MetricsFormat const format = metrics_format(accept);
+    Result<SharedSnapshot> seen = SharedSnapshot();
+    if (around_.control.has_launcher()) seen = co_await snapshot();
+    SupervisionStatus const* const status = seen && *seen ? &(*seen)->status : nullptr;
+    co_return make_reply(200, content_type(format),
+                         render_metrics(status, around_.figures, settings_.version, unix_time(), format));
+}
+
+awaitable<Reply> Service::status() {
+    std::string body = R"({"agent":{"version":)";
+    config::append_json_string(body, settings_.version);
+    body.append(R"(,"open_connections":)").append(std::to_string(around_.figures.open_connections));
+    if (around_.figures.certificate_not_after) {
+        body.append(R"(,"certificate_not_after":)");
+        body.append(std::to_string(*around_.figures.certificate_not_after));
+    }
+    body += '}';
+    if (around_.control.has_launcher()) {
+        auto const seen = co_await snapshot();
+        if (seen) {
+            body.append(R"(,"launcher":)").append((*seen)->launcher_json);
+            body.append(R"(,"programs":)").append((*seen)->programs_json);
+            body.append(R"(,"ready":)").append(readiness((*seen)->status).is_ready ? "true" : "false");
+        } else {
+            body += R"(,"error":)";
+            config::append_json_string(body, seen.error().text);
+        }
+    }
+    co_return make_reply(200, json_type, body + "}\n");
+}
+
+/// The agent may not write where it looks, and what it has read must not steer a writer: the launcher gets one word of
+/// four and copies what its own command line says.
+awaitable<Reply> Service::stage(std::string_view what) {
+    if (!around_.control.has_launcher()) co_return text_reply(501, "there is no launcher here that copies");
+    if (staging_ >= most_staging) co_return busy("too many copies at once");
+    CountGuard const guard(staging_);
+    std::string parameters = R"({"what":")" + std::string(what) + R"("})";
+    auto const replies =
+        co_await around_.control.call("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
+    if (!replies) co_return failed(replies.error());
+    std::string errors;
+    for (config::Node const& reply : *replies) {
+        config::Node const* const list = member(reply, "errors");
+        auto const* const elements = list ? list->get<config::JsonArray>() : nullptr;
+        if (!elements) continue;
+        for (config::Node const& element : *elements) {
+            if (auto const* const text = element.get<std::string>()) errors.append(*text).append("\n");
+        }
+    }
+    if (!errors.empty()) co_return make_reply(500, text_type, errors);
+    co_return text_reply(200, "OK");
+}
+
+// --- files
+
+Reply Service::is_present(std::string const& path) const {
+    if (!around_.output) return text_reply(404, "Path not found");
+    auto const found = around_.output->exists(path);
+    if (!found) return failed(found.error());
+    return *found ? text_reply(200, "OK") : text_reply(404, "Path not found");
+}
+
+Service::Begun Service::begin_hash(std::string const& path) {
+    using Pending = Result<std::shared_ptr<PendingHash>>;
+    if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + config::shown(path))));
+    auto file = around_.output->open_file(path);
+    if (!file) return std::unexpected(Pending(std::unexpected(std::move(file).error())));
+    FileKey const key = FileKey::of(file->status);
+    if (auto known = cache_.find(key)) {
+        ++around_.figures.hash_hits;
+        return HashedFile{std::move(*known), key.size};
+    }
+    ++around_.figures.hash_misses;
+    if (auto const running = pending_.find(key); running != pending_.end()) return std::unexpected(running->second);
+    if (pending_.size() >= settings_.most_hashes)
+        return std::unexpected(Pending(fail(EAGAIN, "hash " + config::shown(path) + ", too many wait already")));
+    auto pending = std::make_shared<PendingHash>(around_.io);
+    pending_.emplace(key, pending);
+    pool_.add(std::move(file->fd), [this, key](Result<FileHash> result) {
+        asio::post(around_.io,
+                   [this, key, result = std::move(result)]() mutable { hash_done(key, std::move(result)); });
+    });
+    return std::unexpected(std::move(pending));
+}
+
+void Service::hash_done(FileKey const& key, Result<FileHash> result) {
+    auto const found = pending_.find(key);
+    if (found == pending_.end()) return;
+    auto const pending = found->second;
+    pending_.erase(found);
+    if (result) {
+        around_.figures.hashed_bytes += result->key.size;
+        if (result->is_settled) cache_.insert(result->key, result->sha256);
+    }
+    pending->result = std::move(result);
+    pending->done.cancel();
+}
+
+awaitable<Result<Service::HashedFile>> Service::finish_hash(std::shared_ptr<PendingHash> pending) {
+    while (!pending->result)
+        co_await pending->wait();
+    auto const& result = *pending->result;
+    if (!result) co_return std::unexpected(result.error());
+    co_return HashedFile{result->sha256, result->key.size};
+}
+
+awaitable<Result<Service::HashedFile>> Service::hash(std::string path, Begun begun) {
+    for (int attempt = 1;; ++attempt) {
+        if (begun) co_return std::move(*begun);
+        if (!begun.error()) co_return std::unexpected(begun.error().error());
+        auto result = co_await finish_hash(*begun.error());
+        // Most likely it was replaced, and is whole under its name now.
+        if (result || result.error().code != EBUSY || attempt == most_hash_attempts) co_return result;
+        begun = begin_hash(path);
+    }
+}
+
+awaitable<Reply> Service::check_hash(std::string path) {
+    Begun begun = begin_hash(path);
+    auto const result = co_await hash(std::move(path), std::move(begun));
+    if (!result) co_return failed(result.error());
+    co_return make_reply(200, text_type, result->sha256);  // shipped: without a newline
+}
+
+namespace {
+
+void append_file(std::string& body, std::string_view path) {
+    if (!body.ends_with('[')) body += ',';
+    body += R"({"path":)";
+    config::append_json_string(body, path);
+}
+
+}  // namespace
+
+awaitable<Reply> Service::hashes(std::string_view request) {
+    auto const paths = parse_hashes_request(request, settings_.most_paths);
+    if (!paths) {
+        std::string body = R"({"error":)";
+        config::append_json_string(body, paths.error());
+        co_return make_reply(400, json_type, body + "}\n");
+    }
+    std::string body = R"({"files":[)";
+    std::deque<Begun> ahead;  // so that all threads of the pool have work
+    for (std::size_t i = 0; i < paths->size(); ++i) {
+        while (ahead.size() < hash_window && i + ahead.size() < paths->size())
+            ahead.push_back(begin_hash((*paths)[i + ahead.size()]));
+        Begun begun = std::move(ahead.front());
+        ahead.pop_front();
+        auto const result = co_await hash((*paths)[i], std::move(begun));
+        append_file(body, (*paths)[i]);
+        if (result) {
+            body.append(R"(,"bytes":)").append(std::to_string(result->bytes));
+            body.append(R"(,"sha256":")").append(result->sha256).append("\"}");
+        } else {
+            body.append(R"(,"status":)").append(std::to_string(status_of(result.error()))).append(R"(,"error":)");
+            config::append_json_string(body, result.error().text);
+            body += '}';
+        }
+    }
+    co_return make_reply(200, json_type, body + "]}\n");
+}
+
+Reply Service::refresh_certificates() {
+    if (!around_.reload_certificates) return text_reply(400, "Server is not using TLS");
+    auto const done = around_.reload_certificates();
+    return done ? text_reply(200, "OK") : text_reply(500, done.error().text);
+}
+
+}  // namespace triton::sidecar

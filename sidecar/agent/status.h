@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/json_reader.h"
+
+namespace triton::sidecar {
+
+/// One supervised process, as the launcher tells it.
+struct SupervisedProcess {
+    std::int64_t number = 1;
+    std::string state;  ///< "up", "backoff", ...
+    bool is_ready = false;
+    std::int64_t starts = 0;
+    std::optional<double> uptime_seconds;
+    std::optional<std::int64_t> memory_bytes;
+    std::optional<double> cpu_seconds;
+    std::optional<std::string> version;  ///< it runs
+};
+
+struct SupervisedProgram {
+    std::string name;  ///< empty: the only one
+    std::string kind;  ///< "service", "one_shot", "scheduled"
+    std::int64_t wanted = 0;
+    bool is_ready = false;
+    std::optional<std::string> version;  ///< it is to run
+    std::vector<SupervisedProcess> processes;
+};
+
+struct SupervisionStatus {
+    std::string version;
+    std::string phase;  ///< "running", "stopping"
+    double uptime_seconds = 0;
+    bool has_configuration = false;
+    std::optional<std::int64_t> configuration_changes;
+    std::optional<double> configuration_time;  ///< seconds since 1970
+    std::vector<std::string> rejection;
+    std::vector<SupervisedProgram> programs;
+};
+
+/// From the replies to GetStatus and List. What is missing or of another type counts as absent: the launcher may be of
+/// another version than we are.
+SupervisionStatus supervision_status(config::Node const& get_status, std::vector<config::Node> const& list);
+
+/// Whether all that is to run is ready, and a text that says what is not: one line a program, as Kubernetes' own
+/// components write it.
+struct Readiness {
+    bool is_ready = false;
+    std::string text;
+};
+
+/// A configuration that wants no process is ready: nothing is missing, and clusters are made that way. Scheduled
+/// programs wait most of the time and do not count; neither does what is done.
+Readiness readiness(SupervisionStatus const& status);
+
+/// The JSON text of a value as it was read.
+void append_json(std::string& out, config::Node const& node);
+
+/// The programs of the parts of a List reply as one JSON array.
+std::string programs_json(std::vector<config::Node> const& list);
+
+/// Requests to /v1/hashes: {"paths": ["a", "b/c"]}.
+/// Errors: what is wrong with it, for the answer.
+std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::string_view body,
+                                                                          std::size_t most_paths);
+
+}  // namespace triton::sidecar

@@ -1,0 +1,63 @@
+#include "sidecar/agent/substitutions.h"
+
+#include <algorithm>
+
+#include "base/read_file.h"
+#include "config/environment_file.h"
+#include "config/json_text.h"
+#include "config/substitution.h"
+#include "sidecar/substitute.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+std::string trimmed(std::string_view text) {
+    constexpr std::string_view blanks = " \t\r\n";
+    std::size_t const begin = text.find_first_not_of(blanks);
+    if (begin == text.npos) return {};
+    return std::string(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
+}
+
+/// Without a version file there is no such directory; only who substitutes by it needs to know.
+std::optional<std::string> binary_directory(SubstitutionOptions const& options) {
+    auto const version = read_file(options.version_file, 4096);
+    if (!version) return std::nullopt;
+    if (trimmed(*version) == options.main_container_version) return options.binary_directory;
+    return options.main_container_conf_directory + "/bin/" + trimmed(*version);
+}
+
+}  // namespace
+
+Result<std::string> substitutions_json(SubstitutionOptions const& options, char const* const* environment) {
+    std::vector<config::EnvironmentVariable> from_file;
+    if (!options.environment_file.empty()) {
+        auto const text = TRY(read_file(options.environment_file, config::Limits{}.document_bytes));
+        from_file = config::parse_environment_file(text).values;
+    }
+    config::Variables const variables(std::move(from_file), environment);
+    std::optional<config::IpFamily> family;
+    if (options.ip_family != 0) family = options.ip_family == 4 ? config::IpFamily::v4 : config::IpFamily::v6;
+    auto const list = monitor_variables(variables, options.variables, family, binary_directory(options));
+    std::string json = "{";
+    for (MonitorVariable const& variable : list) {
+        // As the shipped program: without such an address nothing that follows would be right.
+        bool const is_address = variable.name == "FDB_PUBLIC_IP" || variable.name == "FDB_POD_IP";
+        if (family && is_address && !variable.value) {
+            return fail("--public-ip-family " + std::to_string(options.ip_family) + ": " + variable.name + " " +
+                        variable.problem);
+        }
+        if (json.size() > 1) json += ", ";
+        config::append_json_string(json, variable.name);
+        json += ": ";
+        bool const is_further = std::ranges::find(options.variables, variable.name) != options.variables.end();
+        if (!variable.value && is_further) {
+            json += "null";
+        } else {
+            config::append_json_string(json, variable.value.value_or(""));
+        }
+    }
+    return json + "}";
+}
+
+}  // namespace triton::sidecar

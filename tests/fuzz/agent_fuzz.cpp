@@ -1,0 +1,71 @@
+// Whatever is in peer rules and in a launcher's replies: no crash. Rules that are read let in an invalid or expired
+// chain only when they say so; replies become a status whose JSON and metrics can be written.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "config/limits.h"
+#include "sidecar/agent/control_reply.h"
+#include "sidecar/agent/metrics.h"
+#include "sidecar/agent/status.h"
+#include "sidecar/agent/verify_peers.h"
+
+namespace {
+
+using namespace triton;
+using namespace triton::sidecar;
+
+void require(bool holds) {
+    if (!holds) std::abort();
+}
+
+void check_rules(std::string_view text) {
+    auto const rules = PeerRules::parse(text);
+    if (!rules) return require(!rules.error().text.empty());
+    PeerCertificate peer;
+    peer.subject = {{NameField::common_name, "client"}, {NameField::domain, "a"}, {NameField::domain, "b"}};
+    peer.issuer = {{NameField::organization, "o"}};
+    peer.alternatives = {{AlternativeKind::dns, "x.y"}, {AlternativeKind::other, ""}, {AlternativeKind::ip, "::1"}};
+    bool const overlooks_all = text.contains("Check.Valid=0");
+    require(!rules->check(peer) || overlooks_all);
+    peer.validity = ChainValidity::expired;
+    require(!rules->check(peer) || overlooks_all || text.contains("Check.Unexpired=0"));
+    peer.validity = ChainValidity::valid;
+    (void)rules->check(peer);
+}
+
+void check_reply(std::string_view text) {
+    auto const reply = parse_control_reply(text);
+    if (!reply) return require(!reply.error().text.empty());
+    auto const status = supervision_status(reply->parameters, {reply->parameters, reply->parameters});
+    require(readiness(status).text.ends_with("ready\n"));
+    require(render_metrics(&status, {}, "1", 1, MetricsFormat::open_metrics).ends_with("# EOF\n"));
+    std::string json;
+    append_json(json, reply->parameters);
+    config::Limits limits;
+    limits.document_bytes = json.size() + 1;
+    config::ProblemList problems{1};
+    auto const again = config::read_json(json, limits, problems);
+    require(again.has_value());
+    std::string twice;
+    append_json(twice, *again);
+    require(twice == json);
+}
+
+}  // namespace
+
+extern "C" int agent_fuzz(std::uint8_t const* data, std::size_t size) {
+    if (size == 0) return 0;
+    std::string_view const text(reinterpret_cast<char const*>(data), size);
+    if (text.starts_with('{')) {
+        check_reply(text);
+    } else {
+        check_rules(text);
+    }
+    return 0;
+}
+
+#ifndef FUZZ_REPLAY
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) { return agent_fuzz(data, size); }
+#endif

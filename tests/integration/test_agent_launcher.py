@@ -1,0 +1,285 @@
+"""The agent and its launcher: status, readiness, metrics and copies, over the control socket. The launcher here is a
+few lines of the test's own, so that it can be slow, wrong and gone."""
+
+import json
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from agent_harness import Agent, Authority, FakeLauncher
+from harness import Exit, eventually
+
+INTERFACE = "org.tritonlaunch.Launcher."
+
+
+def process(number=1, state="up", ready=True, **more):
+    return {"number": number, "state": state, "ready": ready, "starts": 1, "restarts": 0, "memory_bytes": 4096,
+            "uptime_seconds": 12.5 if state in ("up", "activating") else None, **more}
+
+
+def program(name, *processes, ready=True, kind="service", **more):
+    return {"name": name, "kind": kind, "wanted": len(processes), "ready": ready, "processes": list(processes), **more}
+
+
+class Launcher:
+    """What the fake launcher says; a test changes it while it runs."""
+
+    def __init__(self):
+        self.about = {"version": "0.1.0 (abc)", "pid": 1, "uptime_seconds": 60.0, "phase": "running",
+                      "configuration": "c",
+                      "has_configuration": True, "ready": True, "rejection": [], "programs": ["web"]}
+        self.lists = [[program("web", process(), process(2))]]
+        self.stage = {"parameters": {"files": [], "errors": []}}
+        self.asked = threading.Event()
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def __call__(self, call):
+        self.asked.set()
+        self.go_on.wait()
+        method = call["method"].removeprefix(INTERFACE)
+        if method == "GetStatus":
+            return [{"parameters": {"launcher": self.about}}]
+        if method == "List":
+            assert call["more"] is True
+            parts = [{"parameters": {"programs": part}, "continues": True} for part in self.lists]
+            del parts[-1]["continues"]
+            return parts
+        if method == "Stage":
+            return [self.stage]
+        return [{"error": "org.varlink.service.MethodNotFound", "parameters": {"method": call["method"]}}]
+
+
+@pytest.fixture
+def launcher():
+    return Launcher()
+
+
+@pytest.fixture
+def fake(launcher, area):
+    server = FakeLauncher(launcher, path=area / "control")
+    yield server
+    launcher.go_on.set()
+    server.close()
+
+
+@pytest.fixture
+def agent(fake, area):
+    started = Agent("--control-socket", area / "control")
+    yield started
+    started.close()
+
+
+def test_ready_when_all_programs_are(agent):
+    assert agent.get("/readyz") == (200, "[+]web ok\nready\n")
+
+
+@pytest.mark.parametrize("about, lists, status, text", [
+    ({}, [[program("web", process(), process(2, "backoff", False), process(3, "done", False), ready=False)]], 503,
+     "[-]web not ready: process 2 backoff\nnot ready\n"),
+    ({}, [[program("", process(1, "failed", False), ready=False)]], 503,
+     "[-]processes not ready: process 1 failed\nnot ready\n"),
+    ({}, [[program("a", process()), program("b", process(1, "waiting", False), ready=False)]], 503,
+     "[+]a ok\n[-]b not ready: process 1 waiting\nnot ready\n"),
+    ({}, [[program("job", process(1, "down", False), ready=False, kind="scheduled")]], 200, "ready\n"),
+    ({}, [[program("off")]], 200, "[+]off ok\nready\n"), ({}, [[]], 200, "ready\n"),
+    ({"phase": "stopping"}, [[program("web", process())]], 503, "[-]launcher stopping\n[+]web ok\nnot ready\n"),
+    ({"has_configuration": False}, [[]], 503, "[-]configuration none\nnot ready\n"),
+    ({}, [[program("big", process(), ready=False)], [program("big", process(2, "starting", False), ready=False)]], 503,
+     "[-]big not ready\nnot ready\n")])
+def test_readiness(agent, launcher, about, lists, status, text):
+    if len(lists) == 2:  # `wanted` counts them all, in each part
+        for part in lists:
+            part[0]["wanted"] = 2
+        text = "[-]big not ready: process 2 starting\nnot ready\n"
+    launcher.about |= about
+    launcher.lists = lists
+    assert agent.get("/readyz") == (status, text)
+
+
+def test_status_is_what_the_launcher_says(agent, launcher):
+    launcher.lists = [[program("web", process(status='a "b"\u2028'))], [program("db", process(cpu_seconds=0.125))]]
+    status, body = agent.get("/v1/status")
+    said = json.loads(body)
+    assert status == 200 and said["ready"] is True
+    assert said["launcher"] == launcher.about
+    assert said["programs"] == launcher.lists[0] + launcher.lists[1]
+    assert said["agent"]["version"] and said["agent"]["open_connections"] == 1
+
+
+def test_metrics_of_the_processes(agent, launcher):
+    launcher.about |= {"configuration_changes": 7, "configuration_time": 1700000000.5}
+    launcher.lists = [[program("web", process(starts=3, version="7.1.61"), process(2, "backoff", False, starts=9),
+                               version="7.1.62"), program("", process(version="7.1.61"))]]
+    text = agent.get("/metrics")[1]
+    for line in ('triton_launch_reachable 1', 'triton_launch_process_starts_total{program="web",process="2"} 9',
+                 'triton_launch_process_up{program="web",process="2"} 0',
+                 'triton_launch_process_ready{program="web",process="1"} 1',
+                 'triton_launch_process_state{program="web",process="2",state="backoff"} 1',
+                 'triton_launch_program_wanted_processes{program="web"} 2',
+                 'triton_launch_configuration_changes_total 7',
+                 'fdbkubernetesmonitor_restart_count{process="web:1"} 3',
+                 'fdbkubernetesmonitor_restart_count{process="1"} 1',
+                 'fdbkubernetesmonitor_configuration_change_count 7', 'triton_launch_configuration_rejected 0',
+                 'fdbkubernetesmonitor_last_applied_configuration_timestamp 1700000000.5',
+                 'fdbkubernetesmonitor_running_version{version="7.1.61"} 2',
+                 'fdbkubernetesmonitor_desired_version{version="7.1.62"} 2'):
+        assert line in text.splitlines(), line
+    started = float(next(line for line in text.splitlines()
+                         if line.startswith('fdbkubernetesmonitor_start_timestamp{process="web:1"}')).split()[-1])
+    assert abs(started - (time.time() - 12.5)) < 5
+    assert not any("version=\"7.1.62\"" in line for line in text.splitlines() if "running" in line)
+
+
+@pytest.mark.parametrize("path, what", [("/copy_files", "files"), ("/copy_binaries", "binaries"),
+                                        ("/copy_libraries", "libraries"), ("/copy_monitor_conf", "monitor_conf")])
+def test_copies_are_asked_of_the_launcher_in_one_word(agent, fake, launcher, path, what):
+    assert agent.post(path, '{"path": "/etc/passwd"}') == (200, "OK\n")
+    assert fake.calls == [{"method": INTERFACE + "Stage", "parameters": {"what": what}}]
+    launcher.stage = {"parameters": {"files": [], "errors": ["cannot open /in/a: No such file or directory", "b"]}}
+    assert agent.post(path) == (500, "cannot open /in/a: No such file or directory\nb\n")
+    launcher.stage = {"error": INTERFACE + "Failed", "parameters": {"reason": "disk full", "details": []}}
+    assert agent.post(path) == (500, f"{INTERFACE}Failed: disk full\n")
+    launcher.stage = {"error": "org.varlink.service.MethodNotFound", "parameters": {"method": INTERFACE + "Stage"}}
+    assert agent.post(path)[0] == 501
+
+
+def test_many_questions_are_one_to_the_launcher(agent, fake):
+    """Whoever floods the agent does not flood PID 1."""
+    begun = time.monotonic()
+    for _ in range(200):
+        assert agent.get("/readyz")[0] == 200
+    taken = time.monotonic() - begun
+    asked = sum(call["method"] == INTERFACE + "GetStatus" for call in fake.calls)
+    assert asked <= taken / 0.25 + 1
+
+
+def test_questions_at_the_same_time_wait_for_one_answer(agent, fake, launcher):
+    launcher.go_on.clear()
+    peers = [agent.connect() for _ in range(20)]
+    for peer in peers:
+        peer.sendall(b"GET /readyz HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert launcher.asked.wait(10)
+    assert agent.get("/ready") == (200, "OK\n"), "only those who ask for it wait"
+    launcher.go_on.set()
+    for peer in peers:
+        assert b"200 OK" in peer.recv(4096)
+        peer.close()
+    assert len(fake.calls) == 2
+
+
+def test_a_launcher_that_does_not_answer_is_not_waited_for_long(agent, launcher):
+    launcher.go_on.clear()
+    begun = time.monotonic()
+    answer = "[-]launcher: cannot get an answer from the launcher: Connection timed out\nnot ready\n"
+    assert agent.get("/readyz") == (503, answer)
+    assert time.monotonic() - begun < 10
+    launcher.go_on.set()
+    # The late answers belong to the calls that gave up, not to those that come after.
+    eventually(lambda: agent.get("/readyz")[0] == 200, "it answers again")
+    assert json.loads(agent.get("/v1/status")[1])["launcher"] == launcher.about
+
+
+def test_a_launcher_that_comes_later_and_again(area, launcher):
+    agent = Agent("--control-socket", area / "control")
+    try:
+        status, text = agent.get("/readyz")
+        assert status == 503 and "No such file or directory" in text
+        assert agent.get("/metrics")[1].startswith("# TYPE triton_launch_reachable gauge")
+        assert agent.metric("triton_launch_reachable") == 0
+        assert agent.get("/ready") == (200, "OK\n")
+        assert agent.post("/copy_files")[0] == 503
+        for _ in range(2):
+            fake = FakeLauncher(launcher, path=area / "control")
+            eventually(lambda: agent.get("/readyz")[0] == 200, "it is reached")
+            fake.close()
+            (area / "control").unlink()
+            eventually(lambda: agent.get("/readyz")[0] == 503, "it is missed")
+    finally:
+        agent.close()
+
+
+@pytest.mark.parametrize("answer", ["close", [{"parameters": []}], [[]], [{"error": "x"}], [{}, {}, {}],
+                                    [{"parameters": {"launcher": 3}}], [{"parameters": {"a": "x" * 2_000_000}}]],
+                         ids=["close", "array", "no-object", "error", "too-many", "wrong-type", "too-long"])
+def test_answers_that_are_wrong_harm_nobody(area, answer):
+    fake = FakeLauncher(lambda call: answer, path=area / "control")
+    agent = Agent("--control-socket", area / "control")
+    try:
+        for _ in range(3):
+            assert agent.get("/readyz")[0] == 503
+            assert agent.get("/v1/status")[0] == 200
+            assert agent.get("/ready") == (200, "OK\n")
+    finally:
+        agent.close()
+        fake.close()
+
+
+def test_the_connection_to_the_launcher_is_handed_over(launcher):
+    ours, theirs = socket.socketpair()
+    fake = FakeLauncher(launcher, connection=theirs)
+    agent = Agent(hand_over={"control": ours.fileno()})
+    ours.close()
+    try:
+        assert agent.get("/readyz") == (200, "[+]web ok\nready\n")
+        fake.close()
+        # Nobody but the launcher can hand over another one, so it ends and is started again.
+        agent.wait_for_event("launcher-lost")
+        assert agent.wait() == Exit(code=1)
+    finally:
+        agent.close()
+
+
+def test_what_it_keeps_of_its_rights(area, launcher):
+    """As root and as an ordinary user: no capability, and a filter on all threads."""
+    (area / "out").mkdir()
+    (area / "out/a").write_text("a")
+    fake = FakeLauncher(launcher, path=area / "control")
+    (area / "control").chmod(0o666)
+    for user in [None] + ([65534] if os.geteuid() == 0 else []):
+        agent = Agent("--output-dir", area / "out", "--control-socket", area / "control", user=user)
+        try:
+            assert agent.get("/is_present/a") == (200, "OK\n")
+            assert agent.get("/readyz")[0] == 200
+            tasks = os.listdir(f"/proc/{agent.pid}/task")
+            assert len(tasks) == 3
+            for task in tasks:
+                with open(f"/proc/{agent.pid}/task/{task}/status", encoding="ascii") as file:
+                    status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+                assert status["NoNewPrivs"] == "1"
+                assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+                if agent.log.all[0]["seccomp"] == "yes":
+                    assert status["Seccomp"] == "2"
+            if user is None:
+                assert agent.status()["CapBnd"] == "0" * 16
+            # An orderly end works under the filter too.
+            assert agent.stop().code == 0
+        finally:
+            agent.close()
+    fake.close()
+
+
+def test_private_memory_when_idle(area):
+    """After work too, and with it given back: what a hundred connections needed stays with nobody."""
+    (area / "out").mkdir()
+    (area / "out/a").write_text("a")
+    authority = Authority(area / "pki")
+    server, client = authority.issue("server"), authority.issue("client")
+    agent = Agent("--output-dir", area / "out", "--tls-certificate-file", server[0], "--tls-key-file", server[1],
+                  "--tls-ca-file", authority.certificate)
+    try:
+        if agent.log.all[0]["seccomp"] != "yes":
+            pytest.skip("a build with sanitizers")
+        context = authority.client(client)
+        held = [context.wrap_socket(agent.connect()) for _ in range(100)]
+        assert agent.get("/check_hash/a", context=context)[0] == 200
+        busy = agent.private_memory()
+        for connection in held:
+            connection.close()
+        eventually(lambda: agent.private_memory() < busy / 2, "memory is given back")
+        assert agent.private_memory() <= 6 << 20
+    finally:
+        agent.close()
