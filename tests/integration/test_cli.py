@@ -122,6 +122,14 @@ def test_missing_version_is_a_usage_error(area):
     assert_usage_error(run_plainly("--version-file", area / "empty", cwd=area), "--main-container-version")
 
 
+def test_programs_that_are_commands_need_no_version(area):
+    (area / "config.json").write_text(json.dumps({"programs": {"job": {"command": ["true"], "oneShot": True}}}))
+    nowhere = ["--control-socket", "none", "--version-file", str(area / "none")]
+    assert run_plainly(*nowhere, cwd=area).returncode == 0
+    (area / "config.json").write_text(json.dumps({"programs": {"job": {"version": "1", "oneShot": True}}}))
+    assert_usage_error(run_plainly(*nowhere, cwd=area), "--main-container-version", str(area / "none"))
+
+
 @pytest.mark.parametrize("arguments", [
     ["check"], ["check", "a", "b", *LAUNCH], ["check", "a", "--process-number", "0", *LAUNCH],
     ["check", "a", "--format", "yaml", *LAUNCH], ["check", "a", "--strickt", *LAUNCH],
@@ -173,7 +181,7 @@ def test_schema_is_json():
     assert done.returncode == 0
     schema = json.loads(done.stdout)
     assert {"version", "runServers", "arguments", "count"} <= set(schema["properties"])
-    assert schema["required"] == ["version"]
+    assert schema["else"]["required"] == ["version"], "without programs"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

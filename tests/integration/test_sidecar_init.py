@@ -1,6 +1,7 @@
 """Mode init: what is staged where, what is left alone, and what is said when it cannot be done."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -141,6 +142,10 @@ def test_monitor_conf(stage):
     assert stage.staged() == {"fdbmonitor.conf": b"10.0.0.1 h z /var/dynamic-conf/bin/7.3.63 o $UNKNOWN\n"}
     stage.succeed(*options, "--main-container-version", "7.3.63", env=env)
     assert stage.staged() == {"fdbmonitor.conf": f"10.0.0.1 h z {stage.binaries} o $UNKNOWN\n".encode()}
+    env["FDB_PUBLIC_IP"] = "10.0.0.2,fd00::2"
+    env["FDB_POD_IP"] = "fd00::1"
+    stage.succeed(*options, "--public-ip-family", "6", "--binary-output-dir", "b", "--main-container-conf-dir", "/m", env=env)
+    assert stage.staged() == {"fdbmonitor.conf": b"[fd00::2] h z /m/b o $UNKNOWN\n"}
 
 
 def test_all_that_is_wrong_is_said_before_anything_is_copied(stage, area):
@@ -313,6 +318,27 @@ def test_durable_before_it_has_its_name_and_the_directory_afterwards(stage, exis
     assert f"<{stage.output}>" in lines[synced[-1]]
 
 
+def test_what_a_killed_copy_left_goes_with_the_next_one(stage):
+    if not shutil.which("strace"):
+        pytest.skip("no strace")
+    write(stage.input / "a")
+    write(stage.output / "a", "old")
+    killed = subprocess.run(["strace", "-qq", "-o", "/dev/null", "-e", "inject=renameat,renameat2:signal=KILL", str(BINARY),
+                             *map(str, stage.arguments("--copy-file", "a"))], env={**os.environ, **NO_LEAK_CHECK},
+                            capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    if "PTRACE" in killed.stderr and "not permitted" in killed.stderr:
+        pytest.skip("no ptrace here")
+    (left,) = (name for name in stage.staged() if name != "a")
+    assert re.fullmatch(r"\.a\.[0-9a-f]{16}\.tmp", left)
+    held = write(stage.output / ".b.0123456789abcdef.tmp", "of a copy that goes on")
+    with open(held, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        stage.succeed("--copy-file", "a")
+        assert sorted(stage.staged()) == [held.name, "a"]
+    stage.succeed("--copy-file", "a")
+    assert stage.staged() == {"a": b"content\n"}
+
+
 def test_sparse_file_stays_sparse(stage):
     with open(stage.input / "a", "wb") as file:
         file.truncate(1 << 30)
@@ -349,7 +375,8 @@ def test_progress_is_for_terminals_and_large_files(stage):
     summary = json.loads(process.communicate(timeout=TIMEOUT)[0])
     assert process.returncode == 0 and len(summary["files"]) == 2
     assert re.search(rb"large  \d+ %  \d+ MiB of 96 MiB  \d+ MiB/s", said), said
-    assert b"small" not in said
-    assert said.endswith(b"\r\x1b[K")
+    assert not re.search(rb"small +\d+ %", said)
+    last = said.rindex(b" %")
+    assert b"\r\x1b[K" in said[last:], said  # nothing of it stays
     os.unlink(stage.output / "large")
     assert "%" not in stage.succeed("--copy-file", "large").stderr

@@ -1,5 +1,6 @@
 """Mode sidecar: copies, waits, copies again when asked to watch, and ends at once; as PID 1 and not."""
 
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,27 @@ def test_does_not_copy_again_unless_told_to_watch(place, directories):
     launcher.quiet_for(0.2)
     assert read(directories / "out/a") == b"one"
     assert launcher.stop() == Exit(code=0)
+
+
+def test_hang_up_opens_the_log_again_and_copies_again(place, directories):
+    log = directories / "log"
+    (directories / "in/a").write_text("one")
+    launcher = sidecar(place, directories, "--copy-file", "a", "--log-path", log)
+    launcher.wait_for_event("file-copied")
+    (directories / "in/a").write_text("two")
+    log.rename(directories / "log.1")
+    launcher.signal(signal.SIGHUP)
+    launcher.wait_for_event("log-reopened", path=str(log))
+    launcher.wait_for_event("file-copied")
+    assert read(directories / "out/a") == b"two"
+    (directories / "in/a").unlink()
+    launcher.signal(signal.SIGHUP)
+    launcher.wait_for_event("staging-failed", level="error")
+    assert read(directories / "out/a") == b"two"
+    assert launcher.stop() == Exit(code=0)
+    assert [json.loads(line)["event"] for line in (directories / "log.1").read_text().splitlines()] == ["file-copied"]
+    assert [json.loads(line)["event"] for line in log.read_text().splitlines()] == [
+        "log-reopened", "file-copied", "log-reopened", "staging-failed", "stop-requested"]
 
 
 def test_watch_follows_every_swap(place, directories):
@@ -180,6 +202,22 @@ def test_sidecar_stopped_in_the_middle_of_a_copy_ends_with_0(place, directories)
     launcher.signal(signal.SIGTERM)
     assert launcher.wait() == Exit(code=0)
     assert names(directories) == ["bin", "bin/7.3.63"]
+
+
+def test_a_summary_that_nobody_reads_holds_no_stop_up(place, directories):
+    (directories / "in/a").write_text("one")
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(write_end, b"x" * 4096)
+    os.set_blocking(write_end, True)
+    launcher = sidecar(place, directories, "--copy-file", "a", "--format", "json", stdout=write_end)
+    os.close(write_end)
+    eventually(lambda: read(directories / "out/a") == b"one", "it is staged")
+    launcher.signal(signal.SIGTERM)
+    assert launcher.wait() == Exit(code=0)
+    os.close(read_end)
 
 
 @pytest.mark.parametrize("mode, code", [("init", 128 + signal.SIGTERM), ("sidecar", 0)])

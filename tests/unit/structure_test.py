@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three promises of the tree that no compiler checks:
 
-1. includes follow base <- config <- launcher, sidecar, host; nothing includes tests or bench;
+1. includes follow base <- config <- launcher, sidecar <- program, and host; nothing includes tests or bench;
 2. every *_test.cpp and *_fuzz.cpp below tests/ is listed in a CMakeLists.txt there, so that none is silently not built;
 3. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
 
@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "config": {"base", "config"},
     "launcher": {"base", "config", "launcher"},
     "sidecar": {"base", "config", "sidecar"},
+    "program": {"base", "config", "launcher", "sidecar", "program"},
     "host": {"base", "config", "host"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)

@@ -1,0 +1,346 @@
+"""`triton-launch ctl` against a real launcher: what it shows, what it does, how it fails."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from control_harness import Controlled, Varlink
+from harness import BINARY, TIMEOUT, VERSION, Exit, eventually
+
+STAY = ["trap", "say:up", "until:15"]
+AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
+
+
+@pytest.fixture(name="running")
+def start_running(as_pid1):
+    """Two programs, one of them with two processes and captured output."""
+    controlled = Controlled(as_pid1, {"web": STAY,
+                                      "talk": {"steps": ["print:hello", *STAY], "count": 2,
+                                               "output": {"format": "prefix"}}})
+    for _ in range(3):
+        controlled.launcher.wait_up()
+    yield controlled
+    controlled.close()
+
+
+# --- what it shows
+
+def test_status_table(running):
+    """One row for each process, in the document's order."""
+    rows = [line.split() for line in running.ctl("status").splitlines()]
+    assert rows[0] == ["NAME", "NUMBER", "STATE", "PID", "UPTIME", "RESTARTS", "READY", "MEMORY", "LAST", "EXIT"]
+    assert [row[:3] for row in rows[1:]] == [["web", "1", "up"], ["talk", "1", "up"], ["talk", "2", "up"]]
+    assert [int(row[3]) for row in rows[1:]] == [running.pid("web"), running.pid("talk", 1), running.pid("talk", 2)]
+    assert [row.split()[:2] for row in running.ctl("status", "talk:2").splitlines()[1:]] == [["talk", "2"]]
+    assert [row.split()[0] for row in running.ctl("status", "talk", "web").splitlines()[1:]] == ["talk", "talk", "web"]
+
+
+def test_status_json(running):
+    """The same for programs that read it."""
+    running.launcher.signal_inside(running.pid("web"), signal.SIGKILL)
+    running.launcher.wait_up(tag="web")
+    status = running.status()
+    assert list(status) == ["web", "talk"] and status["talk"]["wanted"] == 2
+    process = status["web"]["processes"][1]
+    assert process["state"] == "up" and process["starts"] == 2 and process["restarts"] == 1
+    assert process["last_exit"]["signal"] in (9, "SIGKILL") and process["ready"] is True
+
+
+def test_describe(running):
+    """One program in full, for people and for programs."""
+    text = running.ctl("describe", "talk")
+    assert "name:               talk\n" in text and "processes:          2\n" in text and "print:hello" in text
+    described = json.loads(running.ctl("describe", "--json", "talk"))
+    assert described["description"]["command"][0] == str(running.starter.probe)
+    assert described["program"]["name"] == "talk"
+    assert "the name of a program is missing" in running.ctl("describe", expect=2)
+    assert "not one of its processes" in running.ctl("describe", "talk:1", expect=2)
+
+
+def test_top_without_a_terminal(running):
+    """One picture, without any control sequence."""
+    picture = running.ctl("top")
+    assert [line.split()[0] for line in picture.splitlines()] == ["NAME", "web", "talk", "talk"]
+    assert "\033" not in picture
+
+
+def test_names_for_completion(running):
+    """What the shells complete; without a launcher nothing is said."""
+    assert running.ctl("__names") == "web\ntalk\n"
+    done = subprocess.run([BINARY, "ctl", "--socket", "/nonexistent/control", "__names"], capture_output=True,
+                          check=False, timeout=TIMEOUT)
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
+
+
+def test_version(running):
+    """The launcher's, not ours, though they are the same here."""
+    assert running.ctl("version").strip() in running.launcher.wait_for_event("launcher-started")["version"]
+
+
+# --- what it does
+
+def test_stop_and_start(running):
+    """A stop lasts until the start, for a program or one process, also over reloads."""
+    pid = running.pid("talk", 1)
+    running.ctl("stop", "talk:2")
+    assert running.process("talk", 2)["state"] == "held" and "pid" not in running.process("talk", 2)
+    assert running.pid("talk", 1) == pid
+    running.ctl("stop", "web")
+    assert running.process("web")["state"] == "held"
+    running.ctl("reload")
+    running.configure({"web": STAY, "talk": {"steps": ["print:hello", *STAY], "count": 3,
+                                             "output": {"format": "prefix"}}})
+    running.launcher.wait_for_probe("say", text="up", tag="talk", n=3)
+    assert running.process("talk", 2)["state"] == "held" and running.process("web")["state"] == "held"
+    running.ctl("start", "talk:2")
+    running.ctl("start", "web")
+    assert running.process("talk", 2)["state"] == "up" and running.process("web")["state"] == "up"
+    assert running.pid("talk", 1) == pid
+    running.ctl("start", "web")  # it runs: done already
+
+
+def test_restart(running):
+    """It returns when the new process is there; the others stay."""
+    before = {number: running.pid("talk", number) for number in (1, 2)}
+    web = running.pid("web")
+    running.ctl("restart", "talk:1")
+    assert running.pid("talk", 1) != before[1] and running.pid("talk", 2) == before[2]
+    running.ctl("restart", "talk")
+    assert running.pid("talk", 2) != before[2] and running.pid("web") == web
+    running.launcher.wait_for_event("control-command", command="restart talk:1", uid=0)
+    running.launcher.wait_for_event("control-command", command="restart talk")
+
+
+def test_signal(running):
+    """To all processes of a program, or to one."""
+    running.ctl("signal", "USR1", "talk")
+    running.launcher.wait_signal(signal.SIGUSR1, n=1)
+    running.launcher.wait_signal(signal.SIGUSR1, n=2)
+    running.ctl("signal", "12", "talk:2", "web")
+    running.launcher.wait_signal(signal.SIGUSR2, n=2)
+    running.launcher.wait_signal(signal.SIGUSR2, tag="web")
+    running.launcher.probe.drain()
+    assert not [line for line in running.launcher.probe.all if line.get("signal") == 12 and line["tag"] == "talk"
+                and line["n"] == 1]
+
+
+def test_reload(running):
+    """A good one is taken, a bad one is refused with all that is wrong, and the old one stays."""
+    running.configure({"web": STAY})
+    running.ctl("reload")
+    eventually(lambda: list(running.status()) == ["web"], "talk is gone")
+    pid = running.pid("web")
+    running.configure({"web": {"steps": STAY, "stopSignal": "NOSUCH", "after": ["nobody"]}})
+    complaint = running.ctl("reload", expect=1)
+    assert complaint.startswith("triton-launch ctl: the configuration is rejected\n")
+    assert "stopSignal" in complaint and "nobody" in complaint
+    assert running.pid("web") == pid
+
+
+def test_logs(running):
+    """The last lines of a program or of one process."""
+    assert sorted(running.ctl("logs", "talk").splitlines()) == ["1: hello", "2: hello"]
+    assert running.ctl("logs", "talk:2") == "hello\n"
+    assert running.ctl("logs", "-n", "0", "talk:2") == ""
+    line = json.loads(running.ctl("logs", "--json", "talk:1"))
+    assert line["text"] == "hello" and line["process"] == 1
+    assert "is not captured" in running.ctl("logs", "web", expect=1)
+
+
+def test_logs_follow_over_a_restart(running):
+    """The follower stays when the process is another one."""
+    follower = running.follow("logs", "-f", "talk:1")
+    follower.wait_for("hello")
+    for count in (2, 3):
+        running.ctl("restart", "talk:1")
+        eventually(lambda: follower.drain() and follower.lines.count("hello") == count, "the new one's line")
+    assert set(follower.lines) == {"hello"}
+    assert running.launcher.stop() == Exit(code=0)
+    eventually(lambda: not follower.drain(), "it ends with the launcher")
+    assert follower.process.wait(TIMEOUT) == 0
+
+
+def test_events(running):
+    """What happens, as the log tells it, in its order."""
+    follower = running.follow("events", "--json")
+    readable = running.follow("events")
+
+    def is_told():
+        running.ctl("signal", "USR1", "web")
+        return follower.drain() and follower.lines and readable.drain() and readable.lines
+    eventually(is_told, "both listen")
+    pid = running.pid("web")
+    running.launcher.signal_inside(pid, signal.SIGKILL)
+    ended = follower.wait_for_event("process-exited", program="web", pid=pid)
+    assert ended["signal"] == 9
+    started = follower.wait_for_event("process-started", program="web", pid=lambda new: new not in (None, pid))
+    at = [json.loads(line) for line in follower.lines]
+    assert at.index(ended) < at.index(started)
+    readable.wait_for("web started, pid ")
+
+
+def test_wait(as_pid1, area):
+    """Each state, and the exit code when it does not come in time or cannot come."""
+    os.mkfifo(area / "gate")
+    controlled = Controlled(as_pid1, {
+        "slow": {"command": ["/bin/sh", "-c", f"read line <{area}/gate; echo >&3; exec /bin/sleep 1000"],
+                 "readiness": {"type": "fd"}},
+        "once": {"steps": ["exit:0"], "oneShot": True},
+        "bad": {"steps": ["exit:3"], "restart": "never"},
+        "web": STAY})
+    controlled.ctl("wait", "web")
+    controlled.ctl("wait", "web", "--for", "up")
+    controlled.ctl("wait", "once", "--for", "done")
+    assert "timed out" in controlled.ctl("wait", "slow", "--timeout", "20ms", expect=4)
+    assert "timed out" in controlled.ctl("wait", "web", "--for", "down", "--timeout", "20ms", expect=4)
+    waiting = subprocess.Popen(controlled.command("wait", "slow", "--for", "ready"))
+    (area / "gate").write_text("go\n")
+    assert waiting.wait(TIMEOUT) == 0
+    assert "bad" in controlled.ctl("wait", "bad", expect=1)
+    waiting = subprocess.Popen(controlled.command("wait", "web", "--for", "down"))
+    controlled.ctl("stop", "web")
+    assert waiting.wait(TIMEOUT) == 0
+    controlled.ctl("wait", "slow", "--for", "sideways", expect=2)
+
+
+# --- how it fails
+
+def test_exit_codes(running):
+    """0 to 4, each with a reason on standard error and nothing on standard output."""
+    for words, code, reason in [
+            (["restart", "wep"], 1, "there is no program wep; did you mean web?"),
+            (["stop", "talk:9"], 1, "talk has no process 9"),
+            (["signal", "NOSUCH", "web"], 2, "is not a signal"),
+            (["wait", "web", "--for", "down", "--timeout", "1ms"], 4, "timed out"),
+            (["frobnicate"], 2, "unknown command"),
+            (["stop"], 2, "the name of a program is missing"),
+            (["status", "--wat"], 2, "unknown option"),
+            ([], 2, "what to do is missing"),
+            (["--socket", "/nonexistent/control", "status"], 3, "/nonexistent/control")]:
+        done = running.run(*words)
+        assert (done.returncode, done.stdout) == (code, ""), done
+        assert done.stderr.startswith("triton-launch ctl: ") and reason in done.stderr
+
+
+def test_launcher_that_stops(as_pid1):
+    """Nothing is started in a stop, and a wait ends with the launcher."""
+    controlled = Controlled(as_pid1, {"web": ["trap", "say:up", "until:12"]}, "--stop-timeout", "15s")
+    controlled.launcher.wait_up()
+    waiting = subprocess.Popen(controlled.command("wait", "web", "--for", "done"), stderr=subprocess.PIPE)
+    controlled.launcher.signal(signal.SIGTERM)
+    controlled.launcher.wait_signal(signal.SIGTERM)
+    for words in (["start", "web"], ["reload"], ["restart", "web"]):
+        assert "the launcher is stopping" in controlled.ctl(*words, expect=1)
+    controlled.ctl("signal", "USR2", "web")
+    assert controlled.launcher.wait() == Exit(code=0)
+    waiting.communicate(timeout=TIMEOUT)
+    assert waiting.returncode in (1, 3)
+    assert not controlled.socket.exists()
+
+
+# --- from elsewhere
+
+def test_unnamed_program(place):
+    """The design's form has one program, which is called `-`."""
+    controlled = Controlled(place, {}, document={
+        "version": VERSION, "count": 2,
+        "arguments": [{"type": "Concatenate", "values": [{"value": "n:"}, {"type": "ProcessNumber"}]},
+                      *({"value": step} for step in STAY)]})
+    launcher = controlled.launcher
+    pids = {}
+    for _ in range(2):
+        up = launcher.wait_up()
+        pids[up["n"]] = up["pid"]
+    assert [row.split()[:4] for row in controlled.ctl("status").splitlines()[1:]] == [
+        ["-", str(number), "up", str(pids[number])] for number in (1, 2)]
+    assert controlled.ctl("__names") == "-\n"
+    controlled.ctl("restart", "-:2")
+    assert launcher.wait_up(n=2)["pid"] != pids[2]
+    controlled.ctl("stop", "-:1")
+    assert [row.split()[2] for row in controlled.ctl("status", "-").splitlines()[1:]] == ["held", "up"]
+    controlled.ctl("signal", "USR1", "-")
+    launcher.wait_signal(signal.SIGUSR1, n=2)
+    controlled.ctl("start", "-")
+    assert "- has no process 3" in controlled.ctl("stop", "-:3", expect=1)
+    controlled.ctl("describe", "-")
+
+
+def test_from_inside(place):
+    """As `docker exec` does it: in the launcher's namespaces, without a terminal and with hardly any environment."""
+    nsenter = shutil.which("nsenter")
+    assert nsenter
+    controlled = Controlled(place, {"web": STAY})
+    controlled.launcher.wait_up()
+    command = [nsenter, "--target", str(controlled.launcher.init), "--pid", "--mount", "--",
+               *controlled.command("restart", "web")]
+    done = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    told = controlled.launcher.wait_for_event("control-command", command="restart web")
+    assert told["uid"] == 0 and told["pid"] > 1
+    variable = {"TRITON_LAUNCH_CONTROL_SOCKET": str(controlled.socket)}
+    done = subprocess.run([*command[:6], BINARY, "ctl", "status"], env=variable, stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False, timeout=TIMEOUT, text=True)
+    assert done.returncode == 0 and "web" in done.stdout and "\033" not in done.stdout
+
+
+@pytest.mark.usefixtures("needs_root")
+@pytest.mark.parametrize(("options", "group", "works"), [
+    ((), 4711, False),
+    (("--control-mode", "0666"), 4711, True),
+    (("--control-group", "4711", "--control-mode", "0660"), 4711, True),
+    (("--control-group", "4711", "--control-mode", "0660"), 4712, False),
+])
+def test_another_user(as_pid1, options, group, works):
+    """Root may, its group may when it is named, everybody when the mode says so; nobody else."""
+    controlled = Controlled(as_pid1, {"web": STAY}, *options)
+    controlled.launcher.wait_up()
+    done = controlled.run("restart", "web", user=4711, group=group, extra_groups=[])
+    if works:
+        assert done.returncode == 0, done
+        assert controlled.launcher.wait_for_event("control-command")["uid"] == 4711
+    else:
+        assert done.returncode == 3 and "Permission denied" in done.stderr, done
+        assert not controlled.launcher.events_named("control-command")
+    controlled.ctl("status")  # root always
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_mode_of_the_socket_is_not_trusted(as_pid1):
+    """Whoever opens the file for all without being asked lets nobody in: the peer is looked at as well."""
+    controlled = Controlled(as_pid1, {"web": STAY})
+    controlled.launcher.wait_up()
+    controlled.socket.chmod(0o666)
+    controlled.socket.parent.chmod(0o755)
+    done = controlled.run("restart", "web", user=4711, group=4711, extra_groups=[])
+    assert done.returncode != 0 and "does not let this user in" in done.stderr, done
+    controlled.launcher.wait_for_event("control-failed")
+
+
+def test_socket_in_the_way(as_pid1, area):
+    """A stale socket is replaced; one that is in use is not taken away from its launcher."""
+    first = Controlled(as_pid1, {"web": STAY})
+    first.launcher.wait_up()
+    second = as_pid1.launch(as_pid1.configuration("trap", "say:up", "until:15"), "--control-socket", first.socket)
+    second.wait_up()
+    assert str(first.socket) in second.wait_for_event("control-failed")["error"]
+    assert list(first.status()) == ["web"]
+    (area / "stale").mkdir()
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(area / "stale" / "control"))
+    third = as_pid1.launch(as_pid1.configuration("trap", "say:up", "until:15"), "--control-socket",
+                           area / "stale" / "control")
+    third.wait_up()
+    eventually(lambda: works(area / "stale" / "control"), "the new one listens")
+
+
+def works(path):
+    """Whether somebody answers there."""
+    try:
+        return "error" not in Varlink(path).call("GetStatus")
+    except OSError:
+        return False

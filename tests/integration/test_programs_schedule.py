@@ -1,0 +1,105 @@
+"""Programs: runs that a clock asks for."""
+
+import signal
+
+from harness import Exit
+from programs_harness import RESTART_AT_ONCE, USR1, probe, run, seconds, service
+
+
+def test_every(place):
+    launcher = run(place, {"job": probe("exit:0", schedule={"every": "200ms"})})
+    loaded = launcher.wait_for_event("configuration-loaded")
+    assert loaded["processes"] == 0
+    started = [launcher.wait_for_event("process-started", program="job") for _ in range(4)]
+    assert seconds(started[0]) - seconds(loaded) >= 0.19, "the first is one interval away"
+    assert 0.55 <= seconds(started[3]) - seconds(started[0]) <= 0.9
+    launcher.assert_running()
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_run_that_is_still_going_on_is_not_overlapped(place):
+    launcher = run(place, {"job": probe("trap", "say:up", f"until:{USR1}", schedule={"every": "60ms"})})
+    pid = launcher.wait_up()["pid"]
+    skipped = launcher.wait_for_event("schedule-skipped", program="job")
+    assert skipped["message"] == "run of job skipped: the one before has not ended"
+    launcher.wait_for_event("schedule-skipped", program="job")
+    assert len(launcher.events_named("process-started")) == 1
+    launcher.signal_inside(pid, USR1)
+    second = launcher.wait_up()["pid"]
+    launcher.signal(signal.SIGTERM)
+    launcher.signal_inside(second, USR1)
+    assert launcher.wait() == Exit(code=0)
+
+
+def test_count_allows_overlap(place):
+    launcher = run(place, {"job": probe("trap", "say:up", "until:15", schedule={"every": "50ms"}, count=2)})
+    for number in (1, 2):
+        assert launcher.wait_for_event("process-started", program="job")["process"] == number
+    launcher.wait_for_event("schedule-skipped", program="job")
+    assert len(launcher.events_named("process-started")) == 2
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_failed_run_is_not_repeated_and_the_next_comes(place):
+    launcher = run(place, {"job": probe("exit:3", schedule={"every": "100ms"})})
+    for _ in range(3):
+        ended = launcher.wait_for_event("process-exited", program="job", exit_code=3)
+        assert "restart_in_seconds" not in ended
+    launcher.assert_running()
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_failed_run_with_on_failure_is_repeated(place):
+    launcher = run(place, {"job": probe("exit:3", schedule={"every": "300ms"}, restart="on-failure",
+                                        backoff=RESTART_AT_ONCE)})
+    assert "restart_in_seconds" in launcher.wait_for_event("process-exited", program="job")
+    launcher.wait_for_event("process-exited", program="job")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_schedule_keeps_the_container(place):
+    launcher = run(place, {"job": probe("exit:0", schedule={"cron": "0 0 1 1 *"}),
+                           "web": service("web", restart="never")})
+    pid = launcher.wait_up(tag="web")["pid"]
+    launcher.signal_inside(pid, signal.SIGTERM)
+    launcher.wait_for_event("process-exited", program="web")
+    launcher.quiet_for(0.1)
+    launcher.assert_running()
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_nobody_waits_for_a_schedule(as_pid1):
+    launcher = run(as_pid1, {"job": probe("exit:0", schedule={"every": "1s"}), "web": service("web", after=["job"])},
+                   "--exit-on-bad-config")
+    errors = launcher.wait_for_event("configuration-rejected")["errors"]
+    assert errors == ['programs.web.after[0]: "job" runs on a schedule: it cannot be waited for']
+    assert launcher.wait() == Exit(code=1)
+
+
+def test_a_schedule_comes_changes_and_goes(place):
+    launcher = run(place, {"web": service("web")})
+    launcher.wait_up(tag="web")
+    launcher.replace({"web": service("web"), "job": probe("say:run", schedule={"every": "50ms"})})
+    launcher.wait_for_probe("say", text="run")
+    launcher.replace({"web": service("web"), "job": probe("say:other", schedule={"every": "70ms"})})
+    launcher.wait_for_probe("say", text="other")
+    launcher.wait_for_probe("say", text="other")
+    launcher.replace({"web": service("web")})
+    launcher.wait_for_event("configuration-loaded", programs=["web"])
+    launcher.wait_for_event("configuration-loaded", programs=["web"])
+    launcher.quiet_for(0.2)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_run_servers_false_stops_the_clock(place):
+    job = {"job": probe("say:run", schedule={"every": "50ms"})}
+    launcher = run(place, job)
+    launcher.wait_for_probe("say", text="run")
+    launcher.replace(job, runServers=False)
+    launcher.wait_for_event("configuration-loaded")
+    launcher.wait_for_event("configuration-loaded")
+    launcher.quiet_for(0.1)
+    launcher.quiet_for(0.2)
+    launcher.replace(job)
+    launcher.wait_for_probe("say", text="run")
+    assert launcher.stop() == Exit(code=0)

@@ -1,0 +1,307 @@
+"""Programs: how one is stopped, and that nothing of it is left behind."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness import Exit, eventually
+from programs_harness import RESTART_AT_ONCE, USR1, probe, run, seconds, service
+
+IMPATIENT = ("--stop-timeout", "200ms")  # for those that do not obey SIGTERM
+UNTIL_TOLD = ("say:up", "until:15", f"until:{USR1}")  # its end would kill those whose report is awaited
+
+
+def remove(launcher):
+    """Takes all but `other` out of the configuration: the plainest way to stop a program."""
+    launcher.replace({"other": service("other")})
+
+
+def with_other(**programs):
+    return {"other": service("other"), **programs}
+
+
+def test_stop_signal(place):
+    launcher = run(place, with_other(web=probe("tag:web", "trap", "say:up", "until:3", stopSignal="QUIT")))
+    launcher.wait_up(tag="web")
+    remove(launcher)
+    launcher.wait_signal(signal.SIGQUIT, tag="web")
+    stopping = launcher.wait_for_event("process-stopping", program="web")
+    assert stopping["signal"] == signal.SIGQUIT
+    launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_stop_timeout(place):
+    launcher = run(place, with_other(web=probe("tag:web", "trap", "say:up", "wait", stopTimeout="150ms")))
+    launcher.wait_up(tag="web")
+    remove(launcher)
+    launcher.wait_signal(signal.SIGTERM, tag="web")
+    killed = launcher.wait_for_event("process-killed", program="web")
+    assert "web (pid " in killed["message"] and killed["message"].endswith("gets SIGKILL")
+    ended = launcher.wait_for_event("process-exited", program="web")
+    assert ended["signal"] == signal.SIGKILL
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_stop_timeout_zero_kills_at_once(place):
+    launcher = run(place, with_other(web=probe("tag:web", "trap", "say:up", "wait", stopTimeout="0s")))
+    launcher.wait_up(tag="web")
+    remove(launcher)
+    assert launcher.wait_for_event("process-exited", program="web")["signal"] == signal.SIGKILL
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_drain_delay_then_pre_stop_then_the_signal(place):
+    """The order, and that each waits for the one before."""
+    gate = place.area / "gate"
+    wait_for_gate = f"probe tag:hook report; while [ ! -e {gate} ]; do sleep 0.01; done"
+    launcher = run(place, with_other(web=service(
+        "web", drainDelay="200ms", environment={"PROBE_ENV": "TRITON_PROGRAM TRITON_PROCESS"},
+        preStop={"command": ["sh", "-c", wait_for_gate]})))
+    launcher.wait_up(tag="web")
+    launcher.wait_up(tag="other")
+    remove(launcher)
+    loaded = launcher.wait_for_event("configuration-loaded", programs=["other"])
+    launcher.quiet_for(0.1, launcher.probe)
+    hook = launcher.wait_for_probe("report", tag="hook")
+    assert hook["env"] == {"TRITON_PROGRAM": "web", "TRITON_PROCESS": "1"}
+    launcher.quiet_for(0.1, launcher.probe)
+    gate.touch()
+    launcher.wait_signal(signal.SIGTERM, tag="web")
+    ended = launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    assert seconds(ended) - seconds(loaded) >= 0.29
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_pre_stop_that_hangs_is_cut_off(place):
+    launcher = run(place, with_other(web=service("web", preStop={"command": ["sleep", "1000"], "timeout": "100ms"})))
+    launcher.wait_up(tag="web")
+    remove(launcher)
+    failed = launcher.wait_for_event("helper-failed", program="web")
+    assert (failed["helper"], failed["error"]) == ("preStop", "it took too long")
+    launcher.wait_signal(signal.SIGTERM, tag="web")
+    launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_process_that_ends_in_its_pre_stop(place):
+    """What the hook is for, mostly: it makes the process end by itself."""
+    launcher = run(place, with_other(web=probe(
+        "tag:web", "trap", "say:up", f"until:{USR1}", "exit:0",
+        preStop={"command": ["sh", "-c", f"kill -{USR1} $(cat {place.area}/pid)"]})))
+    pid = launcher.wait_up(tag="web")["pid"]
+    (place.area / "pid").write_text(str(pid))
+    remove(launcher)
+    launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    launcher.wait_up(tag="other")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_drain_and_pre_stop_are_part_of_the_whole_stop(place):
+    launcher = run(place, {"web": service("web", drainDelay="100ms", preStop={"command": ["probe", "say:hook"]})})
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+    texts = [line.get("text", line.get("signal")) for line in launcher.probe.all]
+    assert texts == ["up", "hook", signal.SIGTERM]
+
+
+def test_the_whole_stop_is_bounded(place):
+    launcher = run(place, {"web": probe("tag:web", "trap", "say:up", "wait", drainDelay="60s", stopTimeout="60s",
+                                        preStop={"command": ["sleep", "1000"], "timeout": "60s"})},
+                   "--stop-limit", "1s")
+    launcher.wait_up(tag="web")
+    assert launcher.stop(timeout=5) == Exit(code=0)
+    launcher.probe.drain()
+    assert launcher.probe.take(lambda line: line.get("signal") == signal.SIGTERM), "it had its chance"
+
+
+def test_stop_scope_process(place):
+    launcher = run(place, with_other(web=service("web", "child")))
+    launcher.wait_up(role="child", tag="web")
+    launcher.wait_up(role="main", tag="web")
+    remove(launcher)
+    launcher.wait_signal(signal.SIGTERM, role="main", tag="web")
+    launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    assert not launcher.probe.take(lambda line: line["role"] == "child" and line.get("signal") == signal.SIGTERM)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_stop_scope_tree(place):
+    launcher = run(place, with_other(web=probe("tag:web", "trap", "child", *UNTIL_TOLD, stopScope="tree")))
+    launcher.wait_up(role="child", tag="web")
+    main = launcher.wait_up(role="main", tag="web")["pid"]
+    remove(launcher)
+    launcher.wait_signal(signal.SIGTERM, role="main", tag="web")
+    launcher.wait_signal(signal.SIGTERM, role="child", tag="web")
+    launcher.signal_inside(main, USR1)
+    launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("end", [("until:10", "exit:0"), ("until:10", "die:9")])
+def test_what_it_leaves_behind_is_killed(place, end):
+    launcher = run(place, {"web": probe("tag:web", "trap", "child", "say:up", *end, backoff=RESTART_AT_ONCE)},
+                   *IMPATIENT)
+    child = launcher.wait_up(role="child")["pid"]
+    main = launcher.wait_up(role="main")["pid"]
+    launcher.signal_inside(main, USR1)
+    launcher.wait_for_event("process-exited", program="web")
+    eventually(lambda: not launcher.is_alive(child), "the child is killed")
+    assert launcher.wait_up(role="child")["pid"] != child
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_leftovers_of_a_helper_are_killed(place):
+    hook = {"command": ["sh", "-c", "probe tag:left trap child until:10; true"]}
+    launcher = run(place, with_other(web=service("web", preStop=hook)))
+    launcher.wait_up(tag="web")
+    remove(launcher)
+    left = launcher.wait_up(tag="left", role="child")["pid"]
+    helper = next(line for line in (launcher.proc(left) / "status").read_text().splitlines() if line.startswith("PPid"))
+    launcher.signal_inside(int(helper.split()[1]), USR1)
+    launcher.wait_for_event("process-exited", program="web")
+    eventually(lambda: not launcher.is_alive(left), "the helper's child is killed")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_no_process_is_left_when_the_launcher_is_no_pid_1(as_child):
+    launcher = run(as_child, {"web": probe("tag:web", "trap", "child", "say:up", "until:15")})
+    child = launcher.wait_up(role="child")["pid"]
+    launcher.wait_up(role="main")
+    assert launcher.stop() == Exit(code=0)
+    eventually(lambda: not launcher.is_alive(child), "the child is killed")
+
+
+def test_daemons_are_swept_by_pid_1(as_pid1):
+    launcher = run(as_pid1, {"web": service("web", "escape")}, *IMPATIENT)
+    launcher.wait_up(role="escaped")
+    launcher.wait_up(role="main")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_frozen_process_stops_too(place):
+    """SIGSTOP holds nobody up: SIGCONT comes with the stop signal."""
+    launcher = run(place, {"web": service("web")})
+    pid = launcher.wait_up(tag="web")["pid"]
+    launcher.signal_inside(pid, signal.SIGSTOP)
+    assert launcher.stop() == Exit(code=0)
+    assert launcher.events_named("process-exited", exit_code=0)
+
+
+# --- control groups
+
+UNIFIED = Path("/sys/fs/cgroup/unified")
+
+
+@pytest.fixture
+def delegated(needs_root, request):
+    """A group of the test's own in the unified hierarchy, with a launcher moved into it before it executes."""
+    base = next((path for path in (UNIFIED, Path("/sys/fs/cgroup")) if (path / "cgroup.procs").exists()), None)
+    if not base or not os.access(base / "cgroup.procs", os.W_OK):
+        pytest.skip("needs a writable cgroup v2 hierarchy")
+    group = base / f"triton-test.{os.getpid()}.{abs(hash(request.node.name)) % 10000}"
+    group.mkdir()
+    yield group
+    for directory, _, _ in os.walk(group, topdown=False):
+        eventually(lambda directory=directory: not Path(directory, "cgroup.procs").read_text(), f"{directory} empties")
+        os.rmdir(directory)
+
+
+class InGroup:
+    """A starter whose launcher begins in a control group: `sh` moves itself there and becomes the launcher."""
+
+    def __init__(self, starter, group):
+        self.starter = starter
+        self.group = group
+
+    def __getattr__(self, name):
+        return getattr(self.starter, name)
+
+    def start(self, *arguments, **how):
+        script = f'echo 0 > {self.group}/cgroup.procs && exec "$0" "$@"'
+        return self.starter.start("-c", script, self.starter.binary, *arguments, binary="/bin/sh", **how)
+
+
+def cgroup_of(launcher, pid):
+    """The path in the unified hierarchy."""
+    return next(line.split(":", 2)[2] for line in (launcher.proc(pid) / "cgroup").read_text().splitlines()
+                if line.startswith("0::"))
+
+
+def test_each_process_has_a_group(delegated, place):
+    launcher = run(InGroup(place, delegated), {"web": service("web", count=2), "db": service("db")},
+                   "--cgroup", "required")
+    for _ in range(3):
+        up = launcher.wait_up()
+        number = launcher.wait_for_event("process-started", pid=up["pid"])["process"]
+        assert cgroup_of(launcher, up["pid"]).endswith(f"{delegated.name}/{up['tag']}-{number}")
+    assert (delegated / "launcher" / "cgroup.procs").read_text()
+    launcher.replace({"db": service("db")})
+    for _ in range(2):
+        launcher.wait_for_event("process-exited", program="web")
+    eventually(lambda: not (delegated / "web-1").exists() and not (delegated / "web-2").exists(), "groups are removed")
+    assert (delegated / "db-1").exists()
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_daemons_are_killed_by_their_group(delegated, place):
+    """A session of its own is no way out of a control group."""
+    launcher = run(InGroup(place, delegated),
+                   {"web": probe("tag:web", "trap", "escape", "say:up", f"until:{USR1}", backoff=RESTART_AT_ONCE)},
+                   *IMPATIENT)
+    escaped = launcher.wait_up(role="escaped")["pid"]
+    main = launcher.wait_up(role="main")["pid"]
+    launcher.signal_inside(main, USR1)
+    launcher.wait_for_event("process-exited", program="web")
+    eventually(lambda: not launcher.is_alive(escaped), "the daemon is killed")
+    launcher.wait_up(role="main")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_stop_scope_tree_reaches_daemons_in_the_group(delegated, place):
+    launcher = run(InGroup(place, delegated), with_other(
+        web=probe("tag:web", "trap", "escape", *UNTIL_TOLD, stopScope="tree")))
+    launcher.wait_up(role="escaped")
+    main = launcher.wait_up(role="main", tag="web")["pid"]
+    remove(launcher)
+    launcher.wait_signal(signal.SIGTERM, role="escaped")
+    launcher.wait_signal(signal.SIGTERM, role="main", tag="web")
+    launcher.signal_inside(main, USR1)
+    launcher.wait_for_event("process-exited", program="web")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_notify_all_hears_daemons_in_the_group(delegated, place):
+    script = "setsid -f sh -c 'probe tag:daemon notify:READY=1 say:up pause'; exec probe tag:main trap say:up until:15"
+    launcher = run(InGroup(place, delegated), {
+        "web": {"command": ["sh", "-c", script], "readiness": {"type": "notify", "notifyAccess": "all"}}})
+    launcher.wait_for_event("process-ready", program="web")
+    launcher.wait_up(tag="daemon")
+    launcher.wait_up(tag="main")
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("options, how, reason", [
+    (["--cgroup", "none"], "plain", "control groups are turned off (--cgroup none)"),
+    ([], "group", "the memory controller is not delegated to "),
+])
+def test_limits_without_a_controller_are_refused(delegated, place, options, how, reason):
+    if "memory" in (delegated / "cgroup.controllers").read_text().split():
+        pytest.skip("this machine has a memory controller there")
+    launcher = run(InGroup(place, delegated) if how == "group" else place, {"web": service("web")}, *options)
+    pid = launcher.wait_up(tag="web")["pid"]
+    errors = launcher.reject({"web": service("web", cgroup={"memoryMax": "64Mi"}), "new": service("new")})
+    assert len(errors) == 1 and errors[0].startswith(f"programs.web.cgroup: {reason}"), errors
+    launcher.quiet_for(0.05, launcher.probe)
+    assert launcher.is_alive(pid)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_cgroup_required_but_not_there(as_pid1):
+    """Somebody else is in our group here: it is not ours to divide."""
+    launcher = run(as_pid1, {"web": service("web")}, "--cgroup", "required")
+    assert launcher.wait() == Exit(code=1)
+    assert "--cgroup required: " in launcher.errors()
+    assert not launcher.events_named("process-started")

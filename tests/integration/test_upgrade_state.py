@@ -1,0 +1,309 @@
+"""What an upgrade hands over, looked at from outside: descriptors, environment, files that are watched, programs."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from control_harness import Controlled, Varlink
+from harness import BINARY, TIMEOUT, Exit, eventually
+
+STAY = ["trap", "say:up", "until:15"]
+REPORT = ["report", *STAY]
+
+
+def descriptors(launcher, pid):
+    """{number: what it is} of a process inside."""
+    directory = launcher.proc(pid) / "fd"
+    found = {}
+    for entry in os.listdir(directory):
+        try:
+            found[int(entry)] = os.readlink(directory / entry)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def closes_on_exec(launcher, pid, number):
+    """Whether the descriptor has FD_CLOEXEC."""
+    text = (launcher.proc(pid) / "fdinfo" / str(number)).read_text()
+    flags = next(line.split()[1] for line in text.splitlines() if line.startswith("flags:"))
+    return bool(int(flags, 8) & os.O_CLOEXEC)
+
+
+def own_pid(launcher):
+    """The launcher's id in its namespace."""
+    return 1 if launcher.pid1 else launcher.wait_for_event("launcher-started")["pid"]
+
+
+def test_descriptors(place, area):
+    """Children get what they always got; what the launcher holds is closed on exec, and does not become more."""
+    programs = {"web": {"steps": REPORT, "sockets": [{"name": "web", "listen": f"unix:{area}/web"}]},
+                "talk": {"steps": REPORT, "output": {"format": "json"}},
+                "ready": {"command": ["/bin/sh", "-c", "echo up >&3; exec /bin/sleep 1000"],
+                          "readiness": {"type": "fd"}}}
+    controlled = Controlled(place, programs)
+    launcher = controlled.launcher
+    pid = own_pid(launcher)
+    reports = {tag: launcher.wait_for_probe("report", tag=tag) for tag in ("web", "talk")}
+    controlled.ctl("wait", "ready")
+    counts = set()
+    for turn in range(5):
+        controlled.upgrade()
+        launcher.wait_for_event("upgrade-done")
+        controlled.ctl("restart", "web", "talk", "ready")
+        for tag, before in reports.items():
+            after = launcher.wait_for_probe("report", tag=tag)
+            assert after["fds"] == before["fds"], (turn, tag)
+            assert after["blocked"] == before["blocked"] and after["ignored"] == before["ignored"]
+            assert after["files"] == before["files"]
+            assert b"TRITON_LAUNCH_STATE_FD" not in (launcher.proc(after["pid"]) / "environ").read_bytes()
+        controlled.ctl("wait", "ready")
+        mine = descriptors(launcher, pid)
+        assert not [target for target in mine.values() if "triton-launch-state" in target]
+        kept = [number for number in mine if number > 2 and not closes_on_exec(launcher, pid, number)]
+        assert kept == [], {number: mine[number] for number in kept}
+        assert (launcher.proc(pid) / "environ").read_bytes().count(b"TRITON_LAUNCH_STATE_FD=") == 1
+        counts.add(eventually(lambda: steady_count(launcher, pid), "the last client is gone"))
+    assert len(counts) == 1, counts
+
+
+def steady_count(launcher, pid):
+    """How many descriptors the launcher has, while no client is connected."""
+    found = descriptors(launcher, pid)
+    return None if sum(target.startswith("socket:") for target in found.values()) > 2 else len(found)
+
+
+def test_configuration_is_watched(place):
+    """A change of the file after an upgrade is seen; a change that came during it, too."""
+    controlled = Controlled(place, {"web": STAY})
+    launcher = controlled.launcher
+    launcher.wait_up(tag="web")
+    for turn in range(3):
+        controlled.upgrade()
+        controlled.configure({"web": STAY, f"more{turn}": STAY})
+        launcher.wait_up(tag=f"more{turn}")
+    connection = Varlink(controlled.socket)
+    connection.send("Upgrade", {"path": str(BINARY)}, more=True)
+    controlled.configure({"web": STAY, "last": STAY})
+    launcher.wait_up(tag="last")
+    assert launcher.events_named("process-exited", program="web") == []
+
+
+def test_bad_file_stays_rejected(place):
+    """The active configuration goes on although the file has become a bad one."""
+    controlled = Controlled(place, {"web": STAY})
+    launcher = controlled.launcher
+    launcher.wait_up()
+    pid = controlled.pid("web")
+    controlled.configuration.write_text("{")
+    launcher.wait_for_event("configuration-rejected")
+    controlled.upgrade()
+    launcher.wait_for_event("configuration-rejected")
+    assert controlled.pid("web") == pid
+    launcher.signal_inside(pid, signal.SIGTERM)
+    assert launcher.wait_up()["pid"] != pid
+    assert "the configuration is rejected" in controlled.ctl("reload", expect=1)
+
+
+def test_warnings_do_not_hinder(place):
+    """What is odd in the configuration was odd before: nothing is lost by an upgrade."""
+    controlled = Controlled(place, {"web": {"steps": STAY, "colour": "blue"}})
+    controlled.launcher.wait_for_event("configuration-warning")
+    pid = controlled.pid("web")
+    controlled.upgrade()
+    assert controlled.pid("web") == pid
+
+
+def test_program_that_leaves(place, area):
+    """One that is not configured any more and still stops: its output is taken to the end, and it is waited for."""
+    text = (f"trap 'read line <{area}/gate; echo late words; exit 7' TERM; echo \"at work\"; "
+            "while :; do /bin/sleep 0.01; done")
+    os.mkfifo(area / "gate")
+    controlled = Controlled(place, {"web": STAY,
+                                    "old": {"command": ["/bin/sh", "-c", text], "output": {"format": "prefix"},
+                                            "stopTimeout": "1h"}})
+    launcher = controlled.launcher
+    launcher.wait_for_text("at work")
+    pid = controlled.pid("old")
+    controlled.configure({"web": STAY})
+    launcher.wait_for_event("process-stopping", program="old")
+    for _ in range(2):
+        controlled.upgrade()
+        assert controlled.process("old")["pid"] == pid
+    (area / "gate").write_text("go\n")
+    assert launcher.wait_for_text("late words").startswith("old[1] | ")
+    assert launcher.wait_for_event("process-exited", program="old")["exit_code"] == 7
+    eventually(lambda: "old" not in controlled.status(), "nothing is left of it")
+
+
+def test_log_file(place, area):
+    """The log file is written on, not begun anew."""
+    log = area / "log"
+    controlled = Controlled(place, {"web": STAY}, "--log-path", log)
+    controlled.launcher.wait_up()
+    for _ in range(2):
+        controlled.upgrade()
+        controlled.launcher.wait_for_event("upgrade-done")
+    assert controlled.launcher.stop() == Exit(code=0)
+    events = [json.loads(line)["event"] for line in log.read_text().splitlines()]
+    assert [events.count(event) for event in ("launcher-started", "upgrade-done", "launcher-stopped")] == [1, 2, 1]
+
+
+def test_output_file_is_gone(place, area):
+    """A program whose file cannot be opened again goes on; what it says is on standard output, and so is the reason."""
+    (area / "logs").mkdir()
+    os.mkfifo(area / "gate")
+    text = f"echo first; read line <{area}/gate; echo second; exec /bin/sleep 1000"
+    output = {"file": str(area / "logs" / "talk")}
+    controlled = Controlled(place, {"talk": {"command": ["/bin/sh", "-c", text], "output": output}})
+    eventually(lambda: (area / "logs" / "talk").read_text() == "first\n", "the file is written")
+    pid = controlled.pid("talk")
+    shutil.rmtree(area / "logs")
+    controlled.upgrade()
+    assert "cannot open" in controlled.launcher.wait_for_event("output-failed", program="talk")["error"]
+    (area / "gate").write_text("go\n")
+    controlled.launcher.wait_for_text("talk[1] | second")
+    assert controlled.pid("talk") == pid
+
+
+def test_ring_and_partial_line(place, area):
+    """What `ctl logs` shows goes over, and a line that was begun is ended by the same process."""
+    os.mkfifo(area / "gate")
+    text = f"echo first; printf 'half '; read line <{area}/gate; echo whole; exec /bin/sleep 1000"
+    controlled = Controlled(place, {"talk": {"command": ["/bin/sh", "-c", text], "output": {"format": "prefix"}}})
+    controlled.launcher.wait_for_text("first")
+    for _ in range(2):
+        controlled.upgrade()
+    assert controlled.ctl("logs", "talk") == "first\n"
+    (area / "gate").write_text("go\n")
+    assert controlled.launcher.wait_for_text("half") == "talk[1] | half whole"
+    assert controlled.ctl("logs", "talk") == "first\nhalf whole\n"
+
+
+def test_helper_under_way(place, area):
+    """A preStop that runs during the upgrade ends after it, and the stop goes on then."""
+    os.mkfifo(area / "gate")
+    programs = {"web": {"steps": ["trap", "say:up", "until:15", "exit:0"],
+                        "preStop": {"command": ["/bin/sh", "-c", f"read line <{area}/gate"], "timeout": "1h"}}}
+    controlled = Controlled(place, programs)
+    launcher = controlled.launcher
+    launcher.wait_up()
+    pid = controlled.pid("web")
+    controlled.ctl("stop", "--no-wait", "web")
+    eventually(lambda: controlled.process("web")["state"] == "pre_stop", "the helper runs")
+    controlled.upgrade()
+    assert controlled.process("web")["state"] == "pre_stop"
+    (area / "gate").write_text("go\n")
+    assert launcher.wait_for_event("process-exited", program="web")["pid"] == pid
+    eventually(lambda: controlled.process("web")["state"] == "held", "it is held")
+    controlled.upgrade()
+    assert controlled.process("web")["state"] == "held"
+    controlled.ctl("start", "web")
+    assert launcher.wait_up()["pid"] != pid
+
+
+def test_follower_comes_again(place):
+    """`events` and `logs -f` go on with the next version."""
+    controlled = Controlled(place, {"talk": {"steps": ["print:hello", "trap", "say:up", "until:15"],
+                                             "output": {"format": "prefix"}}})
+    controlled.launcher.wait_up()
+    try:
+        events, logs = controlled.follow("events", "--json"), controlled.follow("logs", "-f", "talk")
+        logs.wait_for("hello")
+        controlled.ctl("restart", "talk")
+        events.wait_for_event("process-started", program="talk")
+        controlled.upgrade()
+        # They are there again when they see it; until then there is nothing that could tell.
+
+        def seen():
+            controlled.ctl("restart", "talk")
+            events.drain()
+            logs.drain()
+            return sum("process-exited" in line for line in events.lines) > 1 and len(logs.lines) > 2
+        eventually(seen, "they have come again")
+    finally:
+        controlled.close()
+
+
+def test_version_of_all(place):
+    """The new one knows since when it runs, and is asked by everybody from then on."""
+    controlled = Controlled(place, {"web": ["pause"]})
+    before = json.loads(controlled.ctl("version", "--json"))
+    controlled.upgrade()
+    after = json.loads(controlled.ctl("version", "--json"))
+    assert after["uptime_seconds"] > before["uptime_seconds"] and after["pid"] == before["pid"]
+    assert before["version"] == after["version"]
+
+
+def test_manager_is_told(place, area):
+    """The service manager hears of readiness once, and of the stop by whoever stops."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(area / "manager"))
+        (area / "manager").chmod(0o666)
+        manager.settimeout(TIMEOUT)
+        controlled = Controlled(place, {"web": STAY}, env={"NOTIFY_SOCKET": str(area / "manager")})
+        controlled.launcher.wait_up()
+        told = [manager.recv(4096)]
+        while b"READY=1" not in told[-1]:
+            told.append(manager.recv(4096))
+        for _ in range(2):
+            controlled.upgrade()
+        assert controlled.launcher.stop() == Exit(code=0)
+        while b"STOPPING=1" not in told[-1]:
+            told.append(manager.recv(4096))
+        assert sum(b"READY=1" in text for text in told) == 1
+
+
+CGROUPS = next((Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines()
+                if line.split()[2] == "cgroup2"), None)
+
+
+@pytest.fixture(name="own_group")
+def make_own_group(area):
+    """A script that executes its arguments in a control group and a cgroup namespace of their own."""
+    group = CGROUPS and CGROUPS / f"triton-it.{os.getpid()}"
+    if not group or os.geteuid() != 0:
+        pytest.skip("needs root and a cgroup2 mount")
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    script = area / "in-group"
+    script.write_text(f'#!/bin/sh\necho $$ >{group}/cgroup.procs && exec unshare --cgroup --mount -- /bin/sh -c '
+                      f'\'umount -l {CGROUPS} && mount -t cgroup2 none {CGROUPS} && exec {BINARY} "$@"\' sh "$@"\n')
+    script.chmod(0o755)
+    yield script
+
+    def is_removed():
+        for directory, _, _ in os.walk(group, topdown=False):
+            try:
+                os.rmdir(directory)
+            except OSError:
+                return False
+        return True
+    eventually(is_removed, "nobody is left in the group")
+
+
+def test_control_groups(own_group, as_pid1):
+    """Processes stay in their groups, and whoever has escaped from the process group is still found by them."""
+    controlled = Controlled(as_pid1, {"web": ["escape", "trap", "say:up", "until:15"]}, binary=own_group)
+    launcher = controlled.launcher
+    escaped = launcher.wait_up(role="escaped")["pid"]
+    launcher.wait_up(role="main")
+    before = (launcher.proc(controlled.pid("web")) / "cgroup").read_text()
+    assert (launcher.proc(escaped) / "cgroup").read_text() == before
+    assert before != (launcher.proc(1) / "cgroup").read_text()
+    for _ in range(3):
+        controlled.upgrade()
+    assert (launcher.proc(controlled.pid("web")) / "cgroup").read_text() == before
+    controlled.ctl("restart", "web")
+    eventually(lambda: not launcher.is_alive(escaped), "what it left behind is killed")
+    launcher.wait_up(role="main")
+    assert (launcher.proc(controlled.pid("web")) / "cgroup").read_text() == before
+    controlled.upgrade()
+    assert launcher.stop() == Exit(code=0)
