@@ -1,7 +1,7 @@
 # bash completion for triton-launch: source <(triton-launch completion bash)
 
 _triton_launch() {
-    local cur=${COMP_WORDS[COMP_CWORD]} flag='' index=$((COMP_CWORD - 1)) i subcommand=''
+    local cur=${COMP_WORDS[COMP_CWORD]} flag='' index=$((COMP_CWORD - 1)) i subcommand='' mode=''
     local signals='HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN
         TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS RTMIN RTMAX'
     local shared='--server-count --process-count --main-container-version --version-file --version-match --fdbserver-path
@@ -9,7 +9,11 @@ _triton_launch() {
     local launch="$shared --mode --input-dir --input-monitor-conf --exit-on-bad-config --restart-delay
         --restart-max-delay --restart-factor --restart-jitter --restart-reset-after --restart-minimum-run --stop-signal
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
-        --log-path"
+        --log-path --cgroup --control-socket --control-mode --control-group"
+    local stage='--mode --input-dir --output-dir --copy-file --copy-template --copy-binary --copy-library
+        --copy-primary-library --require-not-empty --binary-dir --library-dir --binary-output-dir --version-file
+        --main-container-version --input-monitor-conf --substitute-variable --public-ip-family --main-container-conf-dir
+        --additional-env-file --watch --format --log-level --log-format --log-path --help --version'
     local wrap='--single-child --subreaper --warn-on-reap --verbose --remap-exit --setsid --pause --help --version --license'
     local short='-g -c -s -p -w -v -e -r -P -h -V -l'
     COMPREPLY=()
@@ -39,10 +43,14 @@ _triton_launch() {
     ((index < 1)) || flag=${COMP_WORDS[index]}
 
     case $flag in
-    --mode) mapfile -t COMPREPLY < <(compgen -W 'launch launcher' -- "$cur"); return ;;
+    --mode) mapfile -t COMPREPLY < <(compgen -W 'launch launcher init sidecar' -- "$cur"); return ;;
     --version-match) mapfile -t COMPREPLY < <(compgen -W 'exact protocol' -- "$cur"); return ;;
     --log-level) mapfile -t COMPREPLY < <(compgen -W 'trace debug info warning error off' -- "$cur"); return ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W 'auto text json' -- "$cur"); return ;;
+    --cgroup) mapfile -t COMPREPLY < <(compgen -W 'auto none required' -- "$cur"); return ;;
+    --public-ip-family) mapfile -t COMPREPLY < <(compgen -W '4 6' -- "$cur"); return ;;
+    --control-group) mapfile -t COMPREPLY < <(compgen -g -- "$cur"); return ;;
+    --for) mapfile -t COMPREPLY < <(compgen -W 'ready up down done' -- "$cur"); return ;;
     --format) mapfile -t COMPREPLY < <(compgen -W 'text json' -- "$cur"); return ;;
     --stop-signal | --parent-death-signal | -p)
         mapfile -t COMPREPLY < <(compgen -W "$signals" -- "${cur#SIG}")
@@ -54,20 +62,30 @@ _triton_launch() {
         mapfile -t COMPREPLY < <(compgen -S : -W "$signals" -- "${cur#SIG}")
         return
         ;;
-    --input-dir | --shared-binary-dir)
+    --input-dir | --shared-binary-dir | --output-dir | --binary-dir | --library-dir)
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
-    --version-file | --fdbserver-path | --binary-path | --additional-env-file | --log-path | --input-monitor-conf)
+    --version-file | --fdbserver-path | --binary-path | --additional-env-file | --log-path | --input-monitor-conf | \
+        --copy-file | --copy-template | --require-not-empty | --control-socket | --socket)
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     --server-count | --process-count | --process-number | --main-container-version | --remap-exit | -e) return ;;
     --restart-delay | --restart-max-delay | --restart-factor | --restart-jitter | --restart-reset-after) return ;;
-    --restart-minimum-run | --stop-timeout | --stop-limit) return ;;
+    --restart-minimum-run | --stop-timeout | --stop-limit | --control-mode) return ;;
+    --timeout | --interval | --lines | -n) return ;;
+    --copy-binary | --copy-library | --copy-primary-library | --binary-output-dir) return ;;
+    --substitute-variable | --main-container-conf-dir) return ;;
     esac
+
+    # Each mode has options of its own.
+    for ((i = 1; i < COMP_CWORD - 1; ++i)); do
+        [[ ${COMP_WORDS[i]} != --mode ]] || mode=${COMP_WORDS[i + 1]}
+        [[ $mode != = ]] || mode=${COMP_WORDS[i + 2]}
+    done
 
     ((COMP_CWORD < 2)) || subcommand=${COMP_WORDS[1]}
     case $subcommand in
@@ -80,13 +98,61 @@ _triton_launch() {
         fi
         ;;
     completion) mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- "$cur") ;;
-    schema | help) ;;
+    ctl)
+        if ((COMP_CWORD > 1)); then _triton_launch_ctl "$cur" "$signals"; fi
+        ;;
+    schema) [[ $cur != -* ]] || mapfile -t COMPREPLY < <(compgen -W --markdown -- "$cur") ;;
+    help) ;;
     *)
-        if [[ $cur == -* ]]; then
+        if [[ $cur == -* && $mode == @(init|sidecar) ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "$stage" -- "$cur")
+        elif [[ $cur == -* ]]; then
             mapfile -t COMPREPLY < <(compgen -W "-- $short $launch $wrap" -- "$cur")
         elif ((COMP_CWORD == 1)); then
-            mapfile -t COMPREPLY < <(compgen -W 'check schema completion help' -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W 'ctl check schema completion help' -- "$cur")
         fi
+        ;;
+    esac
+}
+
+# What stands behind ctl. A running launcher is asked for the names of its programs.
+_triton_launch_ctl() {  # the word, signals
+    local cur=$1 verb='' words=0 i word socket=() options='--socket --json --help'
+    for ((i = 2; i < COMP_CWORD; ++i)); do
+        word=${COMP_WORDS[i]}
+        case $word in
+        --socket | --timeout | --for | --lines | -n | --interval)
+            [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))
+            ((++i))
+            [[ $word != --socket ]] || socket=(--socket "${COMP_WORDS[i]}")
+            ;;
+        -*) ;;
+        *) if [[ -z $verb ]]; then verb=$word; else ((++words)); fi ;;
+        esac
+    done
+    case $verb in
+    start | stop | restart) options+=' --no-wait --timeout' ;;
+    logs) options+=' -f --follow -n --lines' ;;
+    wait) options+=' --for --timeout' ;;
+    top) options+=' --interval' ;;
+    upgrade) options+=' --timeout' ;;
+    esac
+    if [[ $cur == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+        return
+    fi
+    case $verb:$words in
+    :*)
+        mapfile -t COMPREPLY < <(compgen -W 'status describe start stop restart signal reload logs events wait top
+            upgrade version help' -- "$cur")
+        ;;
+    signal:0) mapfile -t COMPREPLY < <(compgen -W "$2" -- "${cur#SIG}") ;;
+    upgrade:0)
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        ;;
+    status:* | start:* | stop:* | restart:* | signal:* | describe:0 | logs:0 | wait:0)
+        mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ctl "${socket[@]}" __names 2>/dev/null)" -- "$cur")
         ;;
     esac
 }

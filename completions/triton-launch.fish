@@ -31,20 +31,94 @@ function __triton_launch_is
 end
 
 function __triton_launch_runs
-    not __triton_launch_wraps; and not __triton_launch_is check schema completion help
+    not __triton_launch_wraps; and not __triton_launch_is ctl check schema completion help
+end
+
+# The mode is a word of its own or follows a =.
+function __triton_launch_stages
+    __triton_launch_runs; and string match -qr -- '--mode[ =](init|sidecar)( |$)' (string join ' ' -- (commandline -opc))
 end
 
 function __triton_launch_configures
-    not __triton_launch_wraps; and not __triton_launch_is schema completion help
+    not __triton_launch_wraps; and not __triton_launch_is ctl schema completion help; and not __triton_launch_stages
+end
+
+# The command of ctl and its words so far, without options.
+function __triton_launch_ctl_words
+    set -l is_value 0
+    for word in (commandline -opc)[3..]
+        if test $is_value = 1
+            set is_value 0
+        else if contains -- $word --socket --timeout --for --lines --interval -n
+            set is_value 1
+        else if not string match -q -- '-*' $word
+            echo -- $word
+        end
+    end
+end
+
+# True for one of these commands of ctl; without any, where it has yet to be typed.
+function __triton_launch_ctl_is
+    __triton_launch_is ctl; or return
+    set -l words (__triton_launch_ctl_words)
+    test (count $words) -eq 0 -a (count $argv) -eq 0; or contains -- "$words[1]" $argv
+end
+
+function __triton_launch_ctl_has
+    test (count (__triton_launch_ctl_words)) -eq $argv[1]
+end
+
+# The programs of a running launcher.
+function __triton_launch_names
+    set -l words (commandline -opc)
+    set -l socket (string match -- '--socket=*' $words)
+    set -l at (contains -i -- --socket $words)
+    and set socket --socket $words[(math $at + 1)]
+    $words[1] ctl $socket __names 2>/dev/null
 end
 
 complete -c triton-launch -f
 complete -c triton-launch -n __triton_launch_wraps -a '(__triton_launch_command)'
+complete -c triton-launch -n __triton_launch_first -a ctl -d 'Ask or command a running launcher'
 complete -c triton-launch -n __triton_launch_first -a check -d 'Print the commands of a configuration, or its errors'
 complete -c triton-launch -n __triton_launch_first -a schema -d 'Print the JSON Schema of the configuration'
 complete -c triton-launch -n __triton_launch_first -a completion -d 'Print a completion script'
 complete -c triton-launch -n __triton_launch_first -a help -d 'Print the help'
 complete -c triton-launch -n '__triton_launch_is completion' -a 'bash zsh fish'
+complete -c triton-launch -n '__triton_launch_is schema' -l markdown -d 'The reference page'
+
+# for ctl
+complete -c triton-launch -n '__triton_launch_ctl_is' -a status -d 'What runs, as a table'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a describe -d 'One program in full'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a start -d 'Start what does not run'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a stop -d 'Stop, and hold until it is started again'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a restart -d 'Stop and start again'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a signal -d 'Send a signal'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a reload -d 'Read the configuration again'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a logs -d 'The last lines of captured output'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a events -d 'What happens, as it happens'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a wait -d 'Wait for a state'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a top -d 'What uses the machine'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a upgrade -d 'Replace the launcher while it runs'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a version -d 'The version of the launcher that runs'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a help -d 'The commands and options'
+complete -c triton-launch -n '__triton_launch_ctl_is status start stop restart' -a '(__triton_launch_names)'
+complete -c triton-launch -n '__triton_launch_ctl_is describe logs wait; and __triton_launch_ctl_has 1' \
+    -a '(__triton_launch_names)'
+complete -c triton-launch -n '__triton_launch_ctl_is signal; and __triton_launch_ctl_has 1' \
+    -a '$__triton_launch_signals'
+complete -c triton-launch -n '__triton_launch_ctl_is signal; and not __triton_launch_ctl_has 1' \
+    -a '(__triton_launch_names)'
+complete -c triton-launch -n '__triton_launch_ctl_is upgrade' -F
+complete -c triton-launch -n '__triton_launch_is ctl' -l socket -rF -d 'Where the launcher is reached'
+complete -c triton-launch -n '__triton_launch_is ctl' -l json -d 'Answers as JSON, for programs'
+complete -c triton-launch -n '__triton_launch_is ctl' -s h -l help -d 'The commands and options'
+complete -c triton-launch -n '__triton_launch_ctl_is start stop restart' -l no-wait -d 'Return as soon as it has begun'
+complete -c triton-launch -n '__triton_launch_ctl_is start stop restart wait upgrade' -l timeout -x -d 'Wait no longer'
+complete -c triton-launch -n '__triton_launch_ctl_is wait' -l for -xa 'ready up down done' -d 'Which state'
+complete -c triton-launch -n '__triton_launch_ctl_is logs' -s f -l follow -d 'Go on with what is written from now on'
+complete -c triton-launch -n '__triton_launch_ctl_is logs' -s n -l lines -x -d 'How many of the last lines'
+complete -c triton-launch -n '__triton_launch_ctl_is top' -l interval -x -d 'Between two pictures'
 
 # for launch and check
 complete -c triton-launch -n __triton_launch_configures -l server-count -x -d 'How many processes'
@@ -66,7 +140,7 @@ complete -c triton-launch -n '__triton_launch_is check' -l strict -d 'Check what
 complete -c triton-launch -n '__triton_launch_is check' -l format -xa 'text json' -d 'Form of the answer'
 
 # for launch
-complete -c triton-launch -n __triton_launch_runs -l mode -xa 'launch launcher' -d 'What to do'
+complete -c triton-launch -n __triton_launch_runs -l mode -xa 'launch launcher init sidecar' -d 'What to do'
 complete -c triton-launch -n __triton_launch_runs -l input-dir -xa '(__fish_complete_directories)' \
     -d 'Directory of the configuration'
 complete -c triton-launch -n __triton_launch_runs -l input-monitor-conf -rF -d 'Name of the configuration file in it'
@@ -85,6 +159,30 @@ complete -c triton-launch -n __triton_launch_runs -l orphan-signal -xa 'none $__
 complete -c triton-launch -n __triton_launch_runs -l log-level -xa 'trace debug info warning error off' -d 'Least level'
 complete -c triton-launch -n __triton_launch_runs -l log-format -xa 'auto text json' -d 'Form of the log'
 complete -c triton-launch -n __triton_launch_runs -l log-path -rF -d 'Log to this file, too'
+complete -c triton-launch -n __triton_launch_runs -l cgroup -xa 'auto none required' -d 'A control group for each process'
+complete -c triton-launch -n __triton_launch_runs -l control-socket -rF -d 'Where ctl reaches the launcher, or none'
+complete -c triton-launch -n __triton_launch_runs -l control-mode -x -d 'Permissions of that socket, octal'
+complete -c triton-launch -n __triton_launch_runs -l control-group -xa '(__fish_complete_groups)' -d 'Its group'
+
+# for the modes init and sidecar
+complete -c triton-launch -n __triton_launch_stages -l output-dir -xa '(__fish_complete_directories)' -d 'Where files go'
+complete -c triton-launch -n __triton_launch_stages -l copy-file -rF -d 'A file of the input directory'
+complete -c triton-launch -n __triton_launch_stages -l copy-template -rF -d 'The same, substituted'
+complete -c triton-launch -n __triton_launch_stages -l copy-binary -x -d 'A program of the binary directory'
+complete -c triton-launch -n __triton_launch_stages -l copy-library -x -d 'A client library, by version'
+complete -c triton-launch -n __triton_launch_stages -l copy-primary-library -x -d 'The one that becomes libfdb_c.so'
+complete -c triton-launch -n __triton_launch_stages -l require-not-empty -rF -d 'A file that must not be empty'
+complete -c triton-launch -n __triton_launch_stages -l binary-dir -xa '(__fish_complete_directories)' -d 'Of binaries'
+complete -c triton-launch -n __triton_launch_stages -l library-dir -xa '(__fish_complete_directories)' -d 'Of libraries'
+complete -c triton-launch -n __triton_launch_stages -l binary-output-dir -x -d 'For binaries, in the output directory'
+complete -c triton-launch -n __triton_launch_stages -l version-file -rF -d 'File with the version of this container'
+complete -c triton-launch -n __triton_launch_stages -l main-container-version -x -d 'If it is ours, nothing is copied'
+complete -c triton-launch -n __triton_launch_stages -l substitute-variable -x -d 'A further $NAME of the monitor conf'
+complete -c triton-launch -n __triton_launch_stages -l public-ip-family -xa '4 6' -d 'Which address of the lists'
+complete -c triton-launch -n __triton_launch_stages -l main-container-conf-dir -x -d 'The output directory, seen from there'
+complete -c triton-launch -n __triton_launch_stages -l additional-env-file -rF -d 'key=value lines for substitution'
+complete -c triton-launch -n __triton_launch_stages -l watch -d 'Copy again when a source changes'
+complete -c triton-launch -n __triton_launch_stages -l format -xa 'text json' -d 'Form of the summary'
 
 # for a wrapped command
 complete -c triton-launch -n __triton_launch_runs -s g -l kill-group -d 'Signal the group of the process'

@@ -3,7 +3,7 @@
 
 _triton_launch() {
     local curcontext=$curcontext state line
-    local -a signals shared launch wrap
+    local -a signals shared launch stage wrap typed
     local -A opt_args
     signals=(HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU
         URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS RTMIN RTMAX)
@@ -18,7 +18,7 @@ _triton_launch() {
         '--export-env-file[put these values into the environment too]'
     )
     launch=(
-        '--mode[what to do]:mode:(launch launcher)'
+        '--mode[what to do]:mode:(launch launcher init sidecar)'
         '--input-dir[directory of the configuration]:directory:_files -/'
         '--input-monitor-conf[name of the configuration file in it]:file:_files'
         '--exit-on-bad-config[exit when the first configuration is bad]'
@@ -32,6 +32,36 @@ _triton_launch() {
         '--stop-timeout[time until SIGKILL]:duration'
         '--stop-limit[time for the whole stop]:duration'
         '--orphan-signal[sent to processes when the launcher dies]:signal:(none $signals)'
+        '--log-level[least level that is logged]:level:(trace debug info warning error off)'
+        '--log-format[form of the log]:format:(auto text json)'
+        '--log-path[log to this file, too]:file:_files'
+        '--cgroup[a control group for each process]:when:(auto none required)'
+        '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
+        '--control-mode[permissions of that socket, octal]:mode'
+        '--control-group[its group]:group:_groups'
+    )
+    stage=(
+        '--mode[what to do]:mode:(launch launcher init sidecar)'
+        '--input-dir[where files and templates are]:directory:_files -/'
+        '--output-dir[where everything goes]:directory:_files -/'
+        '*--copy-file[a file of the input directory]:file:_files'
+        '*--copy-template[the same, substituted]:file:_files'
+        '*--copy-binary[a program of the binary directory]:name'
+        '*--copy-library[a client library]:version'
+        '--copy-primary-library[the one that becomes libfdb_c.so]:version'
+        '*--require-not-empty[a file that must not be empty]:file:_files'
+        '--binary-dir[where binaries are]:directory:_files -/'
+        '--library-dir[where libraries are]:directory:_files -/'
+        '--binary-output-dir[for binaries, in the output directory]:directory'
+        '--version-file[file with the version of this container]:file:_files'
+        '--main-container-version[when it is ours, nothing is copied]:version'
+        '--input-monitor-conf[an fdbmonitor.conf with $NAME]:file:_files'
+        '*--substitute-variable[a further $NAME in it]:name'
+        '--public-ip-family[which address of the lists]:family:(4 6)'
+        '--main-container-conf-dir[the output directory as the main container sees it]:directory'
+        '--additional-env-file[key=value lines for substitution]:file:_files'
+        '--watch[copy again when a source changes]'
+        '--format[form of the summary]:format:(text json)'
         '--log-level[least level that is logged]:level:(trace debug info warning error off)'
         '--log-format[form of the log]:format:(auto text json)'
         '--log-path[log to this file, too]:file:_files'
@@ -61,6 +91,15 @@ _triton_launch() {
         return
     fi
     case $words[2] in
+    ctl)
+        if ((CURRENT > 2)); then
+            typed=("$words[@]")
+            shift words
+            ((--CURRENT))
+            _triton_launch_ctl
+            return
+        fi
+        ;;
     check)
         if ((CURRENT > 2)); then
             shift words
@@ -72,13 +111,87 @@ _triton_launch() {
         fi
         ;;
     completion) ((CURRENT > 2)) && { _values shell bash zsh fish; return } ;;
-    schema | help) ((CURRENT > 2)) && return ;;
+    schema)
+        if ((CURRENT > 2)); then
+            shift words
+            ((--CURRENT))
+            _arguments '--markdown[the reference page]'
+            return
+        fi
+        ;;
+    help) ((CURRENT > 2)) && return ;;
     esac
+    if [[ "$words" == *--mode[=\ ](init|sidecar)* ]]; then
+        _arguments $stage
+        return
+    fi
     _arguments -s $shared $launch $wrap '1:command:((
+        ctl\:"ask or command a running launcher"
         check\:"print the commands of a configuration, or its errors"
         schema\:"print the JSON Schema of the configuration"
         completion\:"print a completion script"
         help\:"print the help"))'
+}
+
+# What stands behind ctl.
+_triton_launch_ctl() {
+    local verb word
+    local -i is_value=0
+    local -a further timeout
+    for word in $words[2,CURRENT-1]; do
+        if ((is_value)); then
+            is_value=0
+        elif [[ $word == (--socket|--timeout|--for|--lines|-n|--interval) ]]; then
+            is_value=1
+        elif [[ $word != -* ]]; then
+            verb=$word
+            break
+        fi
+    done
+    timeout=('--timeout=[wait no longer]:duration')
+    case $verb in
+    status) further=('*:program:_triton_launch_names') ;;
+    describe) further=('2:program:_triton_launch_names') ;;
+    start | stop | restart)
+        further=($timeout '--no-wait[return as soon as it has begun]' '*:program:_triton_launch_names')
+        ;;
+    signal) further=('2:signal:($signals)' '*:program:_triton_launch_names') ;;
+    logs)
+        further=('(-f --follow)'{-f,--follow}'[go on with what is written from now on]'
+            '(-n --lines)'{-n,--lines=}'[how many of the last lines]:number' '2:program:_triton_launch_names')
+        ;;
+    wait) further=($timeout '--for=[which state]:state:(ready up down done)' '2:program:_triton_launch_names') ;;
+    top) further=('--interval=[between two pictures]:duration') ;;
+    upgrade) further=($timeout '2:new launcher:_files') ;;
+    esac
+    _arguments $further '--socket=[where the launcher is reached]:socket:_files' \
+        '--json[answers as JSON, for programs]' '(- *)'{-h,--help}'[the commands and options]' '1:command:((
+        status\:"what runs, as a table"
+        describe\:"one program in full"
+        start\:"start what does not run"
+        stop\:"stop, and hold until it is started again"
+        restart\:"stop and start again"
+        signal\:"send a signal"
+        reload\:"read the configuration again"
+        logs\:"the last lines of captured output"
+        events\:"what happens, as it happens"
+        wait\:"wait for a state"
+        top\:"what uses the machine"
+        upgrade\:"replace the launcher while it runs"
+        version\:"the version of the launcher that runs"
+        help\:"the commands and options"))'
+}
+
+# The programs of a running launcher.
+_triton_launch_names() {
+    local -a socket
+    local at=$typed[(I)--socket]
+    if ((at > 0)); then
+        socket=(--socket ${(Q)typed[at + 1]})
+    else
+        socket=(${(M)typed:#--socket=*})
+    fi
+    compadd -- ${(f)"$(${(Q)typed[1]} ctl $socket __names 2>/dev/null)"}
 }
 
 _triton_launch_rewrite() {
