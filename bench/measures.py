@@ -7,8 +7,9 @@ import signal
 import subprocess
 import time
 
-from meter import (MeasureError, Session, context_switches, end_everything, proportional_size,
-                   supervisor_processes)
+from meter import (MeasureError, Session, context_switches, descendants, end_everything, processes,
+                   proportional_size, supervisor_processes)
+from peers import FILE_SIZE, JSON, PREFIX, RAW
 
 
 class Bench:
@@ -127,7 +128,7 @@ def _kill(bench, key, count, rounds):
 
 def kill(bench):
     """SIGKILL of the one child to the first instruction of its replacement."""
-    _kill(bench, "kill.1", 1, bench.amount(200, 5))
+    _kill(bench, "kill.1", 1, bench.amount(100, 5))
 
 
 def kill100(bench):
@@ -150,7 +151,7 @@ def orphans(bench):
     """10,000 dead orphans (1,000 when quick) handed over at once, to the last being reaped by X as PID 1."""
     count = bench.amount(10000, 1000)
     contenders = [c for c in bench.able("wraps") if c.name != "no init"]
-    bench.rounds(bench.amount(25, 5), contenders, ["orphans"],
+    bench.rounds(bench.amount(15, 5), contenders, ["orphans"],
                  lambda c, _: bench.add("orphans", c, bench.meter.orphans(c, count)))
 
 
@@ -167,41 +168,62 @@ def stop(bench):
         finally:
             end_everything()
             session.close()
-    bench.rounds(bench.amount(20, 2), bench.able("launches"), ["stop.100"], once)
+    bench.rounds(bench.amount(15, 2), bench.able("launches"), ["stop.100"], once)
 
 
 def idle(bench):
     """Memory of a supervisor without its children, and its context switches in 10 s of nothing (0.7 s when quick)."""
-    settle, seconds = bench.amount((3, 10), (0.3, 0.7))
+    settle, seconds = bench.amount((2, 10), (0.3, 0.7))
 
-    def keys(what):
-        return [f"{kind}.{what}" for kind in ("memory", "switches", "processes")]
-
-    def sample(key, session, count):
-        time.sleep(settle)
-        supervisor = supervisor_processes(session.children(count))
-        before = context_switches(supervisor)
-        time.sleep(seconds)
-        bench.add(f"switches.{key}", session.contender, context_switches(supervisor) - before)
-        bench.add(f"memory.{key}", session.contender, proportional_size(supervisor))
-        bench.add(f"processes.{key}", session.contender, len(supervisor))
-
-    def once(key, count, begin):
+    def memory(key, count, begin):
+        """One after the other, because pages that contenders share would count less."""
         def measure(contender, _):
             session = Session(bench.meter, contender, count * 2)
             try:
                 begin(session)
-                sample(key, session, count)
+                time.sleep(settle)
+                supervisor = supervisor_processes(session.children(count))
+                bench.add(f"memory.{key}", contender, proportional_size(supervisor))
+                bench.add(f"processes.{key}", contender, len(supervisor))
             finally:
                 end_everything()
                 session.close()
         return measure
 
-    wrappers = [c for c in bench.able("wraps") if c.name != "no init"]
-    bench.rounds(1, wrappers, keys("wrap"), once("wrap", 1, lambda session: session.wrap()))
+    def switches(key, kind, count, begin):
+        """All side by side, because nobody does anything."""
+        sessions = fleet(bench, f"switches.{key}", kind, count * 2, begin)
+        supervisors, before = {}, {}
+
+        def find(contender, _):
+            supervisors[contender] = descendants(sessions[contender].pid, sessions[contender].children(count))
+
+        def begin_count(contender, _):
+            before[contender] = context_switches(supervisors[contender])
+
+        def end_count(contender, _):
+            after = context_switches(supervisors[contender])
+            bench.add(f"switches.{key}", contender, after - before[contender])
+
+        try:
+            time.sleep(settle + 1)
+            bench.rounds(1, sessions, [f"switches.{key}"], find)
+            bench.rounds(1, supervisors, [f"switches.{key}"], begin_count)
+            time.sleep(seconds)
+            bench.rounds(1, before, [f"switches.{key}"], end_count)
+        finally:
+            end_everything()
+            for session in sessions.values():
+                session.close()
+
+    def both(key, kind, count, begin):
+        contenders = [c for c in bench.able(kind) if c.name != "no init"]
+        bench.rounds(1, contenders, [f"memory.{key}", f"processes.{key}"], memory(key, count, begin))
+        switches(key, kind, count, begin)
+
+    both("wrap", "wraps", 1, lambda session: session.wrap())
     for count in bench.amount((1, 100, 1000), (1, 100)):
-        bench.rounds(1, bench.able("launches"), keys(count),
-                     once(str(count), count, lambda session, count=count: session.launch(count)))
+        both(str(count), "launches", count, lambda session, count=count: session.launch(count))
 
 
 def size(bench):
@@ -211,5 +233,129 @@ def size(bench):
             bench.add("size", contender, sum(file.stat().st_size for file in contender.files()))
 
 
+def programs(bench):
+    """100 programs in one configuration, each with captured output: start to the last one's first instruction, memory.
+    The output goes to a rotated file for each, with prefixed lines where the contender has them."""
+    settle = bench.amount(2, 0.3)
+    keys = [f"programs.{what}" for what in ("first", "last", "memory", "processes")]
+
+    def once(contender, i):
+        if skipped(contender, i):
+            return
+        session = Session(bench.meter, contender, 200)
+        try:
+            form = PREFIX if PREFIX in contender.captures else contender.captures[0]
+            argv = contender.capture(session.directory, 100, form, contender.worker())
+            first, last = session.start(argv, 100)
+            bench.add("programs.first", contender, first)
+            bench.add("programs.last", contender, last)
+            if i == 0:
+                time.sleep(settle)
+                supervisor = supervisor_processes(session.children(100))
+                bench.add("programs.memory", contender, proportional_size(supervisor))
+                bench.add("programs.processes", contender, len(supervisor))
+        finally:
+            end_everything()
+            session.close()
+
+    bench.rounds(bench.amount(15, 2), [c for c in bench.able("captures") if not c.is_limit], keys, once)
+
+
+def capture(bench):
+    """Lines of 100 bytes, written for a second as fast as they are taken, into a file that is rotated: MB/s."""
+    def once(contender, form):
+        session = Session(bench.meter, contender, 3)
+        try:
+            argv = contender.capture(session.directory, 1, form, bench.meter.built / "worker-write")
+            session.start(argv, 3)
+            begin, end, count = (value for value, _ in session.records(0, 3))
+            kept = sum(file.stat().st_size for file in session.directory.rglob("*") if file.is_file())
+            if kept < min(count, FILE_SIZE) / 2:
+                raise MeasureError(f"of {count} bytes only {kept} are in files")
+            bench.add(f"capture.{form}", contender, count / (end - begin) * 1e3)
+        finally:
+            end_everything()
+            session.close()
+
+    for form in (RAW, PREFIX, JSON):
+        bench.rounds(bench.amount(5, 1), [c for c in bench.able("captures") if form in c.captures],
+                     [f"capture.{form}"], lambda contender, _, form=form: once(contender, form))
+
+
+def control(bench):
+    """What runs of 100 programs, and how one of them does: asked over one open connection, and by a command."""
+    sessions = fleet(bench, "control.status.one", "answers", 200,
+                     lambda session: session.start(session.contender.capture(
+                         session.directory, 100, session.contender.captures[0], session.contender.worker()), 100))
+    clients, batch = {}, 10
+
+    def connect(contender, _):
+        client = contender.client(sessions[contender].directory)
+        if client is not None:
+            for request in (client.every, client.one):
+                if b"worker-0" not in (answer := client.ask(request)):
+                    raise MeasureError(f"answered {answer[:200]}")
+            clients[contender] = client
+
+    def ask(contender, i):
+        if skipped(contender, i):
+            return
+        client = clients[contender]
+        for what, request in (("every", client.every), ("one", client.one)):
+            times = [timed(client, request) for _ in range(batch)]
+            for elapsed in times:
+                bench.add(f"control.ask.{what}", contender, elapsed)
+            bench.add(f"control.rate.{what}", contender, batch / sum(times) * 1e9)
+
+    def command(contender, i):
+        if skipped(contender, i):
+            return
+        for what in ("every", "one"):
+            argv = contender.status(sessions[contender].directory, what == "every")
+            bench.add(f"control.status.{what}", contender, bench.meter.run(argv))
+
+    asked, commanded = ([f"control.{kind}.{what}" for what in ("every", "one")] for kind in ("ask", "status"))
+    try:
+        bench.rounds(1, sessions, asked, connect)
+        bench.rounds(bench.amount(100, 10), clients, asked, ask)
+        bench.rounds(bench.amount(50, 5), sessions, commanded, command)
+        for client in clients.values():
+            client.close()
+    finally:
+        end_everything()
+        for session in sessions.values():
+            session.close()
+
+
+def timed(client, request):
+    before = time.monotonic_ns()
+    client.ask(request)
+    return time.monotonic_ns() - before
+
+
+def upgrade(bench):
+    """The command that replaces a supervisor while its 100 children run, to its end: the new one has taken over."""
+    def begin(session):
+        session.launch(100)
+
+    def once(contender, i):
+        if skipped(contender, i):
+            return
+        session = sessions[contender]
+        elapsed = bench.meter.run(contender.upgrade(session.directory))
+        if session.seen != 100 or not set(session.children(100)) <= set(processes()):
+            raise MeasureError("children were lost or started again")
+        bench.add("upgrade", contender, elapsed)
+
+    sessions = fleet(bench, "upgrade", "upgrades", 200, begin)
+    try:
+        bench.rounds(bench.amount(50, 5), sessions, ["upgrade"], once)
+    finally:
+        end_everything()
+        for session in sessions.values():
+            session.close()
+
+
 MEASURES = {"wrap": wrap, "start": start, "kill": kill, "kill100": kill100, "signal": signals, "orphans": orphans,
-            "stop": stop, "idle": idle, "size": size}
+            "stop": stop, "idle": idle, "programs": programs, "capture": capture, "control": control,
+            "upgrade": upgrade, "size": size}

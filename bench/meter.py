@@ -20,17 +20,20 @@ class MeasureError(Exception):
     """A contender did not do what was measured; the text becomes its cell in the table."""
 
 
-def build(directory):
-    """Builds bench/src. Returns the directory."""
+def build(directory, loggers):
+    """Builds bench/src, and for each of the loggers (name: command line) what starts it. Returns the directory."""
     c = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror"]
     bare = [*c, "-static", "-nostdlib", "-fno-stack-protector", "-fcf-protection=none"]
     for command in (
             [*bare, SOURCES / "worker.c", "-o", directory / "worker"],
             [*bare, "-DNOTIFY", SOURCES / "worker.c", "-o", directory / "worker-notify"],
+            [*bare, "-DWRITE", SOURCES / "worker.c", "-o", directory / "worker-write"],
             [*bare, SOURCES / "true.c", "-o", directory / "true"],
             [*c, "-static", SOURCES / "limit.c", "-o", directory / "limit-spawn"],
             [*c, "-static", "-DUSE_FORK", SOURCES / "limit.c", "-o", directory / "limit-fork"],
-            [*c, "-shared", "-fPIC", SOURCES / "meter.c", "-o", directory / "meter.so"]):
+            [*c, "-shared", "-fPIC", SOURCES / "meter.c", "-o", directory / "meter.so"],
+            *([*bare, "-DARGV=" + ",".join(f'"{argument}"' for argument in argv), SOURCES / "exec.c",
+               "-o", directory / name] for name, argv in loggers.items())):
         subprocess.run(command, check=True)
     return directory
 
@@ -212,6 +215,21 @@ class Session:
 def supervisor_processes(children):
     """Everybody but the harness and the children: the processes of the one contender that runs."""
     return set(processes()) - set(children)
+
+
+def descendants(root, children):
+    """A process and all below it but the children: the processes of one contender of several that run."""
+    below = {}
+    for pid in processes():
+        try:
+            parent = pathlib.Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        below.setdefault(int(parent), []).append(pid)
+    found = [root]
+    for pid in found:  # grows meanwhile
+        found += below.get(pid, [])
+    return set(found) - set(children)
 
 
 def _sum(pids, path, names):

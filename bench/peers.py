@@ -1,5 +1,6 @@
 """The contenders: ours, two limits, and the peers that Debian packages. A contender knows how it wraps one command, how
-it keeps N children running with the least restart delay it allows, and how it is stopped in an orderly way."""
+it keeps N children running with the least restart delay it allows, how it is stopped in an orderly way, how it keeps N
+programs of their own running whose output goes to files that it rotates, and how it is asked what runs."""
 
 import json
 import os
@@ -8,6 +9,11 @@ import shutil
 import signal
 import subprocess
 import time
+
+from clients import Varlink, XmlRpc
+
+FILE_SIZE, FILES = 10_000_000, 5  # captured output is rotated at this size, and that many older files are kept
+RAW, PREFIX, JSON = "raw", "prefix", "json"
 
 
 class Contender:
@@ -19,6 +25,10 @@ class Contender:
     static = False        # told in the table of sizes
     wraps = False         # can wrap one command
     launches = False      # can keep N children running
+    captures = ()         # the forms in which it can write what its programs write
+    answers = False       # can be asked what runs
+    upgrades = False      # can replace itself while its children run
+    is_limit = False      # no supervisor that one would use
     slow = False          # takes so much longer than the others that it is measured less often
 
     def __init__(self, built):
@@ -60,15 +70,41 @@ class Contender:
         """Asks for an orderly stop of everything, as this contender's manual says."""
         os.kill(pid, signal.SIGTERM)
 
+    def loggers(self):
+        """The programs that write captured output, by the name of what starts them: the command line of each."""
+        return {}
+
+    def capture(self, directory, count, form, worker):
+        """Writes what is needed to keep count programs running, each with its output captured in a form into a rotated
+        file of its own, into an empty directory and returns the command line."""
+        raise NotImplementedError
+
+    def client(self, directory):
+        """A connection over which capture() can be asked what runs, or None where there are only commands."""
+        return None
+
+    def status(self, directory, every):
+        """The command line that tells of every program, or of one."""
+        raise NotImplementedError
+
+    def upgrade(self, directory):
+        """The command line that replaces what runs by the same program, and ends when this one has taken over."""
+        raise NotImplementedError
+
     def worker(self):
         return str(self.built / "worker")
+
+
+def program_names(count):
+    return [f"worker-{i}" for i in range(count)]
 
 
 class Ours(Contender):
     """Measured is a copy, so that a build meanwhile does not change what is measured."""
 
     name = "triton-launch"
-    static = wraps = launches = True
+    static = wraps = launches = answers = upgrades = True
+    captures = (RAW, PREFIX, JSON)
 
     def __init__(self, built, binary):
         super().__init__(built)
@@ -93,16 +129,40 @@ class Ours(Contender):
     def files(self):
         return [pathlib.Path(self.program)]
 
+    def configured(self, directory, document):
+        (directory / "config.json").write_text(json.dumps({"version": "1", **document}))
+        return [self.program, "--input-dir", str(directory), "--main-container-version", "1", "--restart-delay", "0",
+                "--control-socket", str(directory / "control")]
+
     def launch(self, directory, count, stamps):
-        (directory / "config.json").write_text(json.dumps({"version": "1", "arguments": []}))
-        return [self.program, "--input-dir", str(directory), "--main-container-version", "1",
-                "--fdbserver-path", self.worker(), "--server-count", str(count), "--restart-delay", "0"]
+        return [*self.configured(directory, {"arguments": []}),
+                "--fdbserver-path", self.worker(), "--server-count", str(count)]
+
+    def capture(self, directory, count, form, worker):
+        def program(name):
+            output = {"file": str(directory / name), "format": form, "maxSize": FILE_SIZE, "maxFiles": FILES}
+            return {"command": [str(worker)], "output": output}
+        return self.configured(directory, {"programs": {name: program(name) for name in program_names(count)}})
+
+    def client(self, directory):
+        return Varlink(directory / "control")
+
+    def ctl(self, directory, *arguments):
+        return [self.program, "ctl", "--socket", str(directory / "control"), *arguments]
+
+    def status(self, directory, every):
+        return self.ctl(directory, "status", *([] if every else ["worker-0"]))
+
+    def upgrade(self, directory):
+        return self.ctl(directory, "upgrade", self.program)
 
 
 class Limit(Contender):
     """A bare loop from limit.c: what the job costs at least."""
 
     static = wraps = launches = True
+    captures = (RAW,)
+    is_limit = True
 
     def __init__(self, built, name):
         super().__init__(built)
@@ -123,6 +183,9 @@ class Limit(Contender):
 
     def launch(self, directory, count, stamps):
         return [self.program, str(count), self.worker()]
+
+    def capture(self, directory, count, form, worker):
+        return [self.program, "capture", str(directory / "worker-0"), str(FILE_SIZE), str(worker)]
 
 
 class Bare(Contender):
@@ -157,17 +220,42 @@ class Wrapper(Contender):
 class Scanner(Contender):
     """A supervisor over a directory of service directories, whose `run` is the child itself: no shell in between."""
 
-    launches = True
+    launches = answers = True
+    captures = (RAW, PREFIX)
     run = "worker"
 
-    def services(self, directory, count):
+    def services(self, directory, count, run=None, logger=None):
         services = directory / "services"
-        for i in range(count):
-            (services / f"worker-{i}").mkdir(parents=True)
-            (services / f"worker-{i}" / "run").symlink_to(self.built / self.run)
+        for name in program_names(count):
+            service = services / name
+            service.mkdir(parents=True)
+            (service / "run").symlink_to(run or self.built / self.run)
+            if logger is not None:
+                (service / "log" / "main").mkdir(parents=True)
+                (service / "log" / "run").symlink_to(self.built / logger)
         hour_ago = time.time() - 3600  # runsvdir leaves a directory alone that has changed within the last second
         os.utime(services, (hour_ago, hour_ago))
         return services
+
+    @staticmethod
+    def asked(directory, every):
+        """The service directories that a status command names."""
+        services = directory / "services"
+        return map(str, sorted(services.iterdir()) if every else [services / "worker-0"])
+
+    def logger(self, form):
+        """The name of the program that becomes the logger."""
+        return f"log-{self.name}-{form}"
+
+    def scan(self, services, count):
+        """The command line that supervises a directory of that many service directories."""
+        return [self.program, str(services)]
+
+    def launch(self, directory, count, stamps):
+        return self.scan(self.services(directory, count), count)
+
+    def capture(self, directory, count, form, worker):
+        return self.scan(self.services(directory, count, worker, self.logger(form)), count * 2)
 
 
 class S6(Scanner):
@@ -177,59 +265,116 @@ class S6(Scanner):
     name, package, programs = "s6", "s6", ("s6-svscan", "s6-supervise")
     run = "worker-notify"
 
+    def loggers(self):
+        script = ["-b", "-l", "0", f"n{FILES}", f"s{FILE_SIZE}"]
+        return {self.logger(form): [shutil.which("s6-log"), *script, *stamp, "./main"]
+                for form, stamp in ((RAW, []), (PREFIX, ["t"]))}
+
+    def scan(self, services, count):
+        return [self.program, "-c", str(max(500, count)), str(services)]
+
     def launch(self, directory, count, stamps):
         services = self.services(directory, count)
         for service in services.iterdir():
             (service / "notification-fd").write_text("3\n")
-        return [self.program, "-c", str(max(500, count)), str(services)]
+        return self.scan(services, count)
+
+    def status(self, directory, every):
+        command = [shutil.which("s6-svstat")]
+        if every:  # it takes one service
+            command = ["/bin/sh", "-c", f'for service; do {command[0]} "$service"; done', "sh"]
+        return [*command, *self.asked(directory, every)]
 
 
 class Runit(Scanner):
     name, package, programs = "runit", "runit", ("runsvdir", "runsv")
 
-    def launch(self, directory, count, stamps):
-        return [self.program, "-P", str(self.services(directory, count))]
+    def loggers(self):
+        return {self.logger(form): [shutil.which("svlogd"), "-b", "65536", "main"] for form in self.captures}
+
+    def scan(self, services, count):
+        return [self.program, "-P", str(services)]
+
+    def capture(self, directory, count, form, worker):
+        command = super().capture(directory, count, form, worker)
+        for service in (directory / "services").iterdir():
+            prefix = f"p{service.name}: \n" if form == PREFIX else ""
+            (service / "log" / "main" / "config").write_text(f"s{FILE_SIZE}\nn{FILES}\n{prefix}")
+        return command
 
     def stop(self, pid, directory):
         os.kill(pid, signal.SIGHUP)  # TERM would leave everything running
+
+    def status(self, directory, every):
+        return [shutil.which("sv"), "status", *self.asked(directory, every)]
 
 
 class Daemontools(Scanner):
     name, package, programs = "daemontools", "daemontools", ("svscan", "supervise", "svc")
 
-    def launch(self, directory, count, stamps):
-        return [self.program, str(self.services(directory, count))]
+    def loggers(self):
+        return {self.logger(form): [shutil.which("multilog"), *stamp, f"s{FILE_SIZE}", f"n{FILES}", "./main"]
+                for form, stamp in ((RAW, []), (PREFIX, ["t"]))}
 
     def stop(self, pid, directory):
         os.kill(pid, signal.SIGTERM)  # ends svscan alone
         services = [str(service) for service in (directory / "services").iterdir()]
         subprocess.run([shutil.which("svc"), "-dx", *services], check=True)
 
+    def status(self, directory, every):
+        return [shutil.which("svstat"), *self.asked(directory, every)]
+
 
 class Supervisor(Contender):
     name, package, programs = "supervisor", "supervisor", ("supervisord",)
-    launches = slow = True
+    launches = answers = slow = True
+    captures = (RAW,)
 
     def files(self):
         package = pathlib.Path("/usr/lib/python3/dist-packages/supervisor")
         sources = [path for path in package.rglob("*.py") if "tests" not in path.parts]
         return [pathlib.Path("/usr/bin/python3").resolve(), *sources]
 
-    def launch(self, directory, count, stamps):
+    def configured(self, directory, count, programs):
         configuration = directory / "supervisord.conf"
         configuration.write_text(
             f"[supervisord]\nnodaemon=true\nuser=root\nlogfile=/dev/null\nlogfile_maxbytes=0\n"
-            f"pidfile={directory}/pid\nminfds={count * 4 + 1024}\n"
-            f"[program:worker]\ncommand={self.worker()}\nnumprocs={count}\nprocess_name=%(process_num)d\n"
-            "autorestart=true\nstartsecs=0\nstartretries=1000000\nstdout_logfile=NONE\nstderr_logfile=NONE\n")
+            f"pidfile={directory}/pid\nminfds={count * 4 + 1024}\n{programs}")
         return [self.program, "-c", str(configuration)]
+
+    def program_section(self, name, command, output):
+        return (f"[program:{name}]\ncommand={command}\nautorestart=true\nstartsecs=0\nstartretries=1000000\n"
+                f"{output}")
+
+    def launch(self, directory, count, stamps):
+        return self.configured(directory, count, self.program_section(
+            "worker", self.worker(),
+            f"numprocs={count}\nprocess_name=%(process_num)d\nstdout_logfile=NONE\nstderr_logfile=NONE\n"))
+
+    def capture(self, directory, count, form, worker):
+        control = (f"[unix_http_server]\nfile={directory}/control\n"
+                   f"[supervisorctl]\nserverurl=unix://{directory}/control\n"
+                   "[rpcinterface:supervisor]\n"
+                   "supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface\n")
+        sections = [self.program_section(name, worker,
+                                         f"redirect_stderr=true\nstdout_logfile={directory}/{name}\n"
+                                         f"stdout_logfile_maxbytes={FILE_SIZE}\nstdout_logfile_backups={FILES}\n")
+                    for name in program_names(count)]
+        return self.configured(directory, count, control + "".join(sections))
+
+    def client(self, directory):
+        return XmlRpc(directory / "control")
+
+    def status(self, directory, every):
+        return [shutil.which("supervisorctl"), "-c", str(directory / "supervisord.conf"), "status",
+                *([] if every else ["worker-0"])]
 
 
 class Systemd(Contender):
     """Debian's systemd as a user manager, made to believe that it was booted, in the cgroup of the sandbox."""
 
     name, package, programs = "systemd --user", "systemd", ("/usr/lib/systemd/systemd",)
-    launches = slow = True
+    launches = upgrades = slow = True
 
     def __init__(self, built, refusal):
         super().__init__(built)
@@ -257,6 +402,11 @@ class Systemd(Contender):
         for i in range(count):
             (wants / f"worker@{i}.service").symlink_to("../worker@.service")
         return [self.program, "--user", "--unit=bench.target"]
+
+    def upgrade(self, directory):
+        # The first command ends when the old manager has gone, the others fail until the new one listens.
+        return ["/usr/bin/env", f"XDG_RUNTIME_DIR={directory}/runtime", "/bin/sh", "-c",
+                "systemctl --user daemon-reexec && until systemctl --user show --property=Version; do :; done"]
 
 
 def contenders(built, binary, cgroup_refusal):

@@ -1,7 +1,9 @@
 """The targets, and the tables that results.md shows."""
 
 import dataclasses
+import json
 import math
+import pathlib
 import statistics
 
 
@@ -16,19 +18,30 @@ def percentile_99(samples):
 STATISTICS = {"p50": median, "p99": percentile_99}
 SPAWN = ("limit-spawn",)
 LIMITS = ("limit-spawn", "limit-fork")
+SUPERVISORS = ("s6", "runit", "daemontools", "supervisor")
+OURS = ("triton-launch",)
 MEGABYTE = 1_000_000
+HIGHER = ("capture.", "control.rate.")  # keys of which more is better
+BASELINE = pathlib.Path(__file__).parent / "baseline.json"
+WORSE = 0.05  # than published: marked
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What triton-launch has to reach: at most so many times the best of the contenders named, or so much itself."""
+    """What triton-launch has to reach: at most (where more is better: at least) so many times the best of the
+    contenders named, or so much itself. Without a goal the figure stands for itself."""
 
     text: str
     key: str
-    at_most: float
+    goal: float | None
     against: tuple = ()
     statistic: str = "p50"
     below: bool = False  # not even equal
+    reference: str = ""  # the key of the others, when it is another one
+
+    @property
+    def reference_key(self):
+        return self.reference or self.key
 
 
 TARGETS = [
@@ -50,7 +63,20 @@ TARGETS = [
     Target("memory, wrap mode", "memory.wrap", 0.7 * MEGABYTE),
     Target("memory, N = 1", "memory.1", 1.2 * MEGABYTE),
     Target("memory, N = 1000", "memory.1000", 2.2 * MEGABYTE),
-    Target("binary size", "size", 2.5 * MEGABYTE),
+    Target("100 programs, captured: start, last child", "programs.last", 1.0, SUPERVISORS),
+    Target("100 programs, captured: start, to 100 copies", "programs.last", None, OURS, reference="start.100.last"),
+    Target("100 programs, captured: memory", "programs.memory", 1.0, SUPERVISORS),
+    Target("100 programs, captured: memory, to 100 copies", "programs.memory", None, OURS, reference="memory.100"),
+    Target("captured output, raw", "capture.raw", 1.0, SUPERVISORS),
+    Target("captured output, raw, to the limit", "capture.raw", None, LIMITS),
+    Target("captured output, lines with a prefix", "capture.prefix", 1.0, SUPERVISORS),
+    Target("captured output, JSON, to our raw", "capture.json", None, OURS, reference="capture.raw"),
+    Target("asked what 100 programs do", "control.ask.every", 1.0, SUPERVISORS),
+    Target("asked what one of 100 does", "control.ask.one", 1.0, SUPERVISORS),
+    Target("status command, 100 programs", "control.status.every", None, SUPERVISORS),
+    Target("status command, one of 100", "control.status.one", None, SUPERVISORS),
+    Target("self-upgrade with 100 processes", "upgrade", 1.0, ("systemd --user",)),
+    Target("binary size", "size", 3.0 * MEGABYTE),
 ]
 
 
@@ -66,15 +92,22 @@ def megabytes(value):
     return f"{value / MEGABYTE:.2f} MB"
 
 
+def rate(value):
+    return f"{value:,.0f} MB/s"
+
+
 def plain(value):
     return f"{value:,.0f}"
 
 
 def unit_of(key):
     """How values under a key are written."""
-    if key.startswith("memory.") or key == "size":
+    if key.startswith("memory.") or key in ("programs.memory", "size"):
         return megabytes
-    if key.startswith(("switches.", "processes.")) or key in ("wrap.instructions", "wrap.calls"):
+    if key.startswith("capture."):
+        return rate
+    if (key.startswith(("switches.", "processes.", "control.rate."))
+            or key in ("wrap.instructions", "wrap.calls", "programs.processes")):
         return plain
     return duration
 
@@ -88,7 +121,8 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One measure. Times are followed by their ratios: to what is named in `base`, and to the better limit."""
+    """One measure. Times and rates are followed by their ratios to what is named in `base`, and where this is not
+    ours, also to the better limit."""
 
     title: str
     measure: str      # as --only names it
@@ -123,6 +157,26 @@ TABLES = [
           tuple(Column(f"N = {n}", f"processes.{n}") for n in (1, 100, 1000))),
     Table("Idle in wrap mode", "idle", "wraps",
           (Column("context switches in 10 s", "switches.wrap"), Column("memory (PSS)", "memory.wrap"))),
+    Table("100 programs, each with its output captured: start to the last child's first instruction, memory (PSS)",
+          "programs", "captures",
+          (Column("start", "programs.last"), Column("start of 100 copies, not captured", "start.100.last"),
+           Column("memory", "programs.memory"), Column("memory of 100 copies", "memory.100"),
+           Column("processes", "programs.processes")), base="triton-launch"),
+    Table("Captured output into a rotated file, lines of 100 bytes", "capture", "captures",
+          (Column("raw", "capture.raw"), Column("prefixed lines", "capture.prefix"), Column("JSON", "capture.json")),
+          base="triton-launch"),
+    Table("Asked over one open connection what 100 programs do", "control", "answers",
+          (Column("p50", "control.ask.every"), Column("p99", "control.ask.every", "p99"),
+           Column("requests per second", "control.rate.every")), base="triton-launch"),
+    Table("Asked over one open connection what one of 100 programs does", "control", "answers",
+          (Column("p50", "control.ask.one"), Column("p99", "control.ask.one", "p99"),
+           Column("requests per second", "control.rate.one")), base="triton-launch"),
+    Table("The status command, start to reaped", "control", "answers",
+          (Column("100 programs, p50", "control.status.every"), Column("p99", "control.status.every", "p99"),
+           Column("one of them, p50", "control.status.one"), Column("p99", "control.status.one", "p99")),
+          base="triton-launch"),
+    Table("Self-upgrade with 100 processes, the command's start to its end", "upgrade", "upgrades",
+          (Column("p50", "upgrade"), Column("p99", "upgrade", "p99")), base="triton-launch"),
     Table("Size of the program files", "size", "all", (Column("bytes", "size"),)),
 ]
 
@@ -132,42 +186,74 @@ class Results:
 
     def __init__(self, samples, reasons, absent):
         self.samples, self.reasons, self.absent = samples, reasons, absent
+        self.baseline = json.loads(BASELINE.read_text())["figures"]
 
     def value(self, key, name, statistic="p50"):
         samples = self.samples.get(key, {}).get(name)
         return STATISTICS[statistic](samples) if samples else None
 
     def best(self, key, names, statistic="p50"):
-        values = [v for v in (self.value(key, name, statistic) for name in names) if v is not None]
-        return min(values, default=None)
+        """The best value under a key and whose it is, of those contenders; (None, "") when there is none."""
+        values = [(v, name) for name in names if (v := self.value(key, name, statistic)) is not None]
+        choose = max if key.startswith(HIGHER) else min
+        return choose(values, default=(None, ""))
+
+    def reached(self, target):
+        """Our value, the best reference's value and name, and what the target is about: their ratio, or our value."""
+        ours = self.value(target.key, "triton-launch", target.statistic)
+        reference, name = self.best(target.reference_key, target.against, target.statistic)
+        if ours is None or (target.against and reference is None):
+            return ours, reference, name, None
+        return ours, reference, name, ours / reference if target.against else ours
 
     def judge(self, target):
-        """A row (figure, ours, reference, ratio, target, verdict)."""
-        ours = self.value(target.key, "triton-launch", target.statistic)
-        reference = self.best(target.key, target.against, target.statistic) if target.against else None
+        """A row (figure, ours, reference, ratio, target, result, change)."""
         unit = unit_of(target.key)
-        word = "below" if target.below else "at most"
-        goal = f"{word} {target.at_most:g} x" if target.against else f"{word} {unit(target.at_most)}"
-        row = [target.text, "-", "-", "-", goal]
-        if reference is not None:
-            row[2] = f"{unit(reference)} ({' or '.join(target.against)})"
-        if ours is None or (target.against and reference is None):
+        higher = target.key.startswith(HIGHER)
+        ours, reference, name, reached = self.reached(target)
+        word = "below" if target.below else "at least" if higher else "at most"
+        goal = "-" if target.goal is None else f"{word} {f'{target.goal:g} x' if target.against else unit(target.goal)}"
+        row = [target.text, "-" if ours is None else unit(ours),
+               "-" if reference is None else f"{unit(reference)} ({name})", "-", goal]
+        if reached is None:
             why = self.reasons.get(target.key, {}).get("triton-launch")
-            return [*row, f"not measured{': ' + why if why else ''}"]
-        reached = ours / reference if target.against else ours
-        row[1] = unit(ours)
-        row[3] = f"{reached:.2f} x" if target.against else "-"
-        met = reached < target.at_most if target.below else reached <= target.at_most
-        return [*row, "met" if met else "missed"]
+            return [*row, f"not measured{': ' + why if why else ''}", "-"]
+        if target.against:
+            row[3] = f"{reached:.2f} x"
+        if target.goal is None:
+            verdict = "no target"
+        elif reached == target.goal:
+            verdict = "missed" if target.below else "met"
+        else:
+            verdict = "met" if (reached > target.goal) == higher else "missed"
+        return [*row, verdict, self.change(target, reached, higher)]
+
+    def figures(self):
+        """What each target is about, as baseline.json holds it."""
+        values = {target.text: self.reached(target)[3] for target in TARGETS}
+        return {text: round(value, 4) for text, value in values.items() if value is not None}
+
+    def change(self, target, reached, higher):
+        """The ratio, or the value where there is no ratio, against that of the run that was published last."""
+        published = self.baseline.get(target.text)
+        if published is None:
+            return "-"
+        if not published:
+            return "same" if not reached else "WORSE"
+        change = reached / published - 1
+        worse = -change if higher else change
+        return f"{change:+.0%}{' WORSE' if worse > WORSE else ''}"
 
     def cell(self, column, name, base):
         value = self.value(column.key, name, column.statistic)
         if value is None:
             return self.reasons.get(column.key, {}).get(name, "-")
         text = unit_of(column.key)(value)
-        if unit_of(column.key) is not duration:
+        if not base or unit_of(column.key) not in (duration, rate):
             return text
-        references = [self.value(column.key, base, column.statistic), self.best(column.key, LIMITS, column.statistic)]
+        references = [self.value(column.key, base, column.statistic)]
+        if base not in OURS:
+            references.append(self.best(column.key, LIMITS, column.statistic)[0])
         ratios = [f"{value / reference:.2f}" if reference else "-" for reference in references]
         return f"{text} ({', '.join(ratios)})"
 
@@ -202,11 +288,15 @@ def markdown(rows):
 def write(results, machine, contenders, measures):
     """The whole of results.md."""
     parts = ["# Benchmark results", "\n".join(f"- {name}: {value}" for name, value in machine.items())]
-    head = ["figure", "triton-launch", "reference", "ratio", "target", "result"]
+    head = ["figure", "triton-launch", "reference", "ratio", "target", "result", "to published"]
     wanted = {column.key for table in TABLES if table.measure in measures for column in table.columns}
     parts += ["## Targets", markdown([head, *(results.judge(target) for target in TARGETS if target.key in wanted)])]
-    parts.append("Times are medians unless a column says p99. In brackets stand their ratios to the posix_spawn limit "
-                 "(in wrap\nmode: to a bare spawn) and to the better of the two limits.")
+    parts.append("The reference is the best of the contenders that the target compares with. \"To published\" is the "
+                 "change of the\nratio, or of the value where there is no ratio, against the run that was published "
+                 "last; more than 5 % in the\nwrong direction is WORSE.")
+    parts.append("Times and rates are medians unless a column says p99. In brackets stand their ratios to the "
+                 "posix_spawn limit\n(in wrap mode: to a bare spawn) and to the better of the two limits; where there "
+                 "is no limit, the ratio to\ntriton-launch.")
     for table in TABLES:
         rows = results.table(table, contenders) if table.measure in measures else []
         if len(rows) > 1:

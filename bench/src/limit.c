@@ -2,10 +2,13 @@
 // around posix_spawn (vfork semantics) and one around fork (-DUSE_FORK). It checks, logs and parses nothing.
 //   limit COUNT PROGRAM      keep COUNT copies of PROGRAM running; SIGTERM: stop all, wait, exit
 //   limit -- PROGRAM [ARG]   run one command, forward signals to it, reap orphans, exit with its code
+//   limit capture FILE SIZE PROGRAM   copy what a program writes to FILE, which becomes FILE.1 before it exceeds SIZE
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -96,8 +99,33 @@ static int keep(int wanted, char** argv) {
     }
 }
 
+static int capture(char const* path, long size, char** argv) {
+    static char buffer[1 << 16];
+    char older[4096];
+    int ends[2];
+    if (snprintf(older, sizeof older, "%s.1", path) >= (int)sizeof older || pipe2(ends, O_CLOEXEC) != 0) return 1;
+    int const before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    dup2(ends[1], STDOUT_FILENO);
+    start(argv, NULL);
+    dup2(before, STDOUT_FILENO);
+    close(ends[1]);
+    int file = -1;
+    long room = 0;
+    for (ssize_t length; (length = read(ends[0], buffer, sizeof buffer)) > 0; room -= length) {
+        if (room < length) {
+            if (file >= 0) close(file);
+            rename(path, older);
+            file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+            room = size;
+        }
+        if (write(file, buffer, (size_t)length) != length) return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char** argv) {
     if (argc < 3) return 2;
+    if (argc == 5 && strcmp(argv[1], "capture") == 0) return capture(argv[2], atol(argv[3]), argv + 4);
     if (strcmp(argv[1], "--") == 0) return wrap(argv + 2);
     return keep(atoi(argv[1]), argv + 2);
 }

@@ -4,7 +4,9 @@
 //   worker signal            stamp, then stamp again in a SIGUSR1 handler
 //   worker orphans COUNT     leave COUNT dead orphans to the init at once, stamp then and when it has reaped them all
 // The area to stamp into is the file named by the environment variable STAMPS. Built with -DNOTIFY it also tells that
-// it is ready in the manner of s6, by a newline on descriptor 3.
+// it is ready in the manner of s6, by a newline on descriptor 3. Built with -DWRITE it writes lines of 100 bytes to its
+// standard output, 64 KiB at a time, for a second or 1 GiB; stamps when it began, when it ended, and (as if that were a
+// time) how many bytes that was; and then sleeps for ever.
 #include <linux/futex.h>
 #include <stddef.h>
 
@@ -98,6 +100,29 @@ __attribute__((noreturn)) static void leave_orphans(long count) {
     leave(0);
 }
 
+#ifdef WRITE
+static void write_lines(void) {
+    enum { line = 100, part = 1 << 16, parts = line / 4, most = 1 << 30 };
+    static char lines[part * parts];  // the least that is whole in lines and in parts
+    for (int i = 0; i < (int)sizeof lines; ++i)
+        lines[i] = (char)(i % line == line - 1 ? '\n' : 'a' + (i / line + i % line) % 26);
+    long long const begin = now();
+    long long end = begin;
+    long long written = 0;
+    while (written < most && end < begin + 1000000000) {
+        long const offset = (long)(written % (long long)sizeof lines);
+        long const room = (long)sizeof lines - offset;
+        long const result = raw(SYS_write, 1, (long)(lines + offset), room < part ? room : part, 0, 0, 0);
+        if (result <= 0) leave(106);
+        written += result;
+        end = now();
+    }
+    stamp(begin);
+    stamp(end);
+    stamp(written);
+}
+#endif
+
 static long number(char const* text) {
     long value = 0;
     for (; *text >= '0' && *text <= '9'; ++text)
@@ -114,7 +139,12 @@ __attribute__((noreturn, used)) void run(long* stack) {
 
     if (argc == 3 && argv[1][0] == 'o') leave_orphans(number(argv[2]));
     if (argc == 2 && argv[1][0] == 's') catch_signal(SIGUSR1, on_signal);
+#ifdef WRITE
+    (void)first;
+    write_lines();
+#else
     stamp(first);
+#endif
 #ifdef NOTIFY
     raw(SYS_write, 3, (long)"\n", 1, 0, 0, 0);
     raw(SYS_close, 3, 0, 0, 0, 0, 0);
