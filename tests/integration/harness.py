@@ -188,6 +188,12 @@ class Launcher:
         """The line by which a probe says that it is ready."""
         return self.wait_for_probe("say", timeout, text="up", **fields)
 
+    def wait_started(self, timeout=TIMEOUT, **fields):
+        """The same, and the log says that it was started: what comes there now is about something else."""
+        line = self.wait_up(timeout, **fields)
+        self.wait_for_event("process-started", timeout, pid=line["pid"])
+        return line
+
     def wait_signal(self, number, timeout=TIMEOUT, **fields):
         """The line by which a trapping probe says that the signal has come."""
         return self.wait_for_probe("signal", timeout, signal=int(number), **fields)

@@ -32,7 +32,7 @@ def test_restart_on_change(place):
     launcher.wait_for_event("process-stopping", program="web")
     ended = launcher.wait_for_event("process-exited", program="web")
     assert ended["exit_code"] == 0 and ended["restart_in_seconds"] == 0
-    launcher.wait_up(tag="two")
+    launcher.wait_started(tag="two")
     launcher.quiet_for(0.1)
     assert len(launcher.events_named("process-started", program="db")) == 1
     assert launcher.stop() == Exit(code=0)

@@ -34,6 +34,7 @@ def test_notify_main_is_deaf_to_children(place):
         "web": service("web", requires=["db"]),
     })
     launcher.wait_up(role="child")
+    launcher.wait_for_event("process-started", program="db")
     launcher.quiet_for(0.1)
     assert not launcher.events_named("process-ready")
     launcher.signal_inside(launcher.events_named("process-started", program="db")[0]["pid"], USR1)
@@ -59,7 +60,7 @@ def test_nobody_speaks_for_another_program(place):
     report = launcher.wait_for_probe("report")
     address = report["env"]["NOTIFY_SOCKET"]
     launcher.replace({"db": db, "liar": service("liar", "notify:READY=1", environment={"NOTIFY_SOCKET": address})})
-    launcher.wait_up(tag="liar")
+    launcher.wait_started(tag="liar")
     launcher.quiet_for(0.1)
     assert not launcher.events_named("process-ready")
     launcher.signal_inside(report["pid"], USR1)
@@ -85,6 +86,7 @@ def test_readiness_by_a_descriptor(place):
     })
     report = launcher.wait_for_probe("report", tag="db")
     assert report["fds"] == [0, 1, 2, 5]
+    launcher.wait_for_event("process-started", program="db")
     launcher.quiet_for(0.05)
     launcher.signal_inside(report["pid"], USR1)
     launcher.wait_for_event("process-ready", program="db")
@@ -139,7 +141,7 @@ def test_the_start_timeout_can_be_extended(place):
         "db": probe("tag:db", "trap", "notify:EXTEND_TIMEOUT_USEC=60000000", "say:up", f"until:{USR1}",
                     "notify:READY=1", "until:15", readiness=NOTIFY, startTimeout="300ms"),
     })
-    db = launcher.wait_up(tag="db")["pid"]
+    db = launcher.wait_started(tag="db")["pid"]
     launcher.quiet_for(0.5)
     launcher.signal_inside(db, USR1)
     assert launcher.wait_for_event("process-ready", program="db")["after_seconds"] > 0.4

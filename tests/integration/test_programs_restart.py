@@ -195,7 +195,7 @@ def test_the_container_ends_when_nothing_is_left(place, document, code, because)
 
 def test_a_service_that_is_left_keeps_the_container(place):
     launcher = run(place, {"setup": probe("exit:0", oneShot=True), "web": service("web", after=["setup"])})
-    launcher.wait_up(tag="web")
+    launcher.wait_started(tag="web")
     launcher.quiet_for(0.1)
     launcher.assert_running()
     assert launcher.stop() == Exit(code=0)
