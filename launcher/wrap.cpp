@@ -403,6 +403,8 @@ WrapOutcome Init::run(char** argv, char** envp) {
     if (!options_.pause) {
         if (WrapOutcome const failed = start(argv, envp); failed.stage != WrapStage::none) return failed;
         if (observer_ && observer_->started) observer_->started(child_);
+    } else {
+        (void)reap();  // those that ended before SIGCHLD was kept for us
     }
     // Inherited descriptors are the command's: held here too, a socket that it closes would stay open.
     (void)raw::call(SYS_close_range, 3, ~0U, 0);
