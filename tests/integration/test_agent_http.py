@@ -208,7 +208,8 @@ def test_ten_thousand_connections(start):
         for peer in peers[:100]:
             peer.sendall(READY)
             assert read_answer(peer) == (200, "OK\n")
-        assert (agent.private_memory() - before) / count < 8192
+        is_sanitized = agent.log.all[0]["seccomp"] != "yes"  # then each allocation costs more
+        assert (agent.private_memory() - before) / count < (16384 if is_sanitized else 8192)
         for peer in peers:
             peer.close()
         eventually(lambda: agent.metric("triton_agent_open_connections") == 1, "all slots are free")
