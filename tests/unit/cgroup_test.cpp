@@ -251,7 +251,9 @@ pid_t start_two_in(Spawner& spawner, Cgroup const& group) {
     if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
     UniqueFd const read_end{ends[0]};
     UniqueFd write_end{ends[1]};
-    auto const plan = plan_of("/bin/sh", {"-c", "setsid tail -f /dev/null & echo ready; exec tail -f /dev/null"});
+    // tail ends by itself when the reader of its output has gone.
+    auto const plan = plan_of(
+        "/bin/sh", {"-c", "setsid tail -f /dev/null >/dev/null & echo ready; exec tail -f /dev/null >/dev/null"});
     auto const pid = spawner.spawn(plan, ProcessNumber{1}, {.out = write_end.get(), .cgroup = directory.get()});
     char ready[8];
     return pid && ::read(read_end.get(), ready, sizeof ready) == 6 ? static_cast<pid_t>(*pid) : -1;
