@@ -229,20 +229,21 @@ std::string in_own_cgroup(std::function<std::string()> const& test) {
     if (text == "skip") GTEST_SKIP() << "needs a writable cgroup v2 at /sys/fs/cgroup[/unified]"; \
     EXPECT_EQ(text, "")
 
-/// Waits, with a deadline, until the group has nobody in it. The kernel tells by a change of cgroup.events.
-bool waits_until_empty(Cgroup const& group) {
+/// Waits, with a deadline, until cgroup.events has this line; the kernel tells of its changes.
+bool waits_for(Cgroup const& group, std::string_view line) {
     UniqueFd const events{::open((group.path() + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC)};
     for (int i = 0; i < 10; ++i) {
         char bytes[256];
         ssize_t const size = ::pread(events.get(), bytes, sizeof bytes, 0);
-        if (size > 0 &&
-            std::string_view(bytes, static_cast<std::size_t>(size)).find("populated 0") != std::string_view::npos)
+        if (size > 0 && std::string_view(bytes, static_cast<std::size_t>(size)).find(line) != std::string_view::npos)
             return true;
         pollfd change{events.get(), POLLPRI, 0};
         if (::poll(&change, 1, 10'000) != 1) return false;
     }
     return false;
 }
+
+bool waits_until_empty(Cgroup const& group) { return waits_for(group, "populated 0"); }
 
 /// Starts a shell with a child in `group`; both are there when this returns.
 pid_t start_two_in(Spawner& spawner, Cgroup const& group) {
@@ -338,6 +339,7 @@ TEST(CgroupTree, SignalsFreezesAndThaws) {
         pid_t const pid = start_two_in(spawner, group);
         if (pid < 0) return "cannot start";
         if (auto const frozen = group.freeze(true); !frozen) return frozen.error().text;
+        if (!waits_for(group, "frozen 1")) return "it does not freeze";
         if (auto const sent = group.signal(SIGTERM); !sent) return sent.error().text;
         int status = -1;
         if (::waitpid(pid, &status, WNOHANG) != 0) return "a frozen process has ended";
