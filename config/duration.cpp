@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "config/digits.h"
+
 namespace triton::config {
 
 namespace {
@@ -19,17 +21,6 @@ constexpr std::array<Unit, 6> units{{{"h", 3'600'000'000'000},
                                      {"us", 1'000},
                                      {"ns", 1}}};
 constexpr std::size_t seconds_row = 2;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string_view take_digits(std::string_view& text) {
-    std::size_t length = 0;
-    while (length < text.size() && is_digit(text[length]))
-        ++length;
-    std::string_view const digits = text.substr(0, length);
-    text.remove_prefix(length);
-    return digits;
-}
 
 std::string_view take_letters(std::string_view& text) {
     std::size_t length = 0;

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "config/digits.h"
+
 namespace triton::config {
 
 namespace {
@@ -19,17 +21,6 @@ constexpr std::array<Unit, 9> units{{{"Ti", 1ULL << 40},
                                      {"Ki", 1ULL << 10},
                                      {"k", 1'000},
                                      {"", 1}}};
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string_view take_digits(std::string_view& text) {
-    std::size_t length = 0;
-    while (length < text.size() && is_digit(text[length]))
-        ++length;
-    std::string_view const digits = text.substr(0, length);
-    text.remove_prefix(length);
-    return digits;
-}
 
 std::optional<std::uint64_t> unit_of(std::string_view name) {
     for (Unit const& unit : units) {

@@ -176,7 +176,6 @@ private:
     void restore_programs(UpgradeState const& state);
     void capture_again(std::uint32_t at, Runtime const& program);
     [[nodiscard]] SupervisorPolicy supervisor_policy() const;
-    static void set_nonblocking(int fd, bool is_set);
     static std::shared_ptr<ProgramPlan const> plan_without_start(UpgradeState::Program const& program,
                                                                  ProgramPolicy const& policy);
 

@@ -4,8 +4,6 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <linux/close_range.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "config/substitution.h"
@@ -69,10 +67,11 @@ ControlResult<> Shell::upgrade(std::string const& path) {
 Result<> Shell::check_successor() {
     UniqueFd const state = TRY(seal_upgrade_state(write_upgrade_state(upgrade_state())));
     int ends[2] = {-1, -1};
-    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail(errno, "make a pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe");
     upgrade_->answer = UniqueFd{ends[0]};
     UniqueFd const theirs{ends[1]};
-    set_nonblocking(theirs.get(), false);
+    // Of our end alone: what it started may hold the other one when it is read.
+    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "make a pipe");
 
     std::vector<config::Argument> words{{.value = "upgrade-check"}};
     for (char const* const* word = options_.arguments + 1; *word; ++word)
@@ -90,11 +89,6 @@ Result<> Shell::check_successor() {
         return static_cast<pid_t>(*pid);
     });
     return {};
-}
-
-void Shell::set_nonblocking(int fd, bool is_set) {
-    int const flags = ::fcntl(fd, F_GETFL);
-    (void)::fcntl(fd, F_SETFL, is_set ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
 /// What the child of the new version has said.
@@ -295,6 +289,9 @@ void Shell::restore_programs(UpgradeState const& state) {
 }
 
 Result<int> Shell::take_over(UpgradeState state) {
+    // No child is to have what was handed over. Each by itself: that works whatever a seccomp profile refuses.
+    for (int const fd : state.descriptors())
+        set_close_on_exec(fd, true);
     TRY(start_loop());
     source_.descriptor_limit = state.descriptor_limit;
     if (!state.cgroup_tree.empty()) {
@@ -333,8 +330,6 @@ Result<int> Shell::take_over(UpgradeState state) {
     spare_nodes_.reserve(count + processes_.size());
     processes_.reserve(count + processes_.size());
     open_control(state.control);
-    // Everything that was handed over has an owner now, and no child is to have it.
-    (void)::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
 
     Result<> const log_file = log_.open_file();
     if (!log_file) log_.write(LogLevel::error, "log-open-failed", log_file.error().text + "; trying again");

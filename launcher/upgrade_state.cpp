@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/read_file.h"
+#include "base/write_all.h"
 #include "config/json_reader.h"
 #include "config/limits.h"
 #include "config/socket_address.h"
@@ -551,16 +553,17 @@ std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view
     return state;
 }
 
+namespace {
+
+constexpr std::size_t most_state_bytes = 1 << 30;
+
+}  // namespace
+
 Result<UniqueFd> seal_upgrade_state(std::string_view text) {
     UniqueFd file{::memfd_create("triton-launch-state", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     int const err = errno;
     if (!file) return fail(err, "make a memory file for the state");
-    while (!text.empty()) {
-        ssize_t const size = ::write(file.get(), text.data(), text.size());
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return fail(errno, "write the state");
-        text.remove_prefix(static_cast<std::size_t>(size));
-    }
+    if (!write_all(file.get(), text)) return fail(errno, "write the state");
     if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
         return fail(errno, "seal the state");
     return file;
@@ -570,17 +573,9 @@ Result<std::string> read_sealed(int fd) {
     constexpr int needed = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
     int const seals = ::fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & needed) != needed) return fail(EPERM, "read a state that is not sealed");
-    std::string text;
-    for (;;) {
-        std::size_t const before = text.size();
-        text.resize(before + 65536);
-        ssize_t const size = ::pread(fd, text.data() + before, 65536, static_cast<off_t>(before));
-        int const err = errno;
-        text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-        if (size < 0 && err == EINTR) continue;
-        if (size < 0) return fail(err, "read the state");
-        if (size == 0) return text;
-    }
+    // Whoever wrote it has left the position, which is the file's and not the descriptor's, at its end.
+    if (::lseek(fd, 0, SEEK_SET) < 0) return fail(errno, "read the state");
+    return read_open_file(fd, "the state", most_state_bytes);
 }
 
 }  // namespace triton::launcher

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "base/write_all.h"
 #include "config/json_schema.h"
 #include "launcher/check.h"
 #include "launcher/control/ctl.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/result.h"
+#include "base/write_all.h"
 
 namespace triton::program {
 
@@ -16,16 +17,6 @@ namespace {
 constexpr int between_questions_ms = 50;
 
 }  // namespace
-
-bool write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        ssize_t const size = ::write(fd, text.data(), text.size());
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return false;
-        text.remove_prefix(static_cast<std::size_t>(size));
-    }
-    return true;
-}
 
 bool write_while(int fd, std::string_view text, std::function<bool()> const& keep_going) {
     while (!text.empty()) {

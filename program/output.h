@@ -5,10 +5,7 @@
 
 namespace triton::program {
 
-/// All of it, or nothing more once the reader has gone; errno then says why. Waits for a slow reader.
-bool write_all(int fd, std::string_view text);
-
-/// The same, but gives up on a reader that takes nothing when `keep_going` (asked now and then) says no. Returns false
+/// As write_all(), but gives up on a reader that takes nothing when `keep_going` (asked now and then) says no. Returns false
 /// then too, with errno EINTR.
 bool write_while(int fd, std::string_view text, std::function<bool()> const& keep_going);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/path_watcher.h"
+#include "base/write_all.h"
 #include "program/output.h"
 #include "sidecar/stage.h"
 

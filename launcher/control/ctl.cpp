@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/write_all.h"
 #include "config/nearest.h"
 #include "launcher/control/control_calls.h"
 #include "launcher/control/ctl_connection.h"
@@ -40,16 +41,6 @@ struct Failure {
 };
 template <class T = void>
 using Outcome = std::expected<T, Failure>;
-
-bool write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        ssize_t const size = ::write(fd, text.data(), text.size());
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return false;
-        text.remove_prefix(static_cast<std::size_t>(size));
-    }
-    return true;
-}
 
 Outcome<> print(std::string_view text) {
     if (write_all(STDOUT_FILENO, text)) return {};
