@@ -5,8 +5,8 @@
 
 namespace triton::program {
 
-/// As write_all(), but gives up on a reader that takes nothing when `keep_going` (asked now and then) says no. Returns false
-/// then too, with errno EINTR.
+/// As write_all(), but gives up on a reader that takes nothing when `keep_going` (asked now and then) says no. Returns
+/// false then too, with errno EINTR.
 bool write_while(int fd, std::string_view text, std::function<bool()> const& keep_going);
 
 /// "triton-launch: <text>" on standard error. Returns the exit code as given.
