@@ -1,101 +1,46 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
+#include <unistd.h>
+
+#include "config/flags.h"
 
 namespace triton::program {
 
-/// No duration is longer: their sums stay far from overflow.
-inline constexpr Duration longest_duration = std::chrono::hours(24 * 366);
+// The flags of triton-launch are tables of config/flags.h.
+using flags::append_to;
+using flags::Apply;
+using flags::Choice;
+using flags::Elsewhere;
+using flags::find_flag;
+using flags::Flag;
+using flags::Flags;
+using flags::help_row;
+using flags::help_rows;
+using flags::into;
+using flags::into_any;
+using flags::into_choice;
+using flags::into_mode;
+using flags::into_path_or_none;
+using flags::into_rewrite;
+using flags::into_signal;
+using flags::into_switch;
+using flags::longest_duration;
+using flags::Words;
 
-/// Takes the value of a flag. Errors: what is wrong with it; the caller adds the flag's name.
-using Apply = std::function<Result<>(std::string const&)>;
+inline flags::Program this_program() { return {"triton-launch", "TRITON_LAUNCH_", ::environ}; }
 
-/// One option: what reads its value, and what --help, the environment and the error messages call it.
-///
-/// A table and a loop instead of CLI11: that library costs 0.2 to 0.3 ms at each start and 1.0 MB of the binary, a
-/// third of what a container's start may cost us and two fifths of our size limit. See ARCHITECTURE.md.
-struct Flag {
-    std::string_view name;   // without its dashes
-    std::string_view alias;  // the shipped spelling; empty: none
-    char short_name;         // 0: none
-    std::string_view value;  // what --help calls it; empty: a switch, whose text is "true" or "false"
-    std::string_view help;
-    Apply apply;
-};
-using Flags = std::vector<Flag>;
-
-// The values of flags, each from text to its type, once. The targets are borrowed.
-
-Apply into(std::string& target);
-/// May be empty: pod specs fill it from a field that may be.
-Apply into_any(std::string& target);
-/// Repeatable.
-Apply append_to(std::vector<std::string>& target);
-Apply into(Duration& target);
-Apply into(std::uint32_t& target, std::uint32_t lowest, std::uint32_t highest);
-/// `range`: in words, "from 0 to 1".
-Apply into(double& target, double lowest, double highest, char const* range);
-/// Permission bits as chmod(1) takes them, in octal.
-Apply into_mode(unsigned& target);
-/// A path; "none" becomes an empty one.
-Apply into_path_or_none(std::string& target);
-/// `or_none`: "none" is accepted and becomes 0.
-Apply into_signal(int& target, bool or_none = false);
-/// A:B, repeatable; in the environment several with blanks between. Makes every signal count as itself first.
-Apply into_rewrite(std::array<std::uint8_t, 65>& rewrite);
-Apply into_switch(bool& target);
-
-template <class T>
-struct Choice {
-    std::string_view name;
-    T value;
-};
-
-std::unexpected<Error> unknown_choice(std::string const& text, std::span<std::string_view const> known);
-
-template <class T, std::size_t N>
-Apply into_choice(T& target, std::array<Choice<T>, N> const& choices) {
-    return [&target, choices](std::string const& text) -> Result<> {
-        std::array<std::string_view, N> names;
-        std::ranges::transform(choices, names.begin(), &Choice<T>::name);
-        auto const row = std::ranges::find(choices, text, &Choice<T>::name);
-        if (row == choices.end()) return unknown_choice(text, names);
-        target = row->value;
-        return {};
-    };
+inline Result<Words> parse_words(Flags const& flags, std::span<char const* const> arguments,
+                                 Elsewhere elsewhere = nullptr) {
+    return flags::parse_words(this_program(), flags, arguments, elsewhere);
 }
 
-/// The words of a command line: flags are applied, the others returned. --help and --version end the reading.
-struct Words {
-    std::vector<std::string> positional;
-    bool wants_help = false;
-    bool wants_version = false;
-};
-
-/// First TRITON_LAUNCH_* of the environment, then the command line. Set but empty means not set.
-/// `elsewhere`: what an option that is not in this table belongs to, "launch mode"; empty: to nothing.
-/// Errors: one line that names the flag and what is wrong with it.
-using Elsewhere = std::string_view (*)(std::string_view option);
-Result<Words> parse_words(Flags const& flags, std::span<char const* const> arguments, Elsewhere elsewhere = nullptr);
-
-/// By "--name" or "-n"; nullptr: no such flag.
-Flag const* find_flag(Flags const& flags, std::string_view given);
-
-/// What a flag has on this command line or in the environment, without reading the rest; nullopt: nothing.
-std::optional<std::string> peek(std::string_view name, std::span<char const* const> arguments);
-
-std::string help_row(char short_name, std::string_view name, std::string_view value, std::string_view help);
-std::string help_rows(Flags const& flags);
+inline std::optional<std::string> peek(std::string_view name, std::span<char const* const> arguments) {
+    return flags::peek(this_program(), name, arguments);
+}
 
 }  // namespace triton::program
