@@ -93,6 +93,17 @@ Argument parse_argument(Node const& node, Where const& at, Reading& reading) {
     return std::move(draft.argument);
 }
 
+std::optional<Argument> read_argument(Node const& node, Where const& at, Reading& reading) {
+    std::size_t const limit = reading.limits.arguments;
+    if (++reading.argument_count > limit) {
+        reading.problems.add(at, "more than " + std::to_string(limit) + " arguments in all");
+        return std::nullopt;
+    }
+    std::size_t const problems_before = reading.problems.count();
+    Argument argument = parse_argument(node, at, reading);
+    return reading.problems.count() == problems_before ? std::optional(std::move(argument)) : std::nullopt;
+}
+
 std::optional<std::vector<Argument>> read_arguments(Node const& node, Where const& at, Reading& reading) {
     auto const* const array = expect<JsonArray>("an array", node, at, reading);
     if (!array) return std::nullopt;

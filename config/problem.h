@@ -30,7 +30,8 @@ public:
     void add(Where const& where, std::string reason);
     /// Whether the next one is kept: for callers whose texts cost time.
     [[nodiscard]] bool has_room() const { return problems_.size() < limit_; }
-    [[nodiscard]] bool empty() const { return problems_.empty() && left_out_ == 0; }
+    [[nodiscard]] bool empty() const { return count() == 0; }
+    [[nodiscard]] std::size_t count() const { return problems_.size() + left_out_; }
     /// What was kept, and "and 17 more" when that is not all. The list is used up by this.
     Problems take() &&;
 

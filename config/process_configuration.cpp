@@ -53,7 +53,8 @@ std::span<Field<ProcessConfiguration> const> fields_of() {
          parse_arguments},
         {"programs", optional, "object", program_map,
          "Named programs, instead of the one that `version`, `count` and `arguments` describe. A name is a letter or a "
-         "digit and up to 63 more of them, or of `.`, `_` and `-`.",
+         "digit and up to 63 more of them, or of `.`, `_` and `-`; those that begin with `triton-` are the launcher's "
+         "own.",
          parse_programs},
     }};
     return rows;

@@ -118,7 +118,12 @@ void parse_members(JsonObject const& json, Where const& at, std::vector<Program>
             reading.problems.add(program_at, "more than " + std::to_string(limit) + " programs");
             return;
         }
-        if (!is_name(member.key)) reading.problems.add(program_at, std::string(name_rule));
+        if (!is_name(member.key)) {
+            reading.problems.add(program_at, std::string(name_rule));
+        } else if (member.key.starts_with(reserved_prefix)) {
+            reading.problems.add(program_at,
+                                 "names that begin with " + quoted(reserved_prefix) + " are the launcher's own");
+        }
         if (!names.insert(member.key).second) continue;  // the JSON reader has said so
         auto program = read_object<Program, check_program>(member.node, program_at, reading);
         programs.push_back(program ? std::move(*program) : Program{});  // others may name it, whatever it is

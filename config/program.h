@@ -56,24 +56,30 @@ struct StartLimit {
     bool operator==(StartLimit const&) const = default;
 };
 
-enum class ReadinessType : std::uint8_t { notify, fd, exec };
+enum class ReadinessType : std::uint8_t { notify, fd, exec, tcp, http };
 enum class NotifyAccess : std::uint8_t { main, all };
 
 struct Readiness {
     ReadinessType type = ReadinessType::notify;
     int fd = 3;                                       ///< fd: at least 3
     std::vector<Argument> command = {};               ///< exec: not empty
-    Milliseconds interval = std::chrono::seconds(1);  ///< exec: from the end of a probe to the next
-    Milliseconds timeout = std::chrono::seconds(1);   ///< exec: of one probe
+    std::optional<Argument> address = {};             ///< tcp: for parse_probe_address()
+    std::optional<Argument> url = {};                 ///< http: for parse_probe_url()
+    Milliseconds interval = std::chrono::seconds(1);  ///< exec, tcp, http: from the end of a probe to the next
+    Milliseconds timeout = std::chrono::seconds(1);   ///< exec, tcp, http: of one probe
     NotifyAccess notify_access = NotifyAccess::main;  ///< notify
 
     bool operator==(Readiness const&) const = default;
 };
 
+enum class HealthType : std::uint8_t { exec, tcp, http };
 enum class HealthAction : std::uint8_t { restart, report, exit };
 
 struct Health {
-    std::vector<Argument> command = {};  ///< not empty
+    HealthType type = HealthType::exec;
+    std::vector<Argument> command = {};    ///< exec: not empty
+    std::optional<Argument> address = {};  ///< tcp: for parse_probe_address()
+    std::optional<Argument> url = {};      ///< http: for parse_probe_url()
     Milliseconds interval = std::chrono::seconds(10);
     Milliseconds timeout = std::chrono::seconds(5);
     std::uint32_t retries = 3;  ///< failures in a row until the action; at least 1

@@ -180,8 +180,8 @@ std::span<Field<Program> const> fields_of() {
          "A process that sends no `WATCHDOG=1` for that long gets `ABRT` and is restarted. It needs readiness of type "
          "notify.",
          as_duration_above_zero<&Program::watchdog>},
-        {"health", optional, "object", R"(,"$ref":"#/$defs/Health")",
-         "A command that tells whether a process is still well.", parse_health},
+        {"health", optional, "object", R"(,"$ref":"#/$defs/Health")", "How it is seen whether a process is still well.",
+         parse_health},
         {"limits", optional, "object", R"(,"$ref":"#/$defs/Limits")", "Limits of setrlimit(2).", parse_limits},
         {"nice", optional, "integer", R"(,"minimum":-20,"maximum":19)", "The nice value.",
          into<&Program::nice, read_integer<int, -20, 19>>},

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "config/probe_target.h"
 #include "config/program_parser.h"
 
 // How a program starts, restarts, stops, and how it is seen to be well.
@@ -9,8 +10,9 @@ namespace triton::config {
 namespace {
 
 constexpr std::array<std::string_view, 2> start_limit_actions{"give-up", "exit"};
-constexpr std::array<std::string_view, 3> readiness_types{"notify", "fd", "exec"};
+constexpr std::array<std::string_view, 5> readiness_types{"notify", "fd", "exec", "tcp", "http"};
 constexpr std::array<std::string_view, 2> notify_accesses{"main", "all"};
+constexpr std::array<std::string_view, 3> health_types{"exec", "tcp", "http"};
 constexpr std::array<std::string_view, 3> health_actions{"restart", "report", "exit"};
 
 void parse_cron_key(Node const& node, Where const& at, ScheduleDraft& draft, Reading& reading) {
@@ -39,27 +41,68 @@ void check_start_limit(StartLimitDraft const& limit, Present<StartLimitDraft> pr
         reading.warnings.add(Where{&at, "exitCode"}, "has no effect unless action is \"exit\"");
 }
 
-/// Which type of readiness a key is for.
-struct ReadinessKey {
+/// For which types of its object a key means something, one bit each, and whether they cannot do without it.
+struct KeyOfType {
     std::string_view name;
-    ReadinessType type;
+    unsigned types;
+    bool is_required = false;
 };
-constexpr std::array<ReadinessKey, 5> readiness_keys{{{"fd", ReadinessType::fd},
-                                                      {"command", ReadinessType::exec},
-                                                      {"interval", ReadinessType::exec},
-                                                      {"timeout", ReadinessType::exec},
-                                                      {"notifyAccess", ReadinessType::notify}}};
+
+template <class... Types>
+constexpr unsigned bits(Types... types) {
+    return (0U | ... | (1U << static_cast<unsigned>(types)));
+}
+
+template <class Object>
+void check_keys_of_type(std::span<KeyOfType const> keys, std::size_t type, std::string_view type_name,
+                        Present<Object> present, Where const& at, Reading& reading) {
+    for (KeyOfType const& key : keys) {
+        bool const is_used = (key.types >> type & 1U) != 0;
+        if (present.has(key.name) && !is_used)
+            reading.warnings.add(Where{&at, key.name}, std::string("has no effect for type ").append(type_name));
+        if (!present.has(key.name) && is_used && key.is_required)
+            reading.problems.add(Where{&at, key.name}, std::string("required for type ").append(type_name));
+    }
+}
 
 void check_readiness(Readiness const& readiness, Present<Readiness> present, Where const& at, Reading& reading) {
-    if (!present.has("type")) return;
-    std::string_view const type = readiness_types[static_cast<std::size_t>(readiness.type)];
-    for (ReadinessKey const& key : readiness_keys) {
-        if (present.has(key.name) && key.type != readiness.type)
-            reading.warnings.add(Where{&at, key.name}, "has no effect for type " + std::string(type));
-    }
-    if (readiness.type == ReadinessType::exec && !present.has("command"))
-        reading.problems.add(Where{&at, "command"}, "required for type exec");
+    using enum ReadinessType;
+    static constexpr std::array<KeyOfType, 7> keys{{{"fd", bits(fd)},
+                                                    {"command", bits(exec), true},
+                                                    {"address", bits(tcp), true},
+                                                    {"url", bits(http), true},
+                                                    {"interval", bits(exec, tcp, http)},
+                                                    {"timeout", bits(exec, tcp, http)},
+                                                    {"notifyAccess", bits(notify)}}};
+    if (!present.has("type") || present.is_faulty("type")) return;
+    auto const type = static_cast<std::size_t>(readiness.type);
+    check_keys_of_type<Readiness>(keys, type, readiness_types[type], present, at, reading);
 }
+
+void check_health(Health const& health, Present<Health> present, Where const& at, Reading& reading) {
+    using enum HealthType;
+    static constexpr std::array<KeyOfType, 3> keys{
+        {{"command", bits(exec), true}, {"address", bits(tcp), true}, {"url", bits(http), true}}};
+    if (present.is_faulty("type")) return;
+    auto const type = static_cast<std::size_t>(health.type);
+    check_keys_of_type<Health>(keys, type, health_types[type], present, at, reading);
+}
+
+/// What a probe asks. A text is checked here, what is substituted where its value is known.
+template <auto parse_target>
+std::optional<Argument> read_target(Node const& node, Where const& at, Reading& reading) {
+    auto argument = read_argument(node, at, reading);
+    if (!argument || argument->type != ArgumentType::literal) return argument;
+    auto const target = parse_target(argument->value);
+    if (target) return argument;
+    reading.problems.add(at, target.error());
+    return std::nullopt;
+}
+
+constexpr std::string_view address_argument =
+    R"(,"pattern":"^[^:].*:[0-9]+$","anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
+constexpr std::string_view url_argument =
+    R"(,"pattern":"^https?://[^/?#]","anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
 
 }  // namespace
 
@@ -126,19 +169,29 @@ std::span<Field<Hook> const> fields_of() {
 template <>
 std::span<Field<Readiness> const> fields_of() {
     using enum Need;
-    static constexpr std::array<Field<Readiness>, 6> rows{{
+    static constexpr std::array<Field<Readiness>, 8> rows{{
         {"type", required, "string", "",
-         "How a process tells that it is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written to a "
-         "descriptor, or a command that succeeds.",
+         "How it is seen that a process is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written to a "
+         "descriptor, a command that succeeds, a TCP connection that is accepted, or an HTTP request with a status "
+         "from 200 to 399. The last two are tried by the agent.",
          into<&Readiness::type, read_choice<ReadinessType, readiness_types>>, 0, 0, readiness_types},
         {"fd", optional, "integer", R"(,"minimum":3,"maximum":65535)",
          "Type fd: the number of the descriptor. The default is 3.", into<&Readiness::fd, read_integer<int, 3, 65535>>},
         {"command", optional, "array", program_command, "Type exec: the command. Exit code 0 means ready.",
          as_command<&Readiness::command>},
+        {"address", optional, "string or object", address_argument,
+         "Type tcp: where to connect, as `HOST:PORT`. The host is an IPv4 address, an IPv6 address in brackets, or "
+         "`localhost`.",
+         into<&Readiness::address, read_target<parse_probe_address>>},
+        {"url", optional, "string or object", url_argument,
+         "Type http: what to ask for, as `http://HOST:PORT/PATH` or `https://..`, whose certificate is not checked. "
+         "The host is as above, the port 80 or 443 when there is none.",
+         into<&Readiness::url, read_target<parse_probe_url>>},
         {"interval", optional, "string", duration_text,
-         "Type exec: the time from the end of one try to the next. The default is 1s.",
+         "Types exec, tcp, http: the time from the end of one try to the next. The default is 1s.",
          as_duration_above_zero<&Readiness::interval>},
-        {"timeout", optional, "string", duration_text, "Type exec: the longest time of one try. The default is 1s.",
+        {"timeout", optional, "string", duration_text,
+         "Types exec, tcp, http: the longest time of one try. The default is 1s.",
          as_duration_above_zero<&Readiness::timeout>},
         {"notifyAccess", optional, "string", "",
          "Type notify: whose messages count, those of the process itself (the default) or of all that it started.",
@@ -150,9 +203,16 @@ std::span<Field<Readiness> const> fields_of() {
 template <>
 std::span<Field<Health> const> fields_of() {
     using enum Need;
-    static constexpr std::array<Field<Health>, 6> rows{{
-        {"command", required, "array", program_command, "The command that looks. Exit code 0 means healthy.",
+    static constexpr std::array<Field<Health>, 9> rows{{
+        {"type", optional, "string", "",
+         "How to look: by a command (the default), by a TCP connection, or by an HTTP request, as for the readiness.",
+         into<&Health::type, read_choice<HealthType, health_types>>, 0, 0, health_types},
+        {"command", optional, "array", program_command, "Type exec: the command that looks. Exit code 0 means healthy.",
          as_command<&Health::command>},
+        {"address", optional, "string or object", address_argument, "Type tcp: where to connect, as for the readiness.",
+         into<&Health::address, read_target<parse_probe_address>>},
+        {"url", optional, "string or object", url_argument, "Type http: what to ask for, as for the readiness.",
+         into<&Health::url, read_target<parse_probe_url>>},
         {"interval", optional, "string", duration_text,
          "The time from the end of one look to the next. The default is 10s.",
          as_duration_above_zero<&Health::interval>},
@@ -200,7 +260,7 @@ void parse_readiness(Node const& node, Where const& at, Program& program, Readin
 }
 
 void parse_health(Node const& node, Where const& at, Program& program, Reading& reading) {
-    program.health = read_object<Health>(node, at, reading);
+    program.health = read_object<Health, check_health>(node, at, reading);
 }
 
 }  // namespace triton::config

@@ -41,8 +41,9 @@ constexpr std::string_view count_range = R"(,"minimum":0,"maximum":65535)";
 constexpr std::string_view name_rule =
     "a name is a letter or a digit and up to 63 more of them, or of \".\", \"_\" and \"-\"";
 constexpr std::string_view name_text = R"(,"pattern":"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")";
+constexpr std::string_view reserved_prefix = "triton-";
 constexpr std::string_view program_map =
-    R"(,"propertyNames":{"pattern":"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},"additionalProperties":{"type":"object","$ref":"#/$defs/Program"})";
+    R"(,"propertyNames":{"pattern":"^(?!triton-)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},"additionalProperties":{"type":"object","$ref":"#/$defs/Program"})";
 
 /// Whether a text is such a name.
 bool is_name(std::string_view text);

@@ -47,16 +47,23 @@ std::string suggestion_from(std::string_view name, std::span<Row const> table) {
 template <class Object>
 class Present {
 public:
-    [[nodiscard]] bool has(std::size_t row) const { return (bits_ & (std::uint64_t{1} << row)) != 0; }
+    [[nodiscard]] bool has(std::size_t row) const { return (bits_ & bit(row)) != 0; }
     /// `name` is one of the table.
-    [[nodiscard]] bool has(std::string_view name) const {
-        auto const fields = fields_of<Object>();
-        return has(static_cast<std::size_t>(std::ranges::find(fields, name, &Field<Object>::name) - fields.begin()));
-    }
-    void add(std::size_t row) { bits_ |= std::uint64_t{1} << row; }
+    [[nodiscard]] bool has(std::string_view name) const { return has(row_of(name)); }
+    /// Whether it is there and something is wrong with it. `name` is one of the table.
+    [[nodiscard]] bool is_faulty(std::string_view name) const { return (faulty_ & bit(row_of(name))) != 0; }
+    void add(std::size_t row) { bits_ |= bit(row); }
+    void add_faulty(std::size_t row) { faulty_ |= bit(row); }
 
 private:
+    static std::uint64_t bit(std::size_t row) { return std::uint64_t{1} << row; }
+    static std::size_t row_of(std::string_view name) {
+        auto const fields = fields_of<Object>();
+        return static_cast<std::size_t>(std::ranges::find(fields, name, &Field<Object>::name) - fields.begin());
+    }
+
     std::uint64_t bits_ = 0;  // no table has more rows; a test counts them
+    std::uint64_t faulty_ = 0;
 };
 
 template <class Object>
@@ -89,7 +96,9 @@ Present<Object> parse_fields(JsonObject const& json, Where const& at, Object& ob
         }
         if (member->node.template get<JsonNull>() && !is_required(fields[i], reading)) continue;
         present.add(i);
+        std::size_t const problems_before = reading.problems.count();
         fields[i].parse(member->node, field_at, object, reading);
+        if (reading.problems.count() != problems_before) present.add_faulty(i);
     }
     warn_of_unknown_keys<Object>(json, at, reading);
     return present;
@@ -143,6 +152,8 @@ std::optional<double> read_number_within(Node const& node, Where const& at, doub
                                          std::string_view range, Reading& reading);
 std::optional<std::size_t> read_choice_index(Node const& node, Where const& at,
                                              std::span<std::string_view const> choices, Reading& reading);
+/// An Argument that is a value by itself.
+std::optional<Argument> read_argument(Node const& node, Where const& at, Reading& reading);
 std::optional<std::vector<Argument>> read_arguments(Node const& node, Where const& at, Reading& reading);
 /// The same, but at least one.
 std::optional<std::vector<Argument>> read_command(Node const& node, Where const& at, Reading& reading);

@@ -65,15 +65,4 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
     return sum;
 }
 
-std::string format_size(std::uint64_t bytes) {
-    std::string shortest = std::to_string(bytes);
-    if (bytes == 0) return shortest;
-    for (Unit const& unit : units) {
-        if (bytes % unit.bytes != 0) continue;
-        std::string text = std::to_string(bytes / unit.bytes).append(unit.name);
-        if (text.size() < shortest.size()) shortest = std::move(text);
-    }
-    return shortest;
-}
-
 }  // namespace triton::config

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 namespace triton::config {
@@ -10,8 +9,5 @@ namespace triton::config {
 /// Reads 512, 64Ki, 1.5Gi, 10M: bytes, in powers of 1024 (Ki Mi Gi Ti) or of 1000 (k M G T). What is below a byte is
 /// cut off. Returns nullopt for anything else, and for what does not fit.
 std::optional<std::uint64_t> parse_size(std::string_view text);
-
-/// The shortest whole number with a unit that is exactly `bytes`: "64Mi", "1500", "0".
-std::string format_size(std::uint64_t bytes);
 
 }  // namespace triton::config

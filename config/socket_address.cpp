@@ -17,14 +17,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kinds{"tcp", "udp", "unix", "unixgram", "fifo"};  // in the order of the enum
 constexpr std::size_t longest_socket_path = sizeof(sockaddr_un::sun_path) - 1;
 
-bool is_address(int family, std::string_view host) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    std::array<std::byte, sizeof(in6_addr)> address{};
-    if (host.empty() || host.size() >= text.size() || host.contains('\0')) return false;
-    host.copy(text.data(), host.size());
-    return ::inet_pton(family, text.data(), address.data()) == 1;
-}
-
 std::unexpected<std::string> fault(std::string text) { return std::unexpected(std::move(text)); }
 
 /// HOST:PORT. Names are none: nothing here may ask a resolver.
@@ -38,10 +30,10 @@ std::expected<SocketAddress, std::string> parse_host_and_port(SocketKind kind, s
     if (error != std::errc{} || end != port.data() + port.size()) return fault(shown(port) + " is no port");
     if (host.starts_with('[') && host.ends_with(']')) {
         host = host.substr(1, host.size() - 2);
-        if (!is_address(AF_INET6, host)) return fault(shown(host) + " is no IPv6 address");
-    } else if (is_address(AF_INET6, host)) {
+        if (!is_ip_address(AF_INET6, host)) return fault(shown(host) + " is no IPv6 address");
+    } else if (is_ip_address(AF_INET6, host)) {
         return fault("an IPv6 address stands in brackets: [" + std::string(host) + "]");
-    } else if (!host.empty() && !is_address(AF_INET, host)) {
+    } else if (!host.empty() && !is_ip_address(AF_INET, host)) {
         return fault(shown(host) + " is no IP address");
     }
     address.host = host;
@@ -58,6 +50,14 @@ std::expected<SocketAddress, std::string> parse_path(SocketKind kind, std::strin
 }
 
 }  // namespace
+
+bool is_ip_address(int family, std::string_view text) {
+    std::array<char, INET6_ADDRSTRLEN> terminated{};
+    std::array<std::byte, sizeof(in6_addr)> address{};
+    if (text.empty() || text.size() >= terminated.size() || text.contains('\0')) return false;
+    text.copy(terminated.data(), text.size());
+    return ::inet_pton(family, terminated.data(), address.data()) == 1;
+}
 
 std::expected<SocketAddress, std::string> parse_socket_address(std::string_view text) {
     std::size_t const colon = text.find(':');

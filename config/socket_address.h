@@ -19,6 +19,9 @@ struct SocketAddress {
     bool operator==(SocketAddress const&) const = default;
 };
 
+/// Whether a text is a literal of that family (AF_INET, AF_INET6), without brackets. No resolver is asked.
+bool is_ip_address(int family, std::string_view text);
+
 /// Reads tcp:HOST:PORT, udp:HOST:PORT (HOST: an IPv4 address, an IPv6 address in brackets, or nothing), unix:PATH,
 /// unixgram:PATH, fifo:PATH (absolute; for a socket at most 107 bytes: sun_path in unix(7)).
 /// Errors: what is wrong, ready to be shown behind the place: "\"tcp:x:80\": x is no IP address; ...".

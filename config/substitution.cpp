@@ -58,12 +58,14 @@ public:
     }
 
     void add_arguments(std::vector<Argument> const& arguments, Where const& list_at) {
-        for (std::size_t i = 0; i < arguments.size() && !is_over_; ++i) {
-            Where const at{&list_at, i};
-            begin_argument();
-            add_part(arguments[i], at);
-            finish_argument(at, list_at);
-        }
+        for (std::size_t i = 0; i < arguments.size() && !is_over_; ++i)
+            add_argument(arguments[i], Where{&list_at, i}, list_at);
+    }
+
+    void add_argument(Argument const& argument, Where const& at, Where const& list_at) {
+        begin_argument();
+        add_part(argument, at);
+        finish_argument(at, list_at);
     }
 
     void add_environment(std::span<std::pair<std::string, Argument> const> environment, Where const& list_at) {
@@ -208,6 +210,12 @@ std::expected<CommandTemplate, Problems> CommandTemplate::create(std::vector<Arg
     return build(variables, highest_number, limits, [&](Builder& builder) { builder.add_arguments(arguments, at); });
 }
 
+std::expected<CommandTemplate, Problems> CommandTemplate::create(Argument const& argument, Where const& at,
+                                                                 Variables const& variables,
+                                                                 std::uint32_t highest_number, Limits const& limits) {
+    return build(variables, highest_number, limits, [&](Builder& builder) { builder.add_argument(argument, at, at); });
+}
+
 std::expected<CommandTemplate, Problems> CommandTemplate::create(std::span<ArgumentList const> lists,
                                                                  Variables const& variables,
                                                                  std::uint32_t highest_number, Limits const& limits) {
@@ -274,8 +282,8 @@ public:
             add(value);
         if (program.pre_stop) add(program.pre_stop->command);
         if (program.on_failure) add(program.on_failure->command);
-        if (program.readiness) add(program.readiness->command);
-        if (program.health) add(program.health->command);
+        if (program.readiness) add_probe(*program.readiness);
+        if (program.health) add_probe(*program.health);
     }
 
     std::vector<Reference> take() && {
@@ -286,6 +294,12 @@ public:
     }
 
 private:
+    void add_probe(auto const& probe) {
+        add(probe.command);
+        if (probe.address) add(*probe.address);
+        if (probe.url) add(*probe.url);
+    }
+
     void add(Argument const& argument) {
         add(argument.values);
         bool const is_list = argument.type == ArgumentType::ip_list;

@@ -55,6 +55,10 @@ public:
     static std::expected<CommandTemplate, Problems> create(std::vector<Argument> const& arguments, Where const& at,
                                                            Variables const& variables, std::uint32_t highest_number,
                                                            Limits const& limits = {});
+    /// One argument that is no part of a list: `at` is its own place, programs.web.readiness.address.
+    static std::expected<CommandTemplate, Problems> create(Argument const& argument, Where const& at,
+                                                           Variables const& variables, std::uint32_t highest_number,
+                                                           Limits const& limits = {});
     /// Several lists one after the other: a program's command and its arguments.
     static std::expected<CommandTemplate, Problems> create(std::span<ArgumentList const> lists,
                                                            Variables const& variables, std::uint32_t highest_number,

@@ -62,6 +62,26 @@ std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t num
     return added;
 }
 
+struct ShownProbe {
+    std::string_view helper;
+    std::string_view kind;
+    std::string target;
+};
+
+/// What the agent asks of one process. It is part of no command line.
+std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t number) {
+    std::vector<ShownProbe> probes;
+    auto const add = [&](Helper which, std::string_view name) {
+        auto const& network = program.helper(which).network;
+        if (!network) return;
+        probes.push_back(
+            {name, name_of(network->kind), std::move(network->target.arguments(ProcessNumber{number}).front())});
+    };
+    add(Helper::readiness, "readiness");
+    add(Helper::health, "health");
+    return probes;
+}
+
 CheckResult failed(CheckOptions const& options, std::vector<std::string> const& errors) {
     CheckResult result;
     result.exit_code = 1;
@@ -100,6 +120,8 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
                 out += ' ';
             }
             out.back() = '\n';
+            for (ShownProbe const& probe : network_probes(selection.program, number))
+                out.append("#   ").append(probe.helper).append(": ").append(probe.target).append("\n");
         }
     }
     return out;
@@ -131,6 +153,12 @@ std::string as_json(Accepted const& accepted, std::vector<Selection> const& sele
             append_strings(out, command_line(selection.program, number));
             out += R"(,"environment":)";
             append_strings(out, additions(selection.program, number, environment));
+            for (ShownProbe const& probe : network_probes(selection.program, number)) {
+                out.append(",\"").append(probe.helper).append(R"(":{"type":")").append(probe.kind);
+                out += R"(","target":)";
+                config::append_json_string(out, probe.target);
+                out += '}';
+            }
             out += '}';
         }
     }

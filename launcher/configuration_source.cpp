@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 
 #include "base/read_file.h"
 #include "config/environment_file.h"
+#include "config/probe_target.h"
 
 namespace triton::launcher {
 
@@ -148,6 +150,8 @@ private:
     HelperPlan helper(std::vector<config::Argument> const& command, config::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, Attributes attributes,
                       std::uint32_t count);
+    HelperPlan network_helper(ProbeKind kind, config::Argument const& target, config::Where const& at, Duration timeout,
+                              std::uint32_t count);
     std::string find_command(std::string const& word, config::Where const& at, Environment const& environment,
                              Attributes const& attributes);
     Attributes attributes(config::Program const& program, config::Where const& at);
@@ -301,8 +305,32 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, config:
         environment.numbered.push_back(std::move(*made));
     config::Program hook;
     hook.command = command;
-    return {this->command(hook, at, environment, std::move(attributes), count),
-            std::chrono::duration_cast<milliseconds>(timeout)};
+    return {.start = this->command(hook, at, environment, std::move(attributes), count),
+            .network = {},
+            .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
+}
+
+/// What is wrong with what a probe asks, for the first process for which something is: the others repeat it.
+std::optional<std::string> target_fault(NetworkProbe const& probe, bool is_numbered) {
+    std::vector<char> buffer(probe.target.buffer_size());
+    std::array<char*, 2> argv{};
+    std::uint32_t const last = is_numbered ? probe.target.highest_number() : 1;
+    for (std::uint32_t number = 1; number <= last; ++number) {
+        probe.target.render(ProcessNumber{number}, buffer, argv);
+        auto const parsed =
+            probe.kind == ProbeKind::tcp ? config::parse_probe_address(argv[0]) : config::parse_probe_url(argv[0]);
+        if (!parsed) return (is_numbered ? "process " + std::to_string(number) + ": " : "") + parsed.error();
+    }
+    return std::nullopt;
+}
+
+HelperPlan Planner::network_helper(ProbeKind kind, config::Argument const& target, config::Where const& at,
+                                   Duration timeout, std::uint32_t count) {
+    auto made = checked(config::CommandTemplate::create(target, at, variables_, count));
+    if (!made) return {};
+    NetworkProbe probe{kind, std::move(*made)};
+    if (auto fault = target_fault(probe, depends_on_number(target))) add(at, std::move(*fault));
+    return {.start = {}, .network = std::move(probe), .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
 
 std::vector<SocketRequest> Planner::sockets(config::Program const& program, config::Where const& at) {
@@ -378,8 +406,13 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.change_signal = program.reload_signal;
     policy.has_on_failure = program.on_failure.has_value();
     if (program.readiness) {
-        bool const is_probed = program.readiness->type == config::ReadinessType::exec;
-        policy.readiness = is_probed ? Readiness::probed : Readiness::notified;
+        switch (program.readiness->type) {
+            case config::ReadinessType::notify:
+            case config::ReadinessType::fd: policy.readiness = Readiness::notified; break;
+            case config::ReadinessType::exec:
+            case config::ReadinessType::tcp:
+            case config::ReadinessType::http: policy.readiness = Readiness::probed; break;
+        }
         policy.probe_interval = program.readiness->interval;
     }
     if (program.start_timeout) policy.start_timeout = *program.start_timeout;
@@ -428,13 +461,54 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
         plan->helpers[static_cast<std::size_t>(which)] =
             helper(words, helper_at, timeout, program, variables, resolved, count);
     };
+    auto const add_probe = [&]<class Probe>(Helper which, Probe const& probe, std::string_view key) {
+        using Type = decltype(probe.type);
+        HelperPlan& mine = plan->helpers[static_cast<std::size_t>(which)];
+        config::Where const probe_at{&at, key};
+        if (probe.type == Type::exec) add_helper(which, probe.command, key, probe.timeout);
+        // Without a target something is wrong with it, and that is known.
+        if (probe.type == Type::tcp && probe.address)
+            mine = network_helper(ProbeKind::tcp, *probe.address, {&probe_at, "address"}, probe.timeout, count);
+        if (probe.type == Type::http && probe.url)
+            mine = network_helper(ProbeKind::http, *probe.url, {&probe_at, "url"}, probe.timeout, count);
+    };
     if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
     if (program.on_failure)
         add_helper(Helper::on_failure, program.on_failure->command, "onFailure", program.on_failure->timeout);
-    if (program.readiness && program.readiness->type == config::ReadinessType::exec)
-        add_helper(Helper::readiness, program.readiness->command, "readiness", program.readiness->timeout);
-    if (program.health) add_helper(Helper::health, program.health->command, "health", program.health->timeout);
+    if (program.readiness) add_probe(Helper::readiness, *program.readiness, "readiness");
+    if (program.health) add_probe(Helper::health, *program.health, "health");
     return plan;
+}
+
+/// The values of the file, and those that have no line in it.
+std::vector<config::EnvironmentVariable> with_variables(
+    std::vector<config::EnvironmentVariable> values,
+    std::vector<std::pair<std::string, std::string>> const& variables) {
+    for (auto const& [name, value] : variables) {
+        auto const place = std::ranges::lower_bound(values, name, {}, &config::EnvironmentVariable::name);
+        if (place == values.end() || place->name != name) values.insert(place, {name, value});
+    }
+    return values;
+}
+
+std::string directory_of(std::string_view path) {
+    std::size_t const slash = path.rfind('/');
+    if (slash == std::string_view::npos) return ".";
+    return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
+}
+
+/// A variable that is used in several ways is told as it is: from that all of them can be made again.
+std::vector<std::pair<std::string, std::string>> used_environment(Accepted const& accepted,
+                                                                  config::Variables const& variables) {
+    std::map<std::string, std::string> environment;
+    for (config::Reference const& reference : accepted.variables) {
+        if (!reference.value) continue;
+        auto const [entry, is_new] = environment.emplace(reference.name, *reference.value);
+        if (!is_new) entry->second = variables.find(reference.name).value_or("");
+    }
+    if (!accepted.programs.empty())
+        environment["BINARY_DIR"] = directory_of(accepted.programs.front()->start->program());
+    return {environment.begin(), environment.end()};
 }
 
 }  // namespace
@@ -455,6 +529,13 @@ std::uint32_t Accepted::process_count() const {
     return count;
 }
 
+bool Accepted::needs_agent() const {
+    return std::ranges::any_of(programs, [](auto const& program) {
+        return std::ranges::any_of(program->helpers,
+                                   [](HelperPlan const& helper) { return helper.network.has_value(); });
+    });
+}
+
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment, BinaryCheck binary_check) {
     Rejected rejected;
@@ -470,7 +551,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
 
     // With problems too: the rest of what is wrong is worth to be told at once.
     config::ProcessConfiguration& configuration = draft.configuration;
-    config::Variables const variables(values, environment);
+    config::Variables const variables(with_variables(values, options.variables), environment);
     Planner planner(
         options, configuration, variables,
         inherited_environment(environment,
@@ -487,6 +568,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
 
     accepted.text = *text;
     accepted.variables = config::referenced_variables(configuration, variables);
+    accepted.environment = used_environment(accepted, variables);
     accepted.warnings = std::move(rejected.warnings);
     accepted.configuration = std::move(configuration);
     return accepted;

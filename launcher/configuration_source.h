@@ -3,6 +3,7 @@
 #include <expected>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/process_configuration.h"
@@ -19,10 +20,15 @@ struct Accepted {
     /// In the document's order; one, unnamed, for the design's form.
     std::vector<std::shared_ptr<ProgramPlan const>> programs;
     std::vector<config::Reference> variables;  ///< what it takes from the environment
+    /// For those who make the command lines again: every variable that a `source` names with the value that was used
+    /// (of an IPList the chosen address), and BINARY_DIR, the directory of the first program's binary. Each name once.
+    std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> warnings;
 
     /// Of all programs; 0 when the configuration says that nothing is to run.
     [[nodiscard]] std::uint32_t process_count() const;
+    /// Whether a program has a probe that the agent makes, also one of which no process is to run now.
+    [[nodiscard]] bool needs_agent() const;
 };
 
 /// Why a configuration is not used: everything that is wrong with it.
@@ -40,8 +46,9 @@ enum class BinaryCheck : std::uint8_t { required, skipped };
 
 /// Takes the text of a configuration (or why there is none), reads the additional environment file, and makes the
 /// safety checks of the design: the binary exists, is a file, is not empty and can be executed by us; every variable
-/// has a value; the arguments can be made for every process. `environment`: as execve(2) takes it; what only concerns
-/// the launcher itself is not handed on. With BinaryCheck::skipped a binary that is not there is taken at its word
+/// has a value; the arguments can be made for every process, and what its probes ask is good for every process.
+/// `environment`: as execve(2) takes it; what only concerns the launcher itself is not handed on. With
+/// BinaryCheck::skipped a binary that is not there is taken at its word
 /// (`check` on another machine).
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment,

@@ -7,19 +7,31 @@
 #include <vector>
 
 #include "config/program.h"
+#include "config/substitution.h"
+#include "launcher/probe_kind.h"
 #include "launcher/sockets.h"
 #include "launcher/start_plan.h"
 #include "launcher/supervisor.h"
 
 namespace triton::launcher {
 
-/// A command that is run for a process beside it.
+/// What is asked over the network whether a process is well.
+struct NetworkProbe {
+    ProbeKind kind = ProbeKind::tcp;
+    config::CommandTemplate target;  ///< one argument: HOST:PORT or the URL, checked for every process
+
+    bool operator==(NetworkProbe const&) const = default;
+};
+
+/// What is done for a process beside it: a command is run, or the agent asks over the network.
 struct HelperPlan {
-    std::shared_ptr<StartPlan const> start;  ///< null: there is none
+    std::shared_ptr<StartPlan const> start;  ///< null: no command
+    std::optional<NetworkProbe> network;     ///< then there is no command
     milliseconds timeout{0};
 
     bool operator==(HelperPlan const& other) const {
-        return timeout == other.timeout && (start == other.start || (start && other.start && *start == *other.start));
+        return timeout == other.timeout && network == other.network &&
+               (start == other.start || (start && other.start && *start == *other.start));
     }
 };
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <expected>
 #include <string>
 
 #include "config/cpu_list.h"
 #include "config/cron.h"
+#include "config/probe_target.h"
 #include "config/size.h"
 #include "config/socket_address.h"
 
@@ -37,13 +39,29 @@ void check_address(std::string const& text) {
     require(address->path.empty() == (address->kind == SocketKind::tcp || address->kind == SocketKind::udp));
 }
 
+/// What is read makes the same text again, but for what it may leave out.
+void check_target(std::expected<ProbeTarget, std::string> const& target, std::string const& text) {
+    if (!target) return require(!target.error().empty() && !target.error().contains('\0'));
+    require(target->port != 0 && !target->host.empty() && text.contains(target->host));
+    std::string const host(target->host);
+    std::string const address = (host.contains(':') ? "[" + host + "]:" : host + ":") + std::to_string(target->port);
+    auto const again = parse_probe_address(address);
+    require(again && again->host == target->host && again->port == target->port);
+    for (char const c : target->path)
+        require(c > ' ' && c < '\x7f');
+    require(target->path.empty() ||
+            (target->path.starts_with('/') && (target->path == "/" || text.contains(target->path))));
+}
+
 }  // namespace
 
 extern "C" int config_values_fuzz(std::uint8_t const* data, std::size_t size) {
     std::string const text(data, data + size);
     check_cron(text);
     check_address(text);
-    if (auto const bytes = parse_size(text)) require(parse_size(format_size(*bytes)) == bytes);
+    check_target(parse_probe_address(text), text);
+    check_target(parse_probe_url(text), text);
+    if (auto const bytes = parse_size(text)) require(parse_size(std::to_string(*bytes)) == bytes);
     if (auto const cpus = parse_cpu_list(text)) require(!cpus->empty() && cpus->back() < 8192);
     return 0;
 }

@@ -302,6 +302,21 @@ def test_check_refuses_what_is_no_configuration(area, document):
     assert done.returncode == 1 and done.stderr and done.stdout == ""
 
 
+def test_check_shows_what_probes_ask(area):
+    port = {"type": "ProcessNumber", "multiplier": 20000}
+    web = {"command": ["/bin/true"], "count": 3, "health": {"type": "http", "url": "https://localhost/live"},
+           "readiness": {"type": "tcp", "address": {"type": "Concatenate", "values": ["[::1]:", port]}}}
+    done = check(area, {"programs": {"web": web}})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == ["#   readiness: [::1]:60000", "#   health: https://localhost/live"]
+    answer = json.loads(check(area, {"programs": {"web": web}}, "--format", "json").stdout)
+    assert [process["readiness"] for process in answer["processes"]] == [
+        {"type": "tcp", "target": f"[::1]:{number * 20000}"} for number in (1, 2, 3)]
+    done = check(area, {"programs": {"web": {**web, "count": 4}}})
+    assert done.returncode == 1
+    assert done.stderr.endswith('programs.web.readiness.address: process 4: "80000" is no port from 1 to 65535\n')
+
+
 def test_check_is_about_every_process_number(area):
     document = {"version": VERSION, "arguments": [{"type": "ProcessNumber", "multiplier": 2**62}]}
     assert check(area, document).returncode == 0

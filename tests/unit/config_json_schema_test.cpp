@@ -58,7 +58,12 @@ TEST(JsonSchema, Programs) {
     Json const& readiness = schema.at("/$defs/Readiness"_json_pointer);
     EXPECT_EQ(readiness.at("required"), Json({"type"}));
     EXPECT_EQ(readiness.at("/properties/type/type"_json_pointer), "string");
-    EXPECT_EQ(readiness.at("/properties/type/enum"_json_pointer), Json({"notify", "fd", "exec"}));
+    EXPECT_EQ(readiness.at("/properties/type/enum"_json_pointer), Json({"notify", "fd", "exec", "tcp", "http"}));
+    EXPECT_EQ(readiness.at("/properties/url/anyOf"_json_pointer),
+              Json::parse(R"([{"type": "null"}, {"$ref": "#/$defs/ProgramArgument"}])"));
+    Json const& health = schema.at("/$defs/Health"_json_pointer);
+    EXPECT_FALSE(health.contains("required"));
+    EXPECT_EQ(health.at("/properties/type/enum"_json_pointer), Json({"exec", "tcp", "http", nullptr}));
 
     Json const& argument = schema.at("/$defs/ProgramArgument"_json_pointer);
     EXPECT_EQ(argument.at("type"), Json({"string", "object"}));
@@ -133,6 +138,8 @@ TEST_P(Definitions, HaveTheKeysThatTheParserKnows) {
 std::vector<Place> const places{{"Program", ""},
                                 {"ProgramArgument", "/command/0"},
                                 {"ProgramArgument", "/environment/A"},
+                                {"ProgramArgument", "/readiness/address"},
+                                {"ProgramArgument", "/health/url"},
                                 {"Schedule", "/schedule"},
                                 {"Backoff", "/backoff"},
                                 {"StartLimit", "/startLimit"},
@@ -180,6 +187,7 @@ TEST(JsonSchema, EveryKeyAndTypeIsDescribed) {
     EXPECT_NE(reference.find("| `IPList` | "), std::string::npos);
     for (auto const* row : {"| `command` | array of [Argument](#argument) | optional | ",
                             "| `programs` | object of [Program](#program) | optional | ",
+                            "| `address` | string or object [Argument](#argument) | optional | ",
                             "| `sockets` | array of [Socket](#socket) | optional | ", "\n## Socket\n",
                             "| `restart` | string | optional | One of `always`, `on-failure`, `never`. "}) {
         EXPECT_NE(reference.find(row), std::string::npos) << row;

@@ -164,10 +164,46 @@ INSTANTIATE_TEST_SUITE_P(
               {R"(programs.web.onConfigurationChange: "reload" is none of keep, restart, signal)"}}));
 
 INSTANTIATE_TEST_SUITE_P(
+    NetworkProbes, ProgramKeys,
+    testing::Values(
+        Found{R"("readiness":{"type":"tcp","address":"127.0.0.1:80","interval":"5s","timeout":"2s"})", {}},
+        Found{R"("readiness":{"type":"http","url":"https://localhost/ready"},"startTimeout":"1m")", {}},
+        Found{R"("readiness":{"type":"tcp","address":{"value":"[::1]:80"}},"health":{"type":"http","url":null})",
+              {"programs.web.health.url: required for type http"}},
+        Found{R"("health":{"type":null,"command":["x"]})", {}},
+        Found{R"("readiness":{"type":"tcp","url":"http://127.0.0.1/"})",
+              {"programs.web.readiness.address: required for type tcp",
+               "warning: programs.web.readiness.url: has no effect for type tcp"}},
+        Found{R"("readiness":{"type":"http","address":"127.0.0.1:80","fd":3,"command":["x"],"notifyAccess":"all"})",
+              {"programs.web.readiness.url: required for type http",
+               "warning: programs.web.readiness.fd: has no effect for type http",
+               "warning: programs.web.readiness.command: has no effect for type http",
+               "warning: programs.web.readiness.address: has no effect for type http",
+               "warning: programs.web.readiness.notifyAccess: has no effect for type http"}},
+        Found{R"("health":{"address":"127.0.0.1:80"})",
+              {"programs.web.health.command: required for type exec",
+               "warning: programs.web.health.address: has no effect for type exec"}},
+        Found{R"("readiness":{"type":"tcp","address":"localhost"})",
+              {R"(programs.web.readiness.address: "localhost" has no port)"}},
+        Found{R"("readiness":{"type":"tcp","address":{"type":"Literal","value":"db:80"}})",
+              {R"(programs.web.readiness.address: "db" is neither an IP address nor localhost)"}},
+        Found{R"("readiness":{"type":"tcp","address":{"type":"Foo","value":"db:80"}})",
+              {R"(programs.web.readiness.address.type: unknown type "Foo")"}},
+        Found{R"("readiness":{"type":"tcp","address":["127.0.0.1:80"]})",
+              {"programs.web.readiness.address: expected a string or an object, found array"}},
+        Found{R"("health":{"type":"http","url":"ftp://[::1]"})",
+              {R"(programs.web.health.url: "ftp://[::1]" begins with neither http:// nor https://)"}},
+        // Known only with its variables.
+        Found{R"("health":{"type":"tcp","address":{"type":"Environment","source":"HERE"}})", {}},
+        Found{R"("watchdog":"1s","readiness":{"type":"tcp","address":"127.0.0.1:80"})",
+              {R"(programs.web.watchdog: needs readiness of type "notify")"}}));
+
+INSTANTIATE_TEST_SUITE_P(
     Wellbeing, ProgramKeys,
     testing::Values(
         Found{R"("readiness":{})", {"programs.web.readiness.type: required key is missing"}},
-        Found{R"("readiness":{"type":"http"})", {R"(programs.web.readiness.type: "http" is none of notify, fd, exec)"}},
+        Found{R"("readiness":{"type":"htp","url":"http://[::1]/","command":["x"]})",
+              {R"(programs.web.readiness.type: "htp" is none of notify, fd, exec, tcp, http; did you mean "http"?)"}},
         Found{R"("readiness":{"type":"fd","fd":2})", {"programs.web.readiness.fd: 2 is not within 3 to 65535"}},
         Found{R"("readiness":{"type":"exec"})", {"programs.web.readiness.command: required for type exec"}},
         Found{R"("readiness":{"type":"notify","fd":3,"command":["x"],"interval":"1s","timeout":"1s"})",
@@ -190,7 +226,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("watchdog":"30s","readiness":{"type":"fd"})",
               {R"(programs.web.watchdog: needs readiness of type "notify")"}},
         Found{R"("watchdog":"30s","readiness":{"type":"notify"})", {}},
-        Found{R"("health":{"interval":"1s"})", {"programs.web.health.command: required key is missing"}},
+        Found{R"("health":{"interval":"1s"})", {"programs.web.health.command: required for type exec"}},
+        Found{R"("health":{"type":"exe","timeout":"1s"})",
+              {R"(programs.web.health.type: "exe" is none of exec, tcp, http; did you mean "exec"?)"}},
         Found{
             R"("health":{"command":["x"],"interval":"0s","timeout":"-1s","retries":0,"startPeriod":"x","action":"kill"})",
             {"programs.web.health.interval: must be more than 0",
@@ -358,7 +396,12 @@ TEST(ParsePrograms, ReadsEverything) {
     expected.readiness = {.type = ReadinessType::notify, .notify_access = NotifyAccess::all};
     expected.start_timeout = 30s;
     expected.watchdog = 15s;
-    expected.health = {{{.value = "/bin/look"}}, 2s, 1s, 5, 3s, HealthAction::exit};
+    expected.health = {.command = {{.value = "/bin/look"}},
+                       .interval = 2s,
+                       .timeout = 1s,
+                       .retries = 5,
+                       .start_period = 3s,
+                       .action = HealthAction::exit};
     expected.limits = {
         {RLIMIT_NOFILE, 1024, 65536}, {RLIMIT_CORE, unlimited, unlimited}, {RLIMIT_STACK, 8 << 20, 8 << 20}};
     expected.nice = -5;
@@ -402,6 +445,19 @@ TEST(ParsePrograms, ValuesOfSeveralForms) {
               (StartLimit{1, 1s, 1}));
     EXPECT_EQ(program_of(R"("readiness":{"type":"exec","command":["/bin/true"]})").readiness,
               (Readiness{.type = ReadinessType::exec, .command = {{.value = "/bin/true"}}}));
+    EXPECT_EQ(program_of(R"("readiness":{"type":"tcp","address":"[::1]:80"})").readiness,
+              (Readiness{.type = ReadinessType::tcp, .address = Argument{.value = "[::1]:80"}}));
+    EXPECT_EQ(program_of(R"("health":{"type":"http","url":{"type":"Environment","source":"URL"}})").health,
+              (Health{.type = HealthType::http, .url = Argument{.type = ArgumentType::environment, .source = "URL"}}));
+}
+
+TEST(ParsePrograms, ProbesCountAgainstTheLimitOfArguments) {
+    Limits limits;
+    limits.arguments = 2;
+    EXPECT_EQ(findings(web(R"("readiness":{"type":"tcp","address":"[::1]:1"})"), limits), std::vector<std::string>{});
+    EXPECT_EQ(
+        findings(web(R"("readiness":{"type":"tcp","address":"[::1]:1"},"health":{"type":"http","url":"x"})"), limits),
+        (std::vector<std::string>{"programs.web.health.url: more than 2 arguments in all"}));
 }
 
 struct Document {
@@ -455,7 +511,12 @@ INSTANTIATE_TEST_SUITE_P(
              R"(programs.-a: a name is a letter or a digit and up to 63 more of them, or of ".", "_" and "-")",
              "programs[\"" + std::string(64, 'a') +
                  R"(..."]: a name is a letter or a digit and up to 63 more of them, or of ".", "_" and "-")"}},
-        Document{programs({{std::string(64, 'a'), ""}, {"7", ""}, {"a.b_c-D", ""}}), {}},
+        Document{programs({{std::string(64, 'a'), ""}, {"7", ""}, {"a.b_c-D", ""}, {"triton", ""}, {"my-triton-", ""}}),
+                 {}},
+        Document{programs({{"triton-x", R"("after":["triton-agent"])"}, {"triton-", ""}}),
+                 {R"(programs.triton-x: names that begin with "triton-" are the launcher's own)",
+                  R"(programs.triton-: names that begin with "triton-" are the launcher's own)",
+                  R"(programs.triton-x.after[0]: unknown program "triton-agent")"}},
         Document{R"({"programs":{"a.b":{"command":7}}})",
                  {R"(programs["a.b"].command: expected an array, found number)"}}));
 

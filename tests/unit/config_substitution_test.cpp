@@ -266,16 +266,42 @@ TEST(ReferencedVariables, ThoseOfProgramsAndTheirHooks) {
     program.on_failure = {.command = {variable("ON_FAILURE")}};
     program.readiness = {.type = ReadinessType::exec, .command = {variable("READINESS")}};
     program.health = {.command = {variable("HEALTH")}};
+    Program probed;
+    probed.readiness = {.type = ReadinessType::tcp, .address = variable("ADDRESS")};
+    probed.health = {.type = HealthType::http, .url = variable("URL")};
     ProcessConfiguration configuration;
-    configuration.programs = {program, program};
+    configuration.programs = {program, program, probed};
     std::vector<std::string> names;
     for (Reference const& reference : referenced_variables(configuration, Variables({}, no_environment)))
         names.push_back(reference.name);
-    EXPECT_THAT(names,
-                ElementsAre("ARGUMENTS", "COMMAND", "ENVIRONMENT", "HEALTH", "ON_FAILURE", "PRE_STOP", "READINESS"));
+    EXPECT_THAT(names, ElementsAre("ADDRESS", "ARGUMENTS", "COMMAND", "ENVIRONMENT", "HEALTH", "ON_FAILURE", "PRE_STOP",
+                                   "READINESS", "URL"));
 }
 
-// Lists that stand somewhere else than in "arguments".
+// What stands somewhere else than in "arguments".
+
+TEST(CommandTemplate, OneArgumentAtAPlaceOfItsOwn) {
+    char const* const environment[] = {"IP=10.0.0.1", nullptr};
+    Variables const variables({}, environment);
+    Where const document;
+    Where const at{&document, "address"};
+    Argument const port{.type = ArgumentType::concatenate, .values = {variable("IP"), {.value = ":"}, number(1, 4500)}};
+    auto const command = CommandTemplate::create(port, at, variables, 1000);
+    ASSERT_TRUE(command);
+    EXPECT_THAT(command->arguments(ProcessNumber{1}), ElementsAre("10.0.0.1:4501"));
+    EXPECT_THAT(command->arguments(ProcessNumber{1000}), ElementsAre("10.0.0.1:5500"));
+
+    auto const unset = CommandTemplate::create(variable("NONE"), at, variables, 1);
+    ASSERT_FALSE(unset);
+    EXPECT_THAT(texts(unset.error()), ElementsAre("address.source: environment variable NONE is not set"));
+    auto const nested = CommandTemplate::create({.type = ArgumentType::concatenate, .values = {variable("NONE")}}, at,
+                                                variables, 1, Limits{.argument_bytes = 4});
+    ASSERT_FALSE(nested);
+    EXPECT_THAT(texts(nested.error()), ElementsAre("address.values[0].source: environment variable NONE is not set"));
+    auto const longer = CommandTemplate::create(variable("IP"), at, variables, 1, Limits{.argument_bytes = 4});
+    ASSERT_FALSE(longer);
+    EXPECT_THAT(texts(longer.error()), ElementsAre("address: would be 8 bytes long; Linux allows 3 (MAX_ARG_STRLEN)"));
+}
 
 TEST(CommandTemplate, ListsOneAfterTheOther) {
     std::vector<Argument> const command{{.value = "/bin/web"}, number(2, 0)};

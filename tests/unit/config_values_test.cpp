@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "config/cpu_list.h"
+#include "config/probe_target.h"
 #include "config/size.h"
 #include "config/socket_address.h"
 
@@ -55,32 +57,11 @@ TEST(Size, Reads) {
         EXPECT_EQ(parse_size(row.text), row.value) << row.text;
 }
 
-TEST(Size, Writes) {
-    struct Row {
-        std::uint64_t bytes;
-        std::string_view text;
-    };
-    Row const rows[] = {
-        {0, "0"},
-        {1, "1"},
-        {1000, "1k"},
-        {1024, "1Ki"},
-        {1025, "1025"},
-        {64 << 20, "64Mi"},
-        {10'000'000, "10M"},
-        {1'500, "1500"},
-        {UINT64_C(3) << 40, "3Ti"},
-        {UINT64_MAX, "18446744073709551615"},
-    };
-    for (Row const& row : rows)
-        EXPECT_EQ(format_size(row.bytes), row.text);
-}
-
-TEST(Size, ReadsBackWhatItWrites) {
+TEST(Size, ReadsAnyNumberOfBytes) {
     std::mt19937_64 random(1);
     for (int i = 0; i < 10'000; ++i) {
         std::uint64_t const bytes = random() >> (random() % 64) << (random() % 40);
-        EXPECT_EQ(parse_size(format_size(bytes)), bytes) << format_size(bytes);
+        EXPECT_EQ(parse_size(std::to_string(bytes)), bytes);
     }
 }
 
@@ -146,6 +127,113 @@ TEST(SocketAddress, Refuses) {
     }
     EXPECT_TRUE(parse_socket_address("unix:" + long_path.substr(0, 107)));
     EXPECT_TRUE(parse_socket_address("fifo:" + long_path));
+}
+
+TEST(ProbeTarget, ReadsAddresses) {
+    struct Row {
+        std::string_view text;
+        ProbeTarget target;
+    };
+    Row const rows[] = {
+        {"127.0.0.1:80", {.host = "127.0.0.1", .port = 80}},
+        {"0.0.0.0:65535", {.host = "0.0.0.0", .port = 65535}},
+        {"localhost:1", {.host = "localhost", .port = 1}},
+        {"[::1]:4500", {.host = "::1", .port = 4500}},
+        {"[::ffff:10.0.0.1]:080", {.host = "::ffff:10.0.0.1", .port = 80}},
+    };
+    for (Row const& row : rows) {
+        auto const target = parse_probe_address(row.text);
+        ASSERT_TRUE(target) << row.text << ": " << target.error();
+        EXPECT_EQ(*target, row.target) << row.text;
+    }
+}
+
+TEST(ProbeTarget, ReadsUrls) {
+    struct Row {
+        std::string_view text;
+        ProbeTarget target;
+    };
+    Row const rows[] = {
+        {"http://127.0.0.1", {.host = "127.0.0.1", .port = 80, .path = "/"}},
+        {"https://localhost", {.host = "localhost", .port = 443, .is_tls = true, .path = "/"}},
+        {"http://[::1]", {.host = "::1", .port = 80, .path = "/"}},
+        {"https://[::1]:8443/", {.host = "::1", .port = 8443, .is_tls = true, .path = "/"}},
+        {"http://10.0.0.1:8080/live?full=1&x=%20/:@",
+         {.host = "10.0.0.1", .port = 8080, .path = "/live?full=1&x=%20/:@"}},
+        {"http://localhost/a:1", {.host = "localhost", .port = 80, .path = "/a:1"}},
+        {"http://localhost//", {.host = "localhost", .port = 80, .path = "//"}},
+    };
+    for (Row const& row : rows) {
+        auto const target = parse_probe_url(row.text);
+        ASSERT_TRUE(target) << row.text << ": " << target.error();
+        EXPECT_EQ(*target, row.target) << row.text;
+    }
+}
+
+TEST(ProbeTarget, SaysWhatIsWrong) {
+    struct Row {
+        std::string text;
+        std::string error;
+    };
+    Row const addresses[] = {
+        {"", R"("" has no port)"},
+        {"localhost", R"("localhost" has no port)"},
+        {"[::1]", R"("[::1]" has no port)"},
+        {"::1", R"("::1" needs brackets around its IPv6 address)"},
+        {"fe80::1:1234:80", R"("fe80::1:1234:80" needs brackets around its IPv6 address)"},
+        {"1:2:3:4:5:6:7:8:80", R"("1:2:3:4:5:6:7:8:80" needs brackets around its IPv6 address)"},
+        {":80", R"(":80" has no host)"},
+        {"localhost:", R"("" is no port from 1 to 65535)"},
+        {"localhost:0", R"("0" is no port from 1 to 65535)"},
+        {"localhost:65536", R"("65536" is no port from 1 to 65535)"},
+        {"localhost:-1", R"("-1" is no port from 1 to 65535)"},
+        {"localhost:+1", R"("+1" is no port from 1 to 65535)"},
+        {"localhost: 80", R"(" 80" is no port from 1 to 65535)"},
+        {"localhost:80/", R"("80/" is no port from 1 to 65535)"},
+        {"localhost:http", R"("http" is no port from 1 to 65535)"},
+        {"Localhost:80", R"("Localhost" is neither an IP address nor localhost)"},
+        {"example.com:80", R"("example.com" is neither an IP address nor localhost)"},
+        {"127.1:80", R"("127.1" is neither an IP address nor localhost)"},
+        {"127.0.0.1.:80", R"("127.0.0.1." is neither an IP address nor localhost)"},
+        {"[127.0.0.1]:80", R"("127.0.0.1" is no IPv6 address)"},
+        {"[localhost]:80", R"("localhost" is no IPv6 address)"},
+        {"[fe80::1%eth0]:80", R"("fe80::1%eth0" is no IPv6 address)"},
+        {"[]:80", R"("" is no IPv6 address)"},
+        {"[:80", R"("[" is neither an IP address nor localhost)"},
+        {std::string("127.0.0.1\0:80", 13), R"("127.0.0.1\u0000" is neither an IP address nor localhost)"},
+    };
+    for (Row const& row : addresses) {
+        auto const target = parse_probe_address(row.text);
+        ASSERT_FALSE(target) << row.text;
+        EXPECT_EQ(target.error(), row.error);
+    }
+    Row const urls[] = {
+        {"", R"("" begins with neither http:// nor https://)"},
+        {"127.0.0.1:80", R"("127.0.0.1:80" begins with neither http:// nor https://)"},
+        {"HTTP://[::1]/", R"("HTTP://[::1]/" begins with neither http:// nor https://)"},
+        {"http:/127.0.0.1", R"("http:/127.0.0.1" begins with neither http:// nor https://)"},
+        {"http://", R"("http://" has no host)"},
+        {"https:///x", R"("https:///x" has no host)"},
+        {"http://::1/", R"("::1" needs brackets around its IPv6 address)"},
+        {"http://:80/", R"(":80" has no host)"},
+        {"http://localhost:/", R"("" is no port from 1 to 65535)"},
+        {"http://localhost:99999", R"("99999" is no port from 1 to 65535)"},
+        {"http://me@127.0.0.1/", R"("me@127.0.0.1" is neither an IP address nor localhost)"},
+        {"http://127.0.0.1?x", R"("127.0.0.1?x" is neither an IP address nor localhost)"},
+        {"http://localhost/a b", R"("/a b" has a character that a URL has only percent-encoded)"},
+        {"http://localhost/[a]", R"("/[a]" has a character that a URL has only percent-encoded)"},
+        {"http://localhost/a#b", R"("/a#b" has a character that a URL has only percent-encoded)"},
+        {"http://localhost/\r\nX: y", R"("/\r\nX: y" has a character that a URL has only percent-encoded)"},
+        {"http://localhost/\xc3\xa4", "\"/\xc3\xa4\" has a character that a URL has only percent-encoded"},
+    };
+    for (Row const& row : urls) {
+        auto const target = parse_probe_url(row.text);
+        ASSERT_FALSE(target) << row.text;
+        EXPECT_EQ(target.error(), row.error);
+    }
+    std::string const longest = "http://[::1]/" + std::string(4096 - 13, 'x');
+    EXPECT_TRUE(parse_probe_url(longest));
+    EXPECT_THAT(parse_probe_url(longest + "x").error(), testing::EndsWith(" is longer than 4096 bytes"));
 }
 
 TEST(CpuList, Reads) {

@@ -1,0 +1,242 @@
+// From a document to what the launcher works with: probes over the network, variables, what is told of both.
+
+#include "launcher/configuration_source.h"
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "launcher/check.h"
+
+namespace triton::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+using namespace std::chrono_literals;
+
+constexpr char const* environment[] = {"IP=10.0.0.7",
+                                       "IPS=10.0.0.1, fd00::1",
+                                       "URL=http://[::1]:8080/live",
+                                       "EMPTY=",
+                                       "BOTH=fd00::2",
+                                       "BINARY_DIR=/nowhere",
+                                       "FROM_ENVIRONMENT=env",
+                                       "FROM_LABELS=env",
+                                       "FROM_FILE=env",
+                                       nullptr};
+
+/// A file with a name, gone at the end.
+class TemporaryFile {
+public:
+    explicit TemporaryFile(std::string const& text) {
+        int const fd = ::mkstemp(path_.data());
+        EXPECT_GE(fd, 0);
+        EXPECT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+        ::close(fd);
+    }
+    TemporaryFile(TemporaryFile const&) = delete;
+    TemporaryFile& operator=(TemporaryFile const&) = delete;
+    ~TemporaryFile() { ::unlink(path_.c_str()); }
+
+    [[nodiscard]] std::string const& path() const { return path_; }
+
+private:
+    std::string path_ = "/tmp/triton-source-test.XXXXXX";
+};
+
+SourceOptions options_of_the_design() {
+    SourceOptions options;
+    options.binary = {.match = config::VersionMatch::exact,
+                      .container_version = "7.3.0",
+                      .own_path = "/usr/bin/fdbserver",
+                      .shared_directory = "/var/dynamic"};
+    return options;
+}
+
+std::expected<Accepted, Rejected> load(std::string text, SourceOptions const& options = options_of_the_design()) {
+    return load_configuration(std::move(text), options, environment, BinaryCheck::skipped);
+}
+
+std::string web(std::string const& keys) { return R"({"programs":{"web":{"command":["/bin/web"],)" + keys + "}}}"; }
+
+std::vector<std::string> errors_of(std::string const& keys) {
+    auto const loaded = load(web(keys));
+    return loaded ? std::vector<std::string>{} : loaded.error().errors;
+}
+
+/// HOST:PORT with the process's number times `multiplier` as the port.
+std::string numbered(std::string const& host, std::string const& multiplier, std::string const& offset) {
+    return R"({"type":"Concatenate","values":[)" + host + R"(,":",{"type":"ProcessNumber","multiplier":)" + multiplier +
+           R"(,"offset":)" + offset + "}]}";
+}
+
+TEST(NetworkHelpers, BecomeHelpersThatAreRenderedForEachProcess) {
+    auto const loaded = load(web(R"("count":3,"readiness":{"type":"tcp","timeout":"3s","interval":"7s","address":)" +
+                                 numbered(R"({"type":"Environment","source":"IP"})", "2", "4498") +
+                                 R"(},"health":{"type":"http","url":{"type":"Environment","source":"URL"}})"));
+    ASSERT_TRUE(loaded) << loaded.error().errors.front();
+    ProgramPlan const& plan = *loaded->programs.front();
+    HelperPlan const& readiness = plan.helper(Helper::readiness);
+    EXPECT_EQ(readiness.start, nullptr);
+    EXPECT_EQ(readiness.timeout, 3s);
+    ASSERT_TRUE(readiness.network);
+    EXPECT_EQ(readiness.network->kind, ProbeKind::tcp);
+    EXPECT_THAT(readiness.network->target.arguments(ProcessNumber{1}), ElementsAre("10.0.0.7:4500"));
+    EXPECT_THAT(readiness.network->target.arguments(ProcessNumber{3}), ElementsAre("10.0.0.7:4504"));
+    HelperPlan const& health = plan.helper(Helper::health);
+    EXPECT_EQ(health.timeout, 5s);
+    ASSERT_TRUE(health.network);
+    EXPECT_EQ(health.network->kind, ProbeKind::http);
+    EXPECT_THAT(health.network->target.arguments(ProcessNumber{2}), ElementsAre("http://[::1]:8080/live"));
+
+    EXPECT_EQ(plan.policy.readiness, Readiness::probed);
+    EXPECT_EQ(plan.policy.probe_interval, 7s);
+    ASSERT_TRUE(plan.policy.health);
+    EXPECT_EQ(plan.policy.health->interval, 10s);
+    EXPECT_TRUE(loaded->needs_agent());
+    EXPECT_FALSE(plan.helper(Helper::pre_stop).network || plan.helper(Helper::on_failure).network);
+}
+
+TEST(NetworkHelpers, AreAPartOfWhatAPlanSays) {
+    auto const plan = [](std::string const& probe) {
+        auto loaded = load(web(R"("health":)" + probe));
+        EXPECT_TRUE(loaded) << probe;
+        return std::move(loaded->programs.front());
+    };
+    auto const one = plan(R"({"type":"tcp","address":"127.0.0.1:1"})");
+    EXPECT_EQ(*one, *plan(R"({"type":"tcp","address":"127.0.0.1:1"})"));
+    EXPECT_FALSE(*one == *plan(R"({"type":"tcp","address":"127.0.0.1:2"})"));
+    EXPECT_FALSE(*one == *plan(R"({"type":"http","url":"http://127.0.0.1:1"})"));
+    EXPECT_FALSE(*one == *plan(R"({"command":["/bin/look"]})"));
+}
+
+TEST(NetworkHelpers, NeedTheAgentAndCommandsDoNot) {
+    auto const needs_agent = [](std::string const& text) { return load(text)->needs_agent(); };
+    EXPECT_FALSE(needs_agent(R"({"version":"7.3.0"})"));
+    EXPECT_FALSE(needs_agent(R"({"programs":{}})"));
+    EXPECT_FALSE(needs_agent(web(R"("readiness":{"type":"notify"},"health":{"command":["/bin/look"]})")));
+    EXPECT_TRUE(needs_agent(web(R"("readiness":{"type":"http","url":"http://[::1]"})")));
+    EXPECT_TRUE(needs_agent(web(R"("count":0,"health":{"type":"tcp","address":"127.0.0.1:1"})")));
+}
+
+TEST(NetworkHelpers, AreCheckedAfterSubstitutionForEveryProcess) {
+    auto const address = [](std::string const& argument, std::string const& more = "") {
+        return errors_of(more + R"("readiness":{"type":"tcp","address":)" + argument + "}");
+    };
+    EXPECT_THAT(address(R"({"type":"Environment","source":"IP"})"),
+                ElementsAre(R"(programs.web.readiness.address: "10.0.0.7" has no port)"));
+    EXPECT_THAT(address(R"({"type":"Environment","source":"NONE"})"),
+                ElementsAre("programs.web.readiness.address.source: environment variable NONE is not set"));
+    EXPECT_THAT(address(R"({"type":"Concatenate","values":[{"type":"Environment","source":"EMPTY"},":1"]})"),
+                ElementsAre("programs.web.readiness.address.values[0].source: environment variable EMPTY is empty"));
+    EXPECT_THAT(address(R"({"type":"Concatenate","values":["::1",":1"]})"),
+                ElementsAre(R"(programs.web.readiness.address: "::1:1" needs brackets around its IPv6 address)"));
+    EXPECT_THAT(address(numbered(R"("127.0.0.1")", "65535", "0")), IsEmpty());
+    EXPECT_THAT(address(numbered(R"("127.0.0.1")", "65535", "0"), R"("count":9,)"),
+                ElementsAre(R"(programs.web.readiness.address: process 2: "131070" is no port from 1 to 65535)"));
+    EXPECT_THAT(address(numbered(R"("127.0.0.1")", "1", "0"), R"("count":65535,)"), IsEmpty());
+    // Those in the middle alone: 19999, .., 64374, 73249, 82124, 9999.
+    EXPECT_THAT(address(R"({"type":"Concatenate","values":["127.0.0.1:",{"type":"ProcessNumber"},)"
+                        R"({"type":"ProcessNumber","multiplier":-1125,"offset":11124}]})",
+                        R"("count":9,)"),
+                ElementsAre(R"(programs.web.readiness.address: process 7: "73249" is no port from 1 to 65535)"));
+    EXPECT_THAT(errors_of(R"("health":{"type":"http","url":{"type":"Concatenate","values":["http://","db/"]}})"),
+                ElementsAre(R"(programs.web.health.url: "db" is neither an IP address nor localhost)"));
+}
+
+TEST(NetworkHelpers, WhatIsWrongIsSaidOnce) {
+    EXPECT_THAT(errors_of(R"("readiness":{"type":"tcp","address":"localhost"})"),
+                ElementsAre(R"(programs.web.readiness.address: "localhost" has no port)"));
+    EXPECT_THAT(errors_of(R"("readiness":{"type":"tcp"},"health":{"type":"http"})"),
+                ElementsAre("programs.web.readiness.address: required for type tcp",
+                            "programs.web.health.url: required for type http"));
+    EXPECT_THAT(errors_of(R"("readiness":{"type":"exec"})"),
+                ElementsAre("programs.web.readiness.command: required for type exec"));
+}
+
+TEST(Variables, TheFileIsBeforeThoseOfTheOptionsAndTheseBeforeTheEnvironment) {
+    TemporaryFile const file("FROM_FILE=file\nSECRET=x\n");
+    SourceOptions options = options_of_the_design();
+    options.environment_file = file.path();
+    options.export_environment_file = true;
+    options.variables = {{"ZONE", "z1"}, {"FROM_LABELS", "label"}, {"FROM_FILE", "label"}, {"A", "a"}};
+    auto const loaded = load(R"({"version":"7.3.0","arguments":[
+        {"type":"Environment","source":"FROM_FILE"}, {"type":"Environment","source":"FROM_LABELS"},
+        {"type":"Environment","source":"FROM_ENVIRONMENT"}, {"type":"Environment","source":"ZONE"},
+        {"type":"Environment","source":"A"}]})",
+                             options);
+    ASSERT_TRUE(loaded) << loaded.error().errors.front();
+    StartPlan const& start = *loaded->programs.front()->start;
+    EXPECT_THAT(start.command().arguments(ProcessNumber{1}), ElementsAre("file", "label", "env", "z1", "a"));
+    EXPECT_THAT(loaded->environment,
+                ElementsAre(Pair("A", "a"), Pair("BINARY_DIR", "/usr/bin"), Pair("FROM_ENVIRONMENT", "env"),
+                            Pair("FROM_FILE", "file"), Pair("FROM_LABELS", "label"), Pair("ZONE", "z1")));
+    // For substitution alone.
+    EXPECT_THAT(start.environment(), testing::IsSupersetOf({"FROM_FILE=file", "FROM_LABELS=env", "SECRET=x"}));
+    EXPECT_THAT(start.environment(), Not(testing::Contains(testing::StartsWith("ZONE="))));
+}
+
+TEST(LauncherEnvironment, HasTheChosenAddressAndTheDirectoryOfTheBinary) {
+    auto const of = [](std::string const& arguments, std::string const& version = "7.3.0") {
+        auto const loaded = load(R"({"version":")" + version + R"(","arguments":[)" + arguments + "]}");
+        EXPECT_TRUE(loaded) << loaded.error().errors.front();
+        return loaded->environment;
+    };
+    EXPECT_THAT(of(""), ElementsAre(Pair("BINARY_DIR", "/usr/bin")));
+    EXPECT_THAT(of("", "7.1.1"), ElementsAre(Pair("BINARY_DIR", "/var/dynamic/bin/7.1.1")));
+    std::string const v4 = R"({"type":"IPList","source":"IPS","ipFamily":4})";
+    std::string const v6 = R"({"type":"IPList","source":"IPS","ipFamily":6})";
+    EXPECT_THAT(of(R"({"type":"Concatenate","values":[)" + v6 + "]}"),
+                ElementsAre(Pair("BINARY_DIR", "/usr/bin"), Pair("IPS", "fd00::1")));
+    // Used in two ways: from the whole list both can be made again.
+    EXPECT_THAT(of(v4 + "," + v6), ElementsAre(Pair("BINARY_DIR", "/usr/bin"), Pair("IPS", "10.0.0.1, fd00::1")));
+    EXPECT_THAT(of(v4 + R"(,{"type":"Environment","source":"IPS"})"),
+                ElementsAre(Pair("BINARY_DIR", "/usr/bin"), Pair("IPS", "10.0.0.1, fd00::1")));
+    // The name is ours.
+    EXPECT_THAT(of(R"({"type":"Environment","source":"BINARY_DIR"})"), ElementsAre(Pair("BINARY_DIR", "/usr/bin")));
+}
+
+TEST(LauncherEnvironment, OfProgramsIsAboutAllOfThemAndTheFirstOnesBinary) {
+    auto const loaded = load(R"({"programs":{
+        "web":{"command":["/web"],"readiness":{"type":"http","url":{"type":"Environment","source":"URL"}}},
+        "db":{"command":["/usr/sbin/db"],"environment":{"X":{"type":"Environment","source":"IP"}}}}})");
+    ASSERT_TRUE(loaded) << loaded.error().errors.front();
+    EXPECT_THAT(loaded->environment,
+                ElementsAre(Pair("BINARY_DIR", "/"), Pair("IP", "10.0.0.7"), Pair("URL", "http://[::1]:8080/live")));
+    EXPECT_THAT(load(R"({"programs":{}})")->environment, IsEmpty());
+    EXPECT_THAT(load(R"({"programs":{"a":{"command":["web"]}}})")->environment, ElementsAre(Pair("BINARY_DIR", ".")));
+}
+
+TEST(Check, ShowsWhatTheAgentAsksOfEachProcess) {
+    TemporaryFile const file(web(R"("count":2,"health":{"type":"http","url":"https://localhost:1/"},)"
+                                 R"("readiness":{"type":"tcp","address":)" +
+                                 numbered(R"("[::1]")", "1", "8000") + "}"));
+    CheckOptions options;
+    options.configuration_path = file.path();
+    options.source = options_of_the_design();
+    CheckResult const text = check(options, environment);
+    EXPECT_EQ(text.errors, "");
+    EXPECT_EQ(text.output,
+              "# web\n"
+              "/bin/web\n#   readiness: [::1]:8001\n#   health: https://localhost:1/\n"
+              "/bin/web\n#   readiness: [::1]:8002\n#   health: https://localhost:1/\n");
+    options.as_json = true;
+    options.process_number = 2;
+    EXPECT_THAT(check(options, environment).output,
+                HasSubstr(R"({"program":"web","process":2,"command":["/bin/web"],"environment":[],)"
+                          R"("readiness":{"type":"tcp","target":"[::1]:8002"},)"
+                          R"("health":{"type":"http","target":"https://localhost:1/"}})"));
+}
+
+}  // namespace
+}  // namespace triton::launcher
