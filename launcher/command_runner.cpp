@@ -15,10 +15,6 @@ CommandRunner::Running* CommandRunner::find(Key key) {
     return at == running_.end() ? nullptr : &*at;
 }
 
-bool CommandRunner::is_running(Key key) const {
-    return std::ranges::any_of(running_, [key](Running const& run) { return run.key == key && !run.is_answered; });
-}
-
 /// All that it has started. It may not have made its group yet.
 void CommandRunner::kill_group(Running const& run) const {
     if (kill_(-run.pid, SIGKILL) != 0) (void)kill_(run.pid, SIGKILL);

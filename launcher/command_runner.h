@@ -42,7 +42,6 @@ public:
     void run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn);
     /// Kills the group; `done` is called with `cancelled` before this returns. Nothing happens when none runs.
     void cancel(Key key);
-    [[nodiscard]] bool is_running(Key key) const;
 
     /// A child has ended and still has its pid, which is its group's: if it was a command of ours, the rest of the
     /// group is killed.

@@ -144,7 +144,7 @@ void Supervisor::on(event::Ready const& event) {
 
 void Supervisor::on(event::SignalReceived const& event) {
     for_each([&](Place const& at) {
-        if (is_alive(at.process.state)) signal(at, event.signo, action::Why::forward);
+        if (is_alive(at.process.state) && !at.policy().auxiliary) signal(at, event.signo, action::Why::forward);
     });
 }
 
@@ -226,7 +226,7 @@ Supervisor::Outcome Supervisor::decide_by_policy(Place const& at, Run run, Durat
     at.process.failures = decision.failures;
     Duration const delay = std::max(decision.delay, least);
     if (is_one_too_many(at, in(delay))) {
-        if (auto const code = at.policy().start_limit->exit_code) end_container(at.id, *code);
+        if (auto const code = at.policy().start_limit->exit_code) end_container(at, *code);
         conclude(at, false);
         return {std::nullopt, true};
     }
@@ -246,7 +246,7 @@ void Supervisor::conclude(Place const& at, bool is_success) {
     if (!is_success && at.policy().has_on_failure) run_helper(at, Helper::on_failure);
     // A scheduled program goes on with its next run.
     bool const is_end = !is_success || at.policy().kind != ProgramKind::scheduled;
-    if (at.policy().critical && is_end) end_container(at.id, is_success ? 0 : at.process.exit_code);
+    if (at.policy().critical && is_end) end_container(at, is_success ? 0 : at.process.exit_code);
 }
 
 void Supervisor::down(Place const& at) {
@@ -273,8 +273,8 @@ bool Supervisor::is_one_too_many(Place const& at, TimePoint start) {
 }
 
 /// At the end of this event. The first cause counts.
-void Supervisor::end_container(ProcessId id, int exit_code) {
-    if (!ending_) ending_ = Ending{id, exit_code};
+void Supervisor::end_container(Place const& at, int exit_code) {
+    if (!ending_ && !at.policy().auxiliary) ending_ = Ending{at.id, exit_code};
 }
 
 // What follows for others.
@@ -314,6 +314,7 @@ bool Supervisor::is_over() const {
     if (phase_ != Phase::running || scheduled_ > 0) return false;
     bool has_ended = false;
     for (Program const& program : programs_) {
+        if (is_auxiliary(program)) continue;
         std::uint32_t const ended = count(program, {done, failed});
         if (count(program, {down, waiting}) + ended < program.processes.size()) return false;
         has_ended = has_ended || ended > 0;
@@ -326,6 +327,7 @@ Supervisor::Ending Supervisor::last_ending() const {
     ProcessRecord const* chosen = nullptr;
     Ending ending{{}, 0};
     for (std::size_t id = 0; id < programs_.size(); ++id) {
+        if (is_auxiliary(programs_[id])) continue;
         for (std::size_t at = 0; at < programs_[id].processes.size(); ++at) {
             ProcessRecord const& process = programs_[id].processes[at];
             bool const is_failed = process.state == State::failed;
@@ -351,26 +353,18 @@ std::uint32_t Supervisor::count(Program const& program, std::initializer_list<St
     return count;
 }
 
-std::uint32_t Supervisor::wanted_count() const {
-    std::uint32_t wanted = 0;
-    for (Program const& program : programs_) {
-        bool const is_always_wanted = program.is_configured && program.policy->kind != ProgramKind::scheduled;
-        if (phase_ == Phase::running && is_always_wanted) wanted += program.count;
-    }
-    return wanted;
-}
-
 std::uint32_t Supervisor::running_count() const {
     using enum ProcessState;
     std::uint32_t running = 0;
-    for (Program const& program : programs_)
-        running += count(program, {activating, up, draining, pre_stop, stopping, killing});
+    for (Program const& program : programs_) {
+        if (!is_auxiliary(program)) running += count(program, {activating, up, draining, pre_stop, stopping, killing});
+    }
     return running;
 }
 
 bool Supervisor::is_ready() const {
     for (std::size_t id = 0; id < programs_.size(); ++id) {
-        if (!is_ready(ProgramId{static_cast<std::uint32_t>(id)})) return false;
+        if (!is_auxiliary(programs_[id]) && !is_ready(ProgramId{static_cast<std::uint32_t>(id)})) return false;
     }
     return true;
 }

@@ -81,6 +81,9 @@ struct ProgramPolicy {
     RestartPolicy backoff;
     std::optional<StartLimit> start_limit{};
     bool critical = false;  ///< the container ends when one of its processes has ended and is not started again
+    /// It serves the launcher itself. Whatever becomes of it neither ends the container nor keeps it; it counts for
+    /// nothing, gets no signal that is passed on, and stops last. Such programs and others do not depend on each other.
+    bool auxiliary = false;
 
     int stop_signal = 15;
     Duration stop_timeout = std::chrono::seconds(10);  ///< from the stop signal to SIGKILL
@@ -178,7 +181,7 @@ struct ScheduleDue {
 struct StopAsked {
     int exit_code = 0;
 };
-/// A signal to pass on to every process.
+/// A signal to pass on to every process but the auxiliary ones.
 struct SignalReceived {
     int signo;
 };
@@ -447,12 +450,17 @@ struct ProcessView {
 ///     program is scheduled, at least one process is done or failed, and others wait only for such as have failed.
 /// The first cause counts, StopAsked included. A stop that does not end within its limit gives 1 instead of 0.
 ///
+/// Auxiliary programs have no part in any of this: not in what ends the container, and not in what keeps it. It ends
+/// while they run, if nothing else does. Where nothing else has ended, since no other program is configured or all
+/// have the count 0, it goes on and waits for a configuration, whether they run, are done or have failed.
+///
 /// The stop of all has phases of its own: stopping the processes, then (PID 1 only) sweeping what remains in the
 /// namespace, then finished. Nothing starts in it, probes and watchdogs end with its beginning. Programs stop when all
-/// that depend on them are down. SIGKILL comes for everybody at 4/5 of the stop limit at the latest. A program's turn
-/// comes, whoever is left above it, when otherwise that would not leave the time (drain, pre_stop, stop timeout) that
-/// it and the longest chain below it may need. Where a chain may need more time than there is, the shares of all its
-/// programs shrink alike. The same goes for the steps of a single process.
+/// that depend on them are down; all others are taken to depend on the auxiliary ones. SIGKILL comes for everybody at
+/// 4/5 of the stop limit at the latest. A program's turn comes, whoever is left above it, when otherwise that would not
+/// leave the time (drain, pre_stop, stop timeout) that it and the longest chain below it may need. Where a chain may
+/// need more time than there is, the shares of all its programs shrink alike. The same goes for the steps of a single
+/// process.
 class Supervisor {
 public:
     using State = ProcessState;
@@ -480,10 +488,9 @@ public:
     [[nodiscard]] Phase phase() const { return phase_; }
     /// Asked for twice: everything gets SIGKILL.
     [[nodiscard]] bool is_in_a_hurry() const { return stops_asked_ > 1; }
-    /// Of all programs. A scheduled one wants nothing.
-    [[nodiscard]] std::uint32_t wanted_count() const;
+    /// Live processes, without auxiliary ones.
     [[nodiscard]] std::uint32_t running_count() const;
-    /// All configured programs are ready.
+    /// All configured programs are ready, auxiliary ones aside.
     [[nodiscard]] bool is_ready() const;
 
     /// Ids from 0 to here have something to tell, though not all of them are in use.
@@ -542,6 +549,7 @@ private:
     static std::size_t index(ProgramId id) { return static_cast<std::size_t>(id); }
     static std::size_t index(ProcessNumber number) { return static_cast<std::size_t>(number) - 1; }
     static bool is_down(Program const& program);
+    static bool is_auxiliary(Program const& program) { return program.policy && program.policy->auxiliary; }
     [[nodiscard]] Place place(ProcessId id);
     template <class Call>
     void for_each(Program& program, Call call);
@@ -586,7 +594,7 @@ private:
     void down(Place const& at);
     [[nodiscard]] std::span<TimePoint> start_times(Place const& at);
     [[nodiscard]] bool is_one_too_many(Place const& at, TimePoint start);
-    void end_container(ProcessId id, int exit_code);
+    void end_container(Place const& at, int exit_code);
     void settle();
     [[nodiscard]] bool may_start(Program const& program) const;
     void start_waiting();
@@ -639,7 +647,7 @@ private:
     std::uint64_t random_;
     std::vector<Program> programs_;
     std::size_t room_;                  // for the actions of one event, without those for helpers under way
-    std::uint32_t scheduled_ = 0;       // programs that wait for a schedule
+    std::uint32_t scheduled_ = 0;       // programs that wait for a schedule, and keep the container
     std::uint32_t timers_ = 0;          // of processes, armed
     std::uint32_t helpers_ = 0;         // under way
     std::uint32_t wanted_helpers_ = 0;  // and not cancelled

@@ -111,8 +111,8 @@ void Supervisor::connect() {
         program.dependants.clear();
         if (program.policy) room_ += program.processes.size() * actions_of_one(*program.policy);
         if (program.is_configured) {
-            scheduled_ +=
-                static_cast<std::uint32_t>(program.policy->kind == ProgramKind::scheduled && program.count > 0);
+            bool const is_scheduled = program.policy->kind == ProgramKind::scheduled && program.count > 0;
+            scheduled_ += static_cast<std::uint32_t>(is_scheduled && !program.policy->auxiliary);
         } else {
             program.is_held = false;
         }
@@ -120,8 +120,11 @@ void Supervisor::connect() {
     for (std::size_t id = 0; id < programs_.size(); ++id) {
         if (!programs_[id].is_configured) continue;
         for (auto const* const list : {&programs_[id].policy->after, &programs_[id].policy->requires_}) {
-            for (ProgramId const other : *list)
-                programs_[index(other)].dependants.push_back(ProgramId{static_cast<std::uint32_t>(id)});
+            for (ProgramId const other : *list) {
+                Program& that = programs_[index(other)];
+                assert(!that.is_configured || is_auxiliary(that) == is_auxiliary(programs_[id]));
+                that.dependants.push_back(ProgramId{static_cast<std::uint32_t>(id)});
+            }
         }
     }
 }

@@ -138,8 +138,13 @@ void Supervisor::plan_stop() {
     bool has_changed = true;
     for (std::size_t round = 0; has_changed && round <= programs_.size(); ++round) {
         has_changed = false;
+        double last = 0, others = 0;  // the longest chains of auxiliary programs, and of those that stop before them
+        for (Program const& program : programs_) {
+            double& longest = is_auxiliary(program) ? last : others;
+            longest = std::max(longest, is_auxiliary(program) ? program.below : program.above + program.need);
+        }
         for (Program& program : programs_) {
-            double below = 0;
+            double below = is_auxiliary(program) ? 0 : last;
             if (program.is_configured) {
                 for (auto const* const list : {&program.policy->after, &program.policy->requires_}) {
                     for (ProgramId const id : *list)
@@ -147,7 +152,7 @@ void Supervisor::plan_stop() {
                 }
             }
             below += program.need;
-            double above = 0;
+            double above = is_auxiliary(program) ? others : 0;
             for (ProgramId const id : program.dependants)
                 above = std::max(above, programs_[index(id)].above + programs_[index(id)].need);
             has_changed = has_changed || above != program.above || below != program.below;
@@ -163,16 +168,22 @@ void Supervisor::plan_stop() {
     }
 }
 
-/// Begins the stop of each program whose turn has come: all that depend on it are down, or time is short.
+/// Begins the stop of each program whose turn has come: all that depend on it are down (all others, for an auxiliary
+/// one), or time is short.
 void Supervisor::advance_stop() {
     auto const is_gone = [this](ProgramId id) {
         return programs_[index(id)].is_stop_begun && is_down(programs_[index(id)]);
+    };
+    auto const is_last_or_down = [](Program const& other) { return is_auxiliary(other) || is_down(other); };
+    auto const is_alone = [&](Program const& program) {
+        if (is_auxiliary(program) && !std::ranges::all_of(programs_, is_last_or_down)) return false;
+        return std::ranges::all_of(program.dependants, is_gone);
     };
     for (bool is_going_on = true; is_going_on;) {
         is_going_on = false;
         for (Program& program : programs_) {
             if (program.is_stop_begun) continue;
-            if (program.stop_at > now_ && !std::ranges::all_of(program.dependants, is_gone)) continue;
+            if (program.stop_at > now_ && !is_alone(program)) continue;
             begin_stop_of(program);
             is_going_on = true;
         }

@@ -84,7 +84,7 @@ void Supervisor::judge_health(Place const& at, bool ok) {
             stop(at);
             break;
         case HealthAction::report: break;
-        case HealthAction::exit: end_container(at.id, 1); break;
+        case HealthAction::exit: end_container(at, 1); break;
     }
     act(action::ReportUnhealthy{at.id, failures, health.action});
 }

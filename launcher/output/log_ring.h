@@ -34,7 +34,6 @@ public:
 
     /// The chunks from `sequence` on, oldest first, as long as `each` returns true. Returns the sequence to go on with.
     std::uint64_t read(std::uint64_t sequence, std::function<bool(LogChunk const&)> const& each) const;
-    [[nodiscard]] std::uint64_t first_sequence() const { return first_sequence_; }
     [[nodiscard]] std::uint64_t next_sequence() const { return next_sequence_; }
 
     /// Everything in it as one text, and back: for an upgrade. What is not of that form is not taken.

@@ -507,30 +507,6 @@ std::uint64_t OutputCapture::read_log(std::uint32_t program, std::uint64_t seque
     return found ? found->ring.read(sequence, each) : sequence;
 }
 
-OutputCapture::LogPosition OutputCapture::last_lines(std::uint32_t program, std::uint32_t process,
-                                                     std::size_t lines) const {
-    // A line that is not ended counts when it is, so that its pieces are told together.
-    auto const lines_of = [process](LogChunk const& chunk) {
-        bool const is_wanted = process == 0 || chunk.process == process;
-        return is_wanted ? static_cast<std::size_t>(std::ranges::count(chunk.text, '\n')) : 0;
-    };
-    std::size_t all = 0;
-    read_log(program, 0, [&](LogChunk const& chunk) {
-        all += lines_of(chunk);
-        return true;
-    });
-    Program const* const found = find(program);
-    LogPosition position{found ? found->ring.first_sequence() : 1, all > lines ? all - lines : 0};
-    read_log(program, 0, [&](LogChunk const& chunk) {
-        std::size_t const count = lines_of(chunk);
-        if (count > position.lines_to_skip) return false;
-        position.lines_to_skip -= count;
-        position.sequence = chunk.sequence + 1;
-        return position.lines_to_skip > 0;
-    });
-    return position;
-}
-
 void OutputCapture::follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk) {
     follower_ = std::move(on_chunk);
 }

@@ -117,12 +117,6 @@ public:
     /// The chunks kept for a program, from `sequence` on; see LogRing::read(). Returns `sequence` when there are none.
     std::uint64_t read_log(std::uint32_t program, std::uint64_t sequence,
                            std::function<bool(LogChunk const&)> const& each) const;
-    /// The sequence and the number of lines of it to skip, so that `lines` lines of that process (0: all) follow.
-    struct LogPosition {
-        std::uint64_t sequence = 1;
-        std::size_t lines_to_skip = 0;
-    };
-    [[nodiscard]] LogPosition last_lines(std::uint32_t program, std::uint32_t process, std::size_t lines) const;
     /// Is called with each new chunk of any program. Must not block and must not call back into this object; the text
     /// is borrowed for the call. Empty: nobody follows.
     void follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk);

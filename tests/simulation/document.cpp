@@ -70,13 +70,16 @@ Documents::Documents(Random& random)
       is_simple_(random.one_in(2)),
       highest_count_(static_cast<std::uint32_t>(
           is_design_form_ && random.one_in(2) ? 40 : 1 + random.below(is_design_form_ ? 8 : 5))),
-      slots_(is_design_form_ ? 1 : 1 + random.below(most_programs)),
+      slots_(is_design_form_ ? 1 + random.below(2) : 1 + random.below(most_programs)),
       order_(slots_.size()) {
     std::iota(order_.begin(), order_.end(), 0);
     for (std::size_t left = order_.size(); left > 1; --left)
         std::swap(order_[left - 1], order_[random_.below(left)]);
     for (Slot& slot : slots_)
         slot.policy = is_design_form_ ? policy_of_design_form() : policy();
+    if (!is_design_form_ || slots_.size() < 2) return;
+    slots_.back().policy = policy();
+    slots_.back().policy.auxiliary = true;
 }
 
 ProgramPolicy Documents::policy_of_design_form() {
@@ -105,6 +108,7 @@ ProgramPolicy Documents::policy() {
     policy.backoff = random_backoff(random_);
     if (some(4)) policy.start_limit = random_start_limit(random_);
     policy.critical = some(8);
+    policy.auxiliary = some(4);
     add_stop(policy, random_);
     if (some(3)) policy.drain = random_.pick(short_times);
     policy.has_pre_stop = some(3);
@@ -151,6 +155,7 @@ void Documents::add_order(std::vector<launcher::ProgramSpec>& specs) {
         spec.policy.requires_.clear();
         for (launcher::ProgramSpec const& other : specs) {
             if (order_[static_cast<std::size_t>(other.id)] >= order_[static_cast<std::size_t>(spec.id)]) continue;
+            if (other.policy.auxiliary != spec.policy.auxiliary) continue;
             if (random_.one_in(rarity)) spec.policy.after.push_back(other.id);
             if (random_.one_in(rarity)) spec.policy.requires_.push_back(other.id);
         }

@@ -10,7 +10,8 @@ namespace triton::simulation {
 
 /// The configurations that one container gets in its life: a first one, and each other one made from the one before.
 /// A program keeps its id, whether it is there or not. All that they hold is what a parser lets pass; in particular
-/// the dependencies are acyclic, for they lead from a program only to those that stand before it in a fixed order.
+/// the dependencies are acyclic, for they lead from a program only to those that stand before it in a fixed order. Any
+/// program may be auxiliary; beside the design's form, which is one program, there may be one that is.
 class Documents {
 public:
     explicit Documents(Random& random);

@@ -86,6 +86,7 @@ void Coverage::add(Coverage const& other) {
     add_to(whys, other.whys);
     add_to(helpers, other.helpers);
     add_to(cancelled, other.cancelled);
+    add_to(auxiliary, other.auxiliary);
     settled += other.settled;
     replaced += other.replaced;
     ended += other.ended;
@@ -129,6 +130,7 @@ public:
         } catch (Violation const& violation) {
             outcome_.violation = violation.what + "\n" + history();
         }
+        outcome_.coverage.auxiliary = invariants_.auxiliary();
         return outcome_;
     }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launcher/supervisor.h"
+#include "tests/simulation/invariants.h"
 
 namespace triton::simulation {
 
@@ -19,6 +20,7 @@ struct Coverage {
     std::array<std::uint64_t, 6> whys{};                            ///< of action::Signal
     std::array<std::uint64_t, launcher::helper_kinds> helpers{};    ///< of action::RunHelper
     std::array<std::uint64_t, launcher::helper_kinds> cancelled{};  ///< of action::CancelHelper
+    std::array<std::uint64_t, auxiliary_cases> auxiliary{};         ///< by AuxiliaryCase
     std::uint64_t settled = 0;
     std::uint64_t replaced = 0;  ///< supervisors by one that was made from their state
     std::uint64_t ended = 0;     ///< containers that ended without being asked to

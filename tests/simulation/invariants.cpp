@@ -49,6 +49,7 @@ void Invariants::check(launcher::Event const& event, TimePoint now, std::vector<
     supervisor_ = &supervisor;
     owed_.clear();
     has_moved_ = false;
+    was_stopping_ = is_stopping();
     ending_.reset();
     std::visit([this](auto const& which) { apply(which); }, event);
     follow();
@@ -70,6 +71,7 @@ void Invariants::check(launcher::Event const& event, TimePoint now, std::vector<
     check_helpers();
     check_deadline(supervisor.next_deadline());
     check_wakeup(actions.size(), is_time_event, deadline_before);
+    look_at_auxiliary();
 }
 
 // What is known.
@@ -138,6 +140,19 @@ bool Invariants::is_anyone_left() const {
            std::ranges::any_of(programs_, [](Program const& p) { return std::ranges::any_of(p.records, is_alive); });
 }
 
+bool Invariants::is_auxiliary_alive() const {
+    return std::ranges::any_of(programs_, [](Program const& program) {
+        return program.policy.auxiliary && std::ranges::any_of(program.records, is_alive);
+    });
+}
+
+void Invariants::look_at_auxiliary() {
+    if (is_stopping() || !is_auxiliary_alive()) return;
+    bool const is_any_other = std::ranges::any_of(
+        programs_, [this](Program const& program) { return !program.policy.auxiliary && !is_down(program); });
+    if (!is_any_other) saw(AuxiliaryCase::alone);
+}
+
 bool Invariants::is_any_helper_left() const {
     bool is_any = false;
     for_each([&](Program const&, Record const& record, ProcessId) {
@@ -193,6 +208,8 @@ void Invariants::judge(Action const& action) {
         require(is_stopping(), "only a stop sweeps");
         require(!is_anyone_left(), "our own processes end before the sweep");
     }
+    if (auto const* const ending = std::get_if<action::ReportEnding>(&action))
+        require(!at(ending->id).policy().auxiliary, "no auxiliary program ends the container", ending->id);
     auto const owed = std::ranges::find(owed_, action);
     if (owed == owed_.end()) {
         std::string what = "nothing is done that is not owed: " + text(action);
@@ -207,7 +224,9 @@ void Invariants::judge_spawn(action::Spawn const& action) {
     At const that = at(action.id);
     require(!that.record.pid, "never two live processes with one number", action.id);
     require(that.program.is_configured, "only what is wanted is started", action.id);
-    require(!is_stopping(), "nothing starts in a stop", action.id);
+    // A configuration may bring an auxiliary program, and with it the insight that nothing else is left to run.
+    bool const is_of_this_event = !was_stopping_ && that.policy().auxiliary;
+    require(!is_stopping() || is_of_this_event, "nothing starts in a stop", action.id);
 }
 
 void Invariants::judge_signal(action::Signal const& action) {
@@ -251,19 +270,15 @@ void Invariants::check_phase(Supervisor const& supervisor) const {
 
 void Invariants::check_states(Supervisor const& supervisor) const {
     std::uint32_t alive = 0;
-    std::uint32_t wanted = 0;
-    for (std::size_t at = 0; at < programs_.size(); ++at) {
-        Program const& program = programs_[at];
-        require(supervisor.size(ProgramId(at)) == program.records.size(), "every process has a state", first_of(at));
-        bool const is_always_wanted = program.is_configured && program.policy.kind != ProgramKind::scheduled;
-        if (!is_stopping() && is_always_wanted) wanted += program.policy.count;
-    }
+    for (std::size_t at = 0; at < programs_.size(); ++at)
+        require(supervisor.size(ProgramId(at)) == programs_[at].records.size(), "every process has a state",
+                first_of(at));
     for_each([&](Program const& program, Record const& record, ProcessId id) {
         State const state = supervisor.state(id);
         if (state != record.state) {
             throw Violation{"process " + text(id) + " is known to be " + text(record.state) + ", not " + text(state)};
         }
-        alive += record.pid ? 1U : 0U;
+        alive += record.pid && !program.policy.auxiliary ? 1U : 0U;
         Child const* const child = kernel_.find(id);
         require(!record.pid || (child && child->pid == *record.pid), "who lives is known", id);
         if (is_wanted(program, id.number)) {
@@ -281,7 +296,6 @@ void Invariants::check_states(Supervisor const& supervisor) const {
         check_view(supervisor.view(id), record, id);
     });
     require(supervisor.running_count() == alive, "running_count() counts");
-    require(supervisor.wanted_count() == wanted, "wanted_count() is what was accepted");
 }
 
 void Invariants::check_view(launcher::ProcessView const& view, Record const& record, ProcessId id) {
@@ -308,7 +322,7 @@ void Invariants::check_programs(Supervisor const& supervisor) const {
                 first_of(at));
         require(supervisor.is_settled(ProgramId(at)) == is_settled(ProgramId(at)),
                 "a program is settled when all of it is", first_of(at));
-        is_all_ready = is_all_ready && is_ready(ProgramId(at));
+        is_all_ready = is_all_ready && (program.policy.auxiliary || is_ready(ProgramId(at)));
         if (program.is_configured)
             require(supervisor.policy(ProgramId(at)) == program.policy, "the policy is the accepted one", first_of(at));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,17 @@
 #include "tests/simulation/kernel.h"
 
 namespace triton::simulation {
+
+/// What happens with auxiliary programs, for whoever wants to know that it did.
+enum class AuxiliaryCase : std::uint8_t {
+    alone,        ///< one lives, nothing else is to run, and the container goes on
+    failed,       ///< one that is critical, or may end the container otherwise, has failed
+    passed_over,  ///< one lives and is not told of a signal that is passed on
+    outlived,     ///< the container ends by itself while one lives
+    last,         ///< in a stop of all its turn has come with the end of others
+    short_time,   ///< and that of another one before it
+};
+inline constexpr std::size_t auxiliary_cases = 6;
 
 /// What a supervisor must not do; thrown by Invariants.
 struct Violation {
@@ -38,6 +50,8 @@ public:
     /// nullopt: no stop has begun.
     [[nodiscard]] std::optional<TimePoint> stop_end() const;
     [[nodiscard]] bool is_scheduled(launcher::ProgramId program) const;
+    /// How often, by AuxiliaryCase.
+    [[nodiscard]] std::array<std::uint64_t, auxiliary_cases> const& auxiliary() const { return auxiliary_; }
 
     // For an episode that wants everything to come to rest.
     [[nodiscard]] std::optional<ProcessId> awaited_ready() const;
@@ -119,7 +133,7 @@ private:
     std::optional<Duration> restart(At at, launcher::Run run, bool is_clone_failure);
     Bounds delay_bounds(At at, launcher::Run run, bool is_clone_failure) const;
     void end_for_good(At at, bool is_success);
-    void end_container(ProcessId id, int exit_code);
+    void end_container(At at, int exit_code);
     void follow();
     void start_what_may();
     [[nodiscard]] bool is_over() const;
@@ -146,6 +160,7 @@ private:
     [[nodiscard]] double longest_above(launcher::ProgramId program) const;
     void take_turns(bool is_time_event);
     [[nodiscard]] bool is_turn_taken_early(std::size_t program) const;
+    static bool stops_before(Program const& one, Program const& other, launcher::ProgramId id);
     void hurry();
     void cancel_all_helpers();
     void give_up();
@@ -167,6 +182,7 @@ private:
     void check_end() const;
 
     void owe(launcher::Action const& action) { owed_.push_back(action); }
+    void saw(AuxiliaryCase which) { ++auxiliary_[static_cast<std::size_t>(which)]; }
     void owe_signal(At at, int signo, launcher::action::Why why,
                     launcher::StopScope scope = launcher::StopScope::process);
     void run_helper(At at, Helper helper);
@@ -188,6 +204,8 @@ private:
     [[nodiscard]] bool may_start(Program const& program) const;
     [[nodiscard]] bool is_down(Program const& program) const;
     [[nodiscard]] bool is_anyone_left() const;
+    [[nodiscard]] bool is_auxiliary_alive() const;
+    void look_at_auxiliary();
     [[nodiscard]] bool is_any_helper_left() const;
     [[nodiscard]] bool is_any_helper_wanted() const;
     [[nodiscard]] TimePoint latest_kill() const;
@@ -204,13 +222,15 @@ private:
     TimePoint sweep_due_ = never;
     bool finished_ = false;
     int idle_wakeups_ = 0;
+    std::array<std::uint64_t, auxiliary_cases> auxiliary_{};
 
     // Of the event in hand.
     TimePoint now_{};
     std::vector<launcher::Action> const* actions_ = nullptr;
     launcher::Supervisor const* supervisor_ = nullptr;  // where a rule leaves a choice
     std::vector<launcher::Action> owed_;
-    bool has_moved_ = false;                  // for time alone, perhaps without an action
+    bool has_moved_ = false;  // for time alone, perhaps without an action
+    bool was_stopping_ = false;
     std::optional<ProcessId> owed_continue_;  // has got the stop signal, but not yet SIGCONT
     struct Ending {
         ProcessId id;

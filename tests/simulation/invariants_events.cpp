@@ -340,7 +340,7 @@ std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failur
         require(!chosen, "what is given up is not started again", at.id);
         require(is_one_too_many(bounds.low), "only what has used up its starts is given up", at.id);
         owe(action::ReportGaveUp{at.id, policy.start_limit->count});
-        if (policy.start_limit->exit_code) end_container(at.id, *policy.start_limit->exit_code);
+        if (policy.start_limit->exit_code) end_container(at, *policy.start_limit->exit_code);
         end_for_good(at, false);
         return std::nullopt;
     }
@@ -384,12 +384,13 @@ void Invariants::end_for_good(At at, bool is_success) {
         }
     }
     bool const is_run_of_many = at.policy().kind == ProgramKind::scheduled && is_success;
-    if (at.policy().critical && !is_run_of_many) end_container(at.id, is_success ? 0 : at.record.exit_code);
+    if (at.policy().critical && !is_run_of_many) end_container(at, is_success ? 0 : at.record.exit_code);
 }
 
-/// The first cause counts.
-void Invariants::end_container(ProcessId id, int exit_code) {
-    if (!ending_) ending_ = Ending{id, exit_code};
+/// The first cause counts. What becomes of auxiliary programs is none.
+void Invariants::end_container(At at, int exit_code) {
+    if (at.policy().auxiliary) return saw(AuxiliaryCase::failed);
+    if (!ending_) ending_ = Ending{at.id, exit_code};
 }
 
 // Helpers.
@@ -429,7 +430,7 @@ void Invariants::judge_health(At at, bool ok) {
     owe(action::ReportUnhealthy{at.id, health.retries, health.action});
     switch (health.action) {
         case HealthAction::report: return;
-        case HealthAction::exit: return end_container(at.id, 1);
+        case HealthAction::exit: return end_container(at, 1);
         case HealthAction::restart: at.record.went_bad = true; return stop(at);
     }
 }
@@ -462,7 +463,9 @@ void Invariants::apply(event::StopAsked const& event) {
 
 void Invariants::apply(event::SignalReceived const& event) {
     for_each([&](At at) {
-        if (is_alive(at.record)) owe_signal(at, event.signo, action::Why::forward);
+        if (!is_alive(at.record)) return;
+        if (at.policy().auxiliary) return saw(AuxiliaryCase::passed_over);
+        owe_signal(at, event.signo, action::Why::forward);
     });
 }
 
@@ -595,6 +598,7 @@ void Invariants::follow() {
         if (!ending_) start_what_may();
         if (!ending_ && is_over()) end_of_all();
         if (ending_) {
+            if (is_auxiliary_alive()) saw(AuxiliaryCase::outlived);
             owe(action::ReportEnding{ending_->id, ending_->exit_code});
             begin_stop(ending_->exit_code);
         }
@@ -614,17 +618,20 @@ void Invariants::start_what_may() {
     });
 }
 
-/// Nothing runs or ever will by itself.
+/// Nothing runs or ever will by itself, but for what only serves the launcher.
 bool Invariants::is_over() const {
     bool is_any_ended = false;
     bool is_any_left = false;
-    for_each([&](Program const&, Record const& record, ProcessId) {
+    for_each([&](Program const& program, Record const& record, ProcessId) {
+        if (program.policy.auxiliary) return;
         bool const has_ended = record.state == State::done || record.state == State::failed;
         is_any_ended = is_any_ended || has_ended;
         is_any_left = is_any_left || (!has_ended && record.state != State::down && record.state != State::waiting);
     });
-    for (std::size_t id = 0; id < programs_.size(); ++id)
-        is_any_left = is_any_left || (is_scheduled(ProgramId(id)) && programs_[id].policy.count > 0);
+    for (std::size_t id = 0; id < programs_.size(); ++id) {
+        launcher::ProgramPolicy const& policy = programs_[id].policy;
+        is_any_left = is_any_left || (is_scheduled(ProgramId(id)) && policy.count > 0 && !policy.auxiliary);
+    }
     return is_any_ended && !is_any_left;
 }
 
@@ -634,6 +641,7 @@ void Invariants::end_of_all() {
     Record const* last_done = nullptr;
     ProcessId failed{}, done{};
     for_each([&](At at) {
+        if (at.policy().auxiliary) return;
         if (at.record.state == State::failed && (!first_failed || at.record.last_end < first_failed->last_end)) {
             first_failed = &at.record;
             failed = at.id;
@@ -643,7 +651,7 @@ void Invariants::end_of_all() {
             done = at.id;
         }
     });
-    first_failed ? end_container(failed, first_failed->exit_code) : end_container(done, 0);
+    first_failed ? end_container(at(failed), first_failed->exit_code) : end_container(at(done), 0);
 }
 
 // Time, and the end.

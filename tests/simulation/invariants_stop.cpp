@@ -111,6 +111,12 @@ void Invariants::begin_stop(int exit_code) {
     take_turns(true);
 }
 
+/// What depends on another program does, and everything but auxiliary programs stops before those, configured or not.
+bool Invariants::stops_before(Program const& one, Program const& other, ProgramId id) {
+    if (one.policy.auxiliary != other.policy.auxiliary) return other.policy.auxiliary;
+    return one.is_configured && depends_on(one.policy, id);
+}
+
 /// So long may the stop of a program take, in nanoseconds.
 double Invariants::need(Program const& program) const {
     if (is_down(program)) return 0;
@@ -122,11 +128,9 @@ double Invariants::need(Program const& program) const {
 double Invariants::longest_below(ProgramId id) const {
     Program const& program = programs_[static_cast<std::size_t>(id)];
     double longest = 0;
-    if (program.is_configured) {
-        for (ProgramId const other : program.policy.after)
-            longest = std::max(longest, longest_below(other));
-        for (ProgramId const other : program.policy.requires_)
-            longest = std::max(longest, longest_below(other));
+    for (std::size_t other = 0; other < programs_.size(); ++other) {
+        if (stops_before(program, programs_[other], ProgramId(other)))
+            longest = std::max(longest, longest_below(ProgramId(other)));
     }
     return longest + need(program);
 }
@@ -136,7 +140,7 @@ double Invariants::longest_above(ProgramId id) const {
     double longest = 0;
     for (std::size_t other = 0; other < programs_.size(); ++other) {
         Program const& program = programs_[other];
-        if (program.is_configured && depends_on(program.policy, id))
+        if (stops_before(program, programs_[static_cast<std::size_t>(id)], id))
             longest = std::max(longest, longest_above(ProgramId(other)) + need(program));
     }
     return longest;
@@ -162,11 +166,13 @@ void Invariants::take_turns(bool is_time_event) {
             if (program.is_turn) continue;
             bool const is_alone = std::ranges::none_of(programs_, [&](Program const& other) {
                 bool const is_gone = other.is_turn && is_down(other);  // and with it all that depend on it
-                return other.is_configured && depends_on(other.policy, ProgramId(id)) && !is_gone;
+                return stops_before(other, program, ProgramId(id)) && !is_gone;
             });
             bool const is_late = program.turn_at <= now_ && (is_time_event || is_turn_taken_early(id));
             if (!is_alone && !is_late) continue;
             program.is_turn = is_going_on = has_moved_ = true;
+            if (program.policy.auxiliary && std::ranges::any_of(program.records, is_alive))
+                saw(is_alone ? AuxiliaryCase::last : AuxiliaryCase::short_time);
             for (std::size_t number = 0; number < program.records.size(); ++number) {
                 Record& record = program.records[number];
                 if (record.state == State::activating || record.state == State::up)

@@ -111,6 +111,8 @@ constexpr std::array action_names{
     "ReportStarted",  "ReportReady",     "ReportExited",  "ReportStartFailed", "ReportLeft", "ReportGaveUp",
     "ReportTimedOut", "ReportUnhealthy", "ReportSkipped", "ReportEnding"};
 constexpr std::array why_names{"stop", "kill", "forward", "reload", "watchdog", "asked"};
+constexpr std::array auxiliary_names{"alone", "failed", "passed over", "outlived", "last", "short of time"};
+static_assert(auxiliary_names.size() == auxiliary_cases);
 static_assert(event_names.size() == std::variant_size_v<launcher::Event>);
 static_assert(action_names.size() == std::variant_size_v<launcher::Action>);
 static_assert(why_names.size() == std::tuple_size_v<decltype(Coverage::whys)>);
@@ -141,6 +143,9 @@ void print(Total const& total) {
     for (std::size_t at = 0; at < launcher::helper_kinds; ++at)
         std::printf(" %s %llu (%llu cancelled)", text(static_cast<launcher::Helper>(at)).c_str(),
                     Number{total.coverage.helpers[at]}, Number{total.coverage.cancelled[at]});
+    std::printf("\nauxiliary programs:");
+    for (std::size_t at = 0; at < auxiliary_cases; ++at)
+        std::printf(" %s %llu", auxiliary_names[at], Number{total.coverage.auxiliary[at]});
     std::printf("\n");
 }
 
@@ -190,6 +195,8 @@ void expect_everything_seen(Coverage const& coverage) {
         EXPECT_GT(coverage.helpers[at], 0) << text(static_cast<launcher::Helper>(at)) << " never ran";
         EXPECT_GT(coverage.cancelled[at], 0) << text(static_cast<launcher::Helper>(at)) << " was never cancelled";
     }
+    for (std::size_t at = 0; at < auxiliary_cases; ++at)
+        EXPECT_GT(coverage.auxiliary[at], 0) << "no auxiliary program was " << auxiliary_names[at];
     for (std::uint64_t const times : coverage.phases)
         EXPECT_GT(times, 0);
     EXPECT_GT(coverage.settled, 0);

@@ -6,8 +6,8 @@
 
 namespace triton::simulation {
 
-/// For failure reports and for tables in tests. A process is its number when it belongs to program 0, as all do in the
-/// design's form, else program and number: "Exited 3, status 9", "Signal 2:1, pid 12, 15 (stop)", "RunHelper 1:1
+/// For failure reports and for tables in tests. A process is its number when it belongs to program 0, as those of the
+/// design's form do, else program and number: "Exited 3, status 9", "Signal 2:1, pid 12, 15 (stop)", "RunHelper 1:1
 /// health".
 std::string text(launcher::Event const& event);
 std::string text(launcher::Action const& action);

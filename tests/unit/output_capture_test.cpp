@@ -636,7 +636,7 @@ TEST_F(OutputCaptureTest, FlushAtTheEndWaitsForASlowReaderButNotForEver) {
 
 // ctl logs
 
-TEST_F(OutputCaptureTest, LastLinesAreKept) {
+TEST_F(OutputCaptureTest, TheLastIsKeptForEachProgram) {
     configure(1, "web", to_file(OutputFormat::json));
     write_out(web1, "a\nb\n");
     run_dry();
@@ -644,25 +644,6 @@ TEST_F(OutputCaptureTest, LastLinesAreKept) {
     run_dry();
     EXPECT_EQ(log_text(1), "a\nb\nc\nd\ne\n");
     EXPECT_EQ(log_text(2), "");
-    auto const last = [this](std::uint32_t process, std::size_t lines) {
-        OutputCapture::LogPosition position = capture->last_lines(1, process, lines);
-        std::string text;
-        capture->read_log(1, position.sequence, [&](LogChunk const& chunk) {
-            if (process == 0 || chunk.process == process) text += chunk.text;
-            return true;
-        });
-        for (; position.lines_to_skip > 0; --position.lines_to_skip)
-            text.erase(0, text.find('\n') + 1);
-        return text;
-    };
-    EXPECT_EQ(last(0, 100), "a\nb\nc\nd\ne\n");
-    EXPECT_EQ(last(0, 4), "b\nc\nd\ne\n");
-    EXPECT_EQ(last(0, 3), "c\nd\ne\n");
-    EXPECT_EQ(last(0, 1), "e\n");
-    EXPECT_EQ(last(0, 0), "");
-    EXPECT_EQ(last(1, 1), "b\n");
-    EXPECT_EQ(last(2, 2), "d\ne\n");
-    EXPECT_EQ(last(1, 9), "a\nb\n");
 }
 
 TEST_F(OutputCaptureTest, FollowersHearOfEachChunk) {

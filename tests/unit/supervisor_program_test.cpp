@@ -868,7 +868,6 @@ TEST(SupervisorSchedule, TakesTheLowestFreePlaceOrNone) {
     Subject subject = with({policy});
     event::ScheduleDue const due{ProgramId{0}};
     EXPECT_EQ(subject.done(), "");
-    EXPECT_EQ(subject.supervisor.wanted_count(), 0);
     EXPECT_EQ(subject.on(due).done(), "Spawn 1");
     EXPECT_EQ(subject.on(due).done(), "Spawn 2");
     EXPECT_EQ(subject.on(due).done(), "ReportSkipped 0");
@@ -922,6 +921,199 @@ TEST(SupervisorSchedule, StopsAndRunsByCommand) {
               "Spawn 1; ReportExited 1, pid 100, status 15, run 0s, restart in 0s");
     EXPECT_EQ(subject.command(Verb::start, 0, number_2).done(), "Spawn 2");
     EXPECT_EQ(subject.command(Verb::start, 0, number_2).done(), "ReportSkipped 0");
+}
+
+// Auxiliary programs: what serves the launcher itself.
+
+ProgramPolicy auxiliary() {
+    ProgramPolicy policy = service();
+    policy.auxiliary = true;
+    return policy;
+}
+
+ProgramPolicy auxiliary_of_kind(ProgramKind kind) {
+    ProgramPolicy policy = of_kind(kind);
+    policy.auxiliary = true;
+    return policy;
+}
+
+constexpr ProcessId second = process(1, 1);
+
+TEST(SupervisorAuxiliary, CountsForNothing) {
+    ProgramPolicy silent = auxiliary();
+    silent.count = 2;
+    silent.readiness = Readiness::notified;
+    Subject subject = up({silent, service()});
+    EXPECT_TRUE(subject.supervisor.is_ready());
+    EXPECT_EQ(subject.supervisor.running_count(), 1);
+    // of itself there is everything to tell
+    EXPECT_FALSE(subject.supervisor.is_ready(ProgramId{0}));
+    EXPECT_EQ(subject.supervisor.view(process(2)).pid, Pid{101});
+    EXPECT_EQ(subject.exited(second, exit_code_1).supervisor.running_count(), 0);
+    EXPECT_FALSE(subject.supervisor.is_ready());
+}
+
+TEST(SupervisorAuxiliary, GetsNoSignalThatIsPassedOn) {
+    Subject subject = up({auxiliary(), service(), auxiliary()});
+    EXPECT_EQ(subject.on(event::SignalReceived{SIGUSR1}).done(), "Signal 1:1, pid 200, 10 (forward)");
+    EXPECT_EQ(subject.on(event::Command{Verb::signal, ProgramId{2}, {}, SIGUSR1}).done(),
+              "Signal 2:1, pid 300, 10 (asked)");
+    subject.programs({});
+    EXPECT_EQ(subject.on(event::SignalReceived{SIGUSR1}).done(), "Signal 1:1, pid 200, 10 (forward)");
+}
+
+TEST(SupervisorAuxiliary, ObeysCommandsAndItsPolicy) {
+    ProgramPolicy policy = auxiliary();
+    policy.backoff.delay = 3s;
+    Subject subject = up({policy});
+    EXPECT_EQ(subject.command(Verb::stop).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    subject.exited(first, 0);
+    EXPECT_EQ(subject.state(), State::held);
+    EXPECT_EQ(subject.command(Verb::start).spawned(first).exited(first, exit_code_1).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 256, run 0s, restart in 0s");
+    EXPECT_EQ(subject.spawned(first).exited(first, exit_code_1).done(),
+              "ReportExited 1, pid 100, status 256, run 0s, restart in 3s");
+    EXPECT_EQ(subject.after(3s).time().done(), "Spawn 1");
+}
+
+TEST(SupervisorAuxiliary, WhateverBecomesOfItTheContainerGoesOn) {
+    ProgramPolicy limited = auxiliary();
+    limited.start_limit = StartLimit{1, 1h, 7};
+    ProgramPolicy ill = auxiliary();
+    ill.health = Health{.interval = 1s, .retries = 1, .action = HealthAction::exit};
+    ProgramPolicy critical = auxiliary_of_kind(ProgramKind::one_shot);
+    critical.critical = true;
+    Subject subject = up({limited, ill, critical, service()});
+    EXPECT_EQ(subject.exited(first, exit_code_1).done(),
+              "ReportExited 1, pid 100, status 256, run 0s, not wanted; ReportGaveUp 1, starts 1");
+    subject.after(1s).time();
+    EXPECT_EQ(subject.helper(second, Helper::health, false).done(), "ReportUnhealthy 1:1, failures 1, exit");
+    EXPECT_EQ(subject.exited(process(2, 1), exit_code_1).done(),
+              "ReportExited 2:1, pid 300, status 256, run 1s, not wanted");
+    EXPECT_EQ(subject.supervisor.phase(), Phase::running);
+}
+
+TEST(SupervisorAuxiliary, DoesNotKeepTheContainer) {
+    Subject subject = up({auxiliary(), of_kind(ProgramKind::one_shot)});
+    EXPECT_EQ(subject.exited(second, 3 << 8).done(),
+              "ReportExited 1:1, pid 200, status 768, run 0s, not wanted; ReportEnding 1:1, exit code 3; "
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.exited(first, 9 << 8).done(),
+              "ReportExited 1, pid 100, status 2304, run 0s, not wanted; Finish 3");
+}
+
+TEST(SupervisorAuxiliary, KeepsItNeitherHeldNorInBackoffNorByASchedule) {
+    ProgramPolicy policy = of_kind(ProgramKind::one_shot);
+    Subject subject = up({auxiliary(), auxiliary(), auxiliary_of_kind(ProgramKind::scheduled), policy});
+    subject.command(Verb::stop, 0).exited(first, 0);
+    subject.exited(second, exit_code_1).spawned(second).exited(second, exit_code_1);
+    ASSERT_EQ(subject.state(first), State::held);
+    ASSERT_EQ(subject.state(second), State::backoff);
+    EXPECT_EQ(subject.exited(process(3, 1), 0).done(),
+              "ReportExited 3:1, pid 400, status 0, run 0s, not wanted; ReportEnding 3:1, exit code 0; Finish 0");
+}
+
+/// Its end is not the one that is reported, though it came first and was bad.
+TEST(SupervisorAuxiliary, DoesNotGiveItsExitCode) {
+    Subject subject = up({auxiliary_of_kind(ProgramKind::one_shot), of_kind(ProgramKind::one_shot)});
+    EXPECT_EQ(subject.exited(first, 3 << 8).done(), "ReportExited 1, pid 100, status 768, run 0s, not wanted");
+    EXPECT_EQ(subject.after(1s).exited(second, 0).done(),
+              "ReportExited 1:1, pid 200, status 0, run 1s, not wanted; ReportEnding 1:1, exit code 0; Finish 0");
+}
+
+TEST(SupervisorAuxiliary, WithNothingElseTheContainerWaitsForBetter) {
+    ProgramPolicy none = service();
+    none.count = 0;
+    Subject subject = up({auxiliary_of_kind(ProgramKind::one_shot), none});
+    EXPECT_EQ(subject.exited(first, exit_code_1).done(), "ReportExited 1, pid 100, status 256, run 0s, not wanted");
+    EXPECT_EQ(subject.supervisor.phase(), Phase::running);
+    EXPECT_EQ(subject.programs({auxiliary_of_kind(ProgramKind::one_shot)}, false).done(), "");
+    EXPECT_EQ(subject.programs({}).done(), "");
+    EXPECT_EQ(subject.programs({auxiliary(), of_kind(ProgramKind::one_shot)}).done(), "Spawn 1; Spawn 1:1");
+    subject.spawned(first).spawned(second);
+    EXPECT_EQ(subject.exited(second, 0).actions.at(1), (Action{action::ReportEnding{second, 0}}));
+}
+
+TEST(SupervisorAuxiliary, StopsLast) {
+    Subject subject = up({auxiliary(), service(), after({ProgramId{1}}), auxiliary()}, pid_1());
+    EXPECT_EQ(subject.stop().done(), "Signal 2:1, pid 300, 15 (stop); Signal 2:1, pid 300, 18 (forward)");
+    EXPECT_EQ(subject.exited(process(2, 1), 0).done(),
+              "ReportExited 2:1, pid 300, status 0, run 0s, not wanted; "
+              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+    EXPECT_EQ(subject.exited(second, 0).done(),
+              "ReportExited 1:1, pid 200, status 0, run 0s, not wanted; "
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); "
+              "Signal 3:1, pid 400, 15 (stop); Signal 3:1, pid 400, 18 (forward)");
+    subject.exited(first, 0);
+    EXPECT_EQ(subject.exited(process(3, 1), 0).done(),
+              "ReportExited 3:1, pid 400, status 0, run 0s, not wanted; Sweep 15");
+}
+
+/// Also after such as the configuration has not any more, and after starts that are under way.
+TEST(SupervisorAuxiliary, StopsAfterAllThatIsThere) {
+    ProgramPolicy two = service();
+    two.count = 2;
+    Subject subject = up({auxiliary(), service(), service()});
+    subject.programs({auxiliary(), two}, false);
+    ASSERT_EQ(subject.state(process(1, 2)), State::starting);
+    ASSERT_EQ(subject.state(process(2, 1)), State::stopping);
+    subject.stop().exited(second, 0).on(event::SpawnFailed{process(1, 2), {SpawnStage::clone, EAGAIN}});
+    EXPECT_EQ(subject.state(first), State::up);
+    subject.exited(process(2, 1), 0);
+    EXPECT_EQ(subject.state(first), State::stopping);
+}
+
+TEST(SupervisorAuxiliary, HasItsShareOfTheStop) {
+    ProgramPolicy agent = auxiliary();
+    agent.stop_timeout = 2s;
+    ProgramPolicy below = auxiliary();
+    below.stop_timeout = 3s;
+    agent.after = {ProgramId{2}};
+    Subject subject = up({agent, service(), below});
+    EXPECT_EQ(subject.stop().deadline(), 10s);  // SIGKILL of the service
+    subject.after(10s).time();
+    EXPECT_EQ(subject.state(second), State::killing);
+    // 24 s less the 5 s that both may need: then it is told, though the service is still there
+    EXPECT_EQ(subject.deadline(), 9s);
+    EXPECT_EQ(subject.after(9s).time().done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.deadline(), 2s);
+    EXPECT_EQ(subject.after(2s).time().done(),
+              "Signal 2:1, pid 300, 15 (stop); Signal 2:1, pid 300, 18 (forward); "
+              "Signal 1, pid 100, 9 (kill) tree");
+}
+
+/// Of the others, what waits begins early enough that time remains for the auxiliary one.
+TEST(SupervisorAuxiliary, TakesItsShareFromTheOthers) {
+    ProgramPolicy agent = auxiliary();
+    agent.stop_timeout = 6s;
+    ProgramPolicy upper = after({ProgramId{1}});
+    upper.stop_timeout = 1h;
+    upper.drain = 1h;
+    Subject subject = up({agent, service(), upper});
+    // 24 s of SIGKILL at the latest, and a chain of 2 h, 10 s and 6 s
+    double const whole = 7200 + 10 + 6;
+    subject.stop();
+    SupervisorState const state = subject.supervisor.state();
+    auto const turn = [&](std::size_t program) {
+        return std::chrono::duration<double>(state.programs[program].stop_at - subject.now).count();
+    };
+    EXPECT_NEAR(turn(1), 24 * 7200 / whole, 1e-6);
+    EXPECT_NEAR(turn(0), 24 * 7210 / whole, 1e-6);
+}
+
+TEST(SupervisorAuxiliary, IsKilledInAHurryLikeAnyOther) {
+    Subject subject = up({auxiliary(), service()});
+    EXPECT_EQ(subject.stop().stop().done(), "Signal 1, pid 100, 9 (kill) tree; Signal 1:1, pid 200, 9 (kill) tree");
+    EXPECT_EQ(subject.after(30s).time().done(), "ReportLeft 1, pid 100; ReportLeft 1:1, pid 200; Finish 1");
+}
+
+TEST(SupervisorAuxiliary, MayBecomeOneAndCeaseToBeOne) {
+    ProgramPolicy agent = auxiliary_of_kind(ProgramKind::one_shot);
+    Subject subject = up({agent, service()});
+    subject.exited(first, 3 << 8);
+    agent.auxiliary = false;
+    EXPECT_EQ(subject.programs({agent, auxiliary()}, false).done(),
+              "ReportEnding 1, exit code 3; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
 }
 
 // Helpers of a failure.

@@ -36,13 +36,14 @@ ProgramPolicy any_program(Random& random, std::uint32_t id) {
         if (random.one_in(8)) policy.start_limit->exit_code = 9;
     }
     policy.critical = random.one_in(16);
+    policy.auxiliary = id == 3;  // nothing depends on the last one
     policy.stop_timeout = any_time(random);
     if (random.one_in(2)) policy.drain = any_time(random);
     policy.has_pre_stop = random.one_in(2);
     policy.stop_scope = static_cast<StopScope>(random.below(2));
     policy.on_change = static_cast<OnChange>(random.below(3));
     policy.has_on_failure = random.one_in(2);
-    for (std::uint32_t other = 0; other < id; ++other) {
+    for (std::uint32_t other = 0; other < id && !policy.auxiliary; ++other) {
         if (random.one_in(4)) policy.after.push_back(ProgramId{other});
         if (random.one_in(4)) policy.requires_.push_back(ProgramId{other});
     }
@@ -90,7 +91,7 @@ public:
                 if (random_.one_in(6)) return event::StopAsked{static_cast<int>(random_.below(3))};
                 break;
             case 8:
-                if (subject_.supervisor.running_count() == 0) return event::NoChildLeft{};
+                if (!is_anyone_left()) return event::NoChildLeft{};
                 break;
             default: break;
         }
@@ -104,6 +105,16 @@ public:
     }
 
 private:
+    [[nodiscard]] bool is_anyone_left() const {
+        SupervisorState const state = subject_.supervisor.state();
+        for (std::uint32_t program = 0; program < state.programs.size(); ++program) {
+            for (std::uint32_t number = 1; number <= state.programs[program].processes.size(); ++number) {
+                if (subject_.supervisor.view(process(program, number)).pid) return true;
+            }
+        }
+        return false;
+    }
+
     ProgramId any_id() {
         return ProgramId{static_cast<std::uint32_t>(random_.below(subject_.supervisor.program_count() + 1))};
     }

@@ -432,6 +432,12 @@ ProgramPolicy of_kind(ProgramKind kind, Restart restart = Restart::never) {
 /// Program 1 of some: so that the end of program 0 is not that of the container.
 ProgramPolicy another() { return plain().program; }
 
+ProgramPolicy none() {
+    ProgramPolicy policy = another();
+    policy.count = 0;
+    return policy;
+}
+
 Subject with(ProgramPolicy const& policy, ProgramPolicy const& second = another()) {
     Subject subject(plain());
     subject.programs({policy, second});
@@ -455,6 +461,23 @@ Subject service_up() {
 Subject probing() {
     Subject subject = service_up();
     subject.after(15s).time();
+    return subject;
+}
+
+/// It has every reason to end the container, but it is not for that.
+ProgramPolicy auxiliary() {
+    ProgramPolicy policy = service();
+    policy.auxiliary = true;
+    policy.critical = true;
+    policy.start_limit = StartLimit{1, 60s, 9};
+    policy.health->action = HealthAction::exit;
+    return policy;
+}
+
+/// Its health is being looked at, and the other program is up.
+Subject auxiliary_up() {
+    Subject subject = running(auxiliary());
+    subject.ready(first).after(15s).time();
     return subject;
 }
 
@@ -583,6 +606,31 @@ Row const program_rows[] = {
      [] {
          Subject subject = running(of_kind(ProgramKind::one_shot));
          subject.exited(first, 1 << 8).stop().exited(other, 0);
+         return subject;
+     }},
+    {"up, auxiliary", State::up, auxiliary_up},
+    {"up, auxiliary, and nothing else is to run", State::up,
+     [] {
+         Subject subject = auxiliary_up();
+         subject.programs({auxiliary(), none()}, false).exited(other, 0);
+         return subject;
+     }},
+    {"failed, auxiliary, and nothing else is to run", State::failed,
+     [] {
+         Subject subject = with(auxiliary(), none());
+         subject.on(event::SpawnFailed{first, not_found});
+         return subject;
+     }},
+    {"up in a stop, auxiliary", State::up,
+     [] {
+         Subject subject = auxiliary_up();
+         subject.stop();
+         return subject;
+     }},
+    {"draining in a stop, auxiliary, the others down", State::draining,
+     [] {
+         Subject subject = auxiliary_up();
+         subject.stop().exited(other, 0);
          return subject;
      }},
 };
@@ -1249,6 +1297,139 @@ failed before a stop
     NoChildLeft           down (stopping), deadline in 10s
     TimePassed early      down (stopping), deadline in 9.5s
     TimePassed            down (stopping), deadline in 4s
+up, auxiliary
+    Unchanged             up, deadline in 5s
+    Changed               up, deadline in 5s
+        Signal 1, pid 100, 1 (reload)
+    Not configured        draining, deadline in 1s
+        CancelHelper 1 health; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Exited well           done
+        CancelHelper 1 health; ReportExited 1, pid 100, status 0, run 17s, not wanted
+    Exited badly          failed
+        CancelHelper 1 health; RunHelper 1 on_failure; ReportExited 1, pid 100, status 9, run 15s, not wanted, oom; ReportGaveUp 1, starts 1
+    Ready                 up, deadline in 4s
+    WatchdogPing          up, deadline in 20s
+    ExtendTimeout         up, deadline in 5s
+    health ended          up, deadline in 5s
+    health failed         up, deadline in 5s
+        ReportUnhealthy 1, failures 1, exit
+    ScheduleDue           up, deadline in 5s
+    StopAsked             up (stopping), deadline in 5s
+        CancelHelper 1 health; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                up, deadline in 5s
+        Signal 1:1, pid 200, 10 (forward)
+    start                 up, deadline in 5s
+    stop                  draining, deadline in 1s
+        CancelHelper 1 health
+    restart               draining, deadline in 1s
+        CancelHelper 1 health
+    signal                up, deadline in 5s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      up, deadline in 4.5s
+    TimePassed            stopping, deadline in 10s
+        CancelHelper 1 health; Signal 1, pid 100, 6 (watchdog); Signal 1, pid 100, 18 (forward); ReportTimedOut 1 watchdog
+up, auxiliary, and nothing else is to run
+    Unchanged             up, deadline in 5s
+    Changed               up, deadline in 5s
+        Signal 1, pid 100, 1 (reload)
+    Not configured        draining, deadline in 1s
+        CancelHelper 1 health
+    Exited well           done
+        CancelHelper 1 health; ReportExited 1, pid 100, status 0, run 17s, not wanted
+    Exited badly          failed
+        CancelHelper 1 health; RunHelper 1 on_failure; ReportExited 1, pid 100, status 9, run 15s, not wanted, oom; ReportGaveUp 1, starts 1
+    Ready                 up, deadline in 4s
+    WatchdogPing          up, deadline in 20s
+    ExtendTimeout         up, deadline in 5s
+    health ended          up, deadline in 5s
+    health failed         up, deadline in 5s
+        ReportUnhealthy 1, failures 1, exit
+    ScheduleDue           up, deadline in 5s
+    StopAsked             draining (stopping), deadline in 1s
+        CancelHelper 1 health
+    Signal                up, deadline in 5s
+    start                 up, deadline in 5s
+    stop                  draining, deadline in 1s
+        CancelHelper 1 health
+    restart               draining, deadline in 1s
+        CancelHelper 1 health
+    signal                up, deadline in 5s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      up, deadline in 4.5s
+    TimePassed            stopping, deadline in 10s
+        CancelHelper 1 health; Signal 1, pid 100, 6 (watchdog); Signal 1, pid 100, 18 (forward); ReportTimedOut 1 watchdog
+failed, auxiliary, and nothing else is to run
+    Unchanged             failed
+    Changed               starting
+        Spawn 1
+    Not configured        down
+    Ready                 failed
+    WatchdogPing          failed
+    ExtendTimeout         failed
+    on_failure ended      failed
+    ScheduleDue           failed
+    StopAsked             down (stopping), deadline in 24s
+    Signal                failed
+    start                 starting
+        Spawn 1
+    stop                  failed
+    restart               starting
+        Spawn 1
+    signal                failed
+    NoChildLeft           failed
+    TimePassed early      failed
+    TimePassed            failed
+up in a stop, auxiliary
+    Unchanged             up (stopping), deadline in 5s
+    Changed               up (stopping), deadline in 5s
+    Not configured        up (stopping), deadline in 5s
+    Exited well           down (stopping), deadline in 3s
+        ReportExited 1, pid 100, status 0, run 17s, not wanted
+    Exited badly          down (stopping), deadline in 5s
+        ReportExited 1, pid 100, status 9, run 15s, not wanted, oom
+    Ready                 up (stopping), deadline in 4s
+    WatchdogPing          up (stopping), deadline in 4s
+    ExtendTimeout         up (stopping), deadline in 5s
+    health ended          up (stopping), deadline in 5s
+    health failed         up (stopping), deadline in 5s
+    ScheduleDue           up (stopping), deadline in 5s
+    StopAsked             killing (stopping), deadline in 5s
+        Signal 1, pid 100, 9 (kill) tree; Signal 1:1, pid 200, 9 (kill) tree
+    Signal                up (stopping), deadline in 5s
+        Signal 1:1, pid 200, 10 (forward)
+    start                 up (stopping), deadline in 5s
+    stop                  up (stopping), deadline in 5s
+    restart               up (stopping), deadline in 5s
+    signal                up (stopping), deadline in 5s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      up (stopping), deadline in 4.5s
+    TimePassed            draining (stopping), deadline in 0.25s
+        Signal 1:1, pid 200, 9 (kill) tree
+draining in a stop, auxiliary, the others down
+    Unchanged             draining (stopping), deadline in 1s
+    Changed               draining (stopping), deadline in 1s
+    Not configured        draining (stopping), deadline in 1s
+    Exited well           down (stopping), deadline in -1s
+        ReportExited 1, pid 100, status 0, run 17s, not wanted
+    Exited badly          down (stopping), deadline in 1s
+        ReportExited 1, pid 100, status 9, run 15s, not wanted, oom
+    Ready                 draining (stopping), deadline in 0s
+    WatchdogPing          draining (stopping), deadline in 0s
+    ExtendTimeout         draining (stopping), deadline in 1s
+    health ended          draining (stopping), deadline in 1s
+    health failed         draining (stopping), deadline in 1s
+    ScheduleDue           draining (stopping), deadline in 1s
+    StopAsked             killing (stopping), deadline in 1s
+        Signal 1, pid 100, 9 (kill) tree
+    Signal                draining (stopping), deadline in 1s
+    start                 draining (stopping), deadline in 1s
+    stop                  draining (stopping), deadline in 1s
+    restart               draining (stopping), deadline in 1s
+    signal                draining (stopping), deadline in 1s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      draining (stopping), deadline in 0.5s
+    TimePassed            pre_stop (stopping), deadline in 1.333333333s
+        RunHelper 1 pre_stop
 )";
 
 /// What a row has to be there for. HelperEnded is left out where only an earlier Helper::on_failure may come to its

@@ -40,7 +40,6 @@ TEST(Supervisor, StartsAllAtOnceInOrder) {
     EXPECT_EQ(subject.supervisor.running_count(), 0);
     subject.spawned(process(2));
     EXPECT_EQ(subject.supervisor.running_count(), 1);
-    EXPECT_EQ(subject.supervisor.wanted_count(), 3);
     EXPECT_EQ(subject.deadline(), std::nullopt);
 }
 
@@ -82,7 +81,7 @@ TEST(Supervisor, WhatItHasNoMemoryForHasNotBeen) {
         ScarceMemory const scarce{std::size_t{64} << 20};
         EXPECT_THROW(subject.configuration(20'000'000), std::bad_alloc);
     }
-    EXPECT_EQ(subject.supervisor.wanted_count(), 2);
+    EXPECT_EQ(subject.supervisor.policy(ProgramId{}).count, 2);
     EXPECT_EQ(subject.supervisor.size(ProgramId{}), 2);
     EXPECT_EQ(subject.exited(first, 0).done(), "Spawn 1; ReportExited 1, pid 100, status 0, run 0s, restart in 0s");
     EXPECT_EQ(subject.configuration(3).done(), "Spawn 3");
@@ -220,7 +219,7 @@ TEST(Supervisor, NothingStartsInAStop) {
     Subject subject(plain());
     subject.configuration(2).spawned(first).stop();
     EXPECT_EQ(subject.configuration(5).done(), "");
-    EXPECT_EQ(subject.supervisor.wanted_count(), 0);
+    EXPECT_EQ(subject.supervisor.size(ProgramId{}), 2);
     EXPECT_EQ(subject.exited(first, 1).done(), "ReportExited 1, pid 100, status 1, run 0s, not wanted");
     EXPECT_EQ(subject.on(event::SpawnFailed{process(2), {SpawnStage::clone, EAGAIN}}).done(),
               "ReportStartFailed 2, stage 0 errno 11, not wanted; Finish 0");
