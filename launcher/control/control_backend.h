@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
 
 #include "base/clock.h"
+#include "launcher/probe_kind.h"
 #include "launcher/supervisor.h"
 
 namespace triton::launcher {
@@ -43,6 +46,7 @@ struct ProcessStatus {
     std::optional<LastExit> last_exit;
     std::optional<Duration> restart_in;  ///< in backoff
     std::string status_text;             ///< what it said by STATUS= (sd_notify(3)), any bytes; empty: nothing
+    std::string version;                 ///< of the configuration that it was started from; empty: none
 };
 
 /// What a process uses: from its cgroup, else from /proc (process_usage.h).
@@ -60,6 +64,8 @@ struct ProgramStatus {
     std::uint32_t processes = 0;  ///< processes 1..processes can be asked for: at least `wanted`, more while some end
     bool is_ready = false;
     std::optional<Duration> next_run_in;  ///< scheduled
+    std::string version;                  ///< that is configured now; empty: none
+    bool is_internal = false;             ///< the launcher's own ("triton-agent")
 };
 
 /// What a person wants to know of one program beside its status.
@@ -75,6 +81,17 @@ struct ProgramDescription {
     std::string output;                ///< "inherit", "null", a path
 };
 
+/// How the agent gets on with telling others what happens here, in its own words.
+struct ReporterStatus {
+    std::string state;  ///< one of reporter_state_names
+    std::string detail;
+    std::optional<std::int64_t> last_success;  ///< microseconds since 1970, UTC
+
+    bool operator==(ReporterStatus const&) const = default;
+};
+
+inline constexpr std::array<std::string_view, 4> reporter_state_names{"off", "connecting", "ok", "failing"};
+
 struct LauncherStatus {
     std::string version;  ///< "0.1.0 (1a2b3c4)"
     pid_t pid = 0;
@@ -83,7 +100,59 @@ struct LauncherStatus {
     std::string configuration_path;  ///< as given
     bool has_configuration = false;  ///< a good one was loaded
     bool is_ready = false;
-    std::vector<std::string> rejection;  ///< why the latest configuration was not taken; empty: it was
+    std::vector<std::string> rejection;              ///< why the latest configuration was not taken; empty: it was
+    std::uint64_t configuration_changes = 0;         ///< configurations that were accepted so far
+    std::optional<std::int64_t> configuration_time;  ///< of the last of them: microseconds since 1970, UTC
+    bool is_isolated = false;                        ///< the pod's annotation holds the processes back
+    std::optional<ReporterStatus> reporter;          ///< nullopt: no agent has told of one
+};
+
+/// What the launcher's command line may have it copy.
+enum class StagingKind : std::uint8_t { all, files, binaries, libraries, monitor_conf };
+inline constexpr std::array<std::string_view, 5> staging_kind_names{"all", "files", "binaries", "libraries",
+                                                                    "monitor_conf"};
+static_assert(staging_kind_names.size() == static_cast<std::size_t>(StagingKind::monitor_conf) + 1);
+
+/// What has become of a staging: the targets that are as they should be now, and one line for each that is not.
+struct StagingAnswer {
+    std::vector<std::string> files;
+    std::vector<std::string> errors;
+
+    bool operator==(StagingAnswer const&) const = default;
+};
+
+/// The configuration that runs, and why the latest was not taken. All of it is borrowed for the call.
+struct ActiveConfiguration {
+    std::uint64_t sequence = 0;            ///< grows at each change of what follows
+    std::optional<std::string_view> text;  ///< nullopt: none yet
+    /// Every variable that a `source` names (of an IPList the address that was chosen), and BINARY_DIR.
+    std::span<std::pair<std::string, std::string> const> environment;
+    std::optional<std::int64_t> accepted_at;  ///< microseconds since 1970, UTC
+    std::span<std::string const> rejection;
+};
+
+/// What the pod says by its annotations, and its node by its labels.
+struct PodState {
+    bool is_isolated = false;   ///< foundationdb.org/isolate-process-group
+    Duration shutdown_delay{};  ///< foundationdb.org/delay-shutdown; not negative
+    /// For substitution, sorted by name, each name once.
+    std::vector<std::pair<std::string, std::string>> variables;
+
+    bool operator==(PodState const&) const = default;
+};
+
+/// A probe for an agent to make: a connection, or a GET that is answered by a status from 200 to 399.
+struct ProbeRequest {
+    std::uint64_t id = 0;  ///< the backend's own, for probe_result() and ControlServer::cancel_probe(); never reused
+    ProbeKind kind = ProbeKind::tcp;
+    std::string_view target;  ///< "127.0.0.1:80", "http://127.0.0.1:80/healthz"
+    Duration timeout{};
+};
+
+/// Whose a connection is, and so what it may call: see `Callers` in control_calls.h.
+enum class ControlRole : std::uint8_t {
+    person,  ///< came through the control socket
+    agent    ///< came from our own agent (ControlServer::adopt())
 };
 
 /// One line of a program's captured output. `text` is borrowed, any bytes, without its newline.
@@ -157,10 +226,28 @@ public:
     /// Begins to replace the launcher by the program at `path`. What becomes of it is told by
     /// ControlServer::answer_upgrade(), which may be called from in here too. Errors: refused when one is under way.
     virtual ControlResult<> upgrade(std::string const& path) = 0;
+    /// Begins to copy again what the command line says, or one kind of it. What becomes of it is told by
+    /// ControlServer::answer_stage() with this ticket, which may be called from in here too.
+    /// Errors: refused when there is nothing of that kind to copy, while stopping, or when too many are under way.
+    virtual ControlResult<> stage(StagingKind what, std::uint64_t ticket) = 0;
 
     /// Hands the kept lines of a program's output to the sink, newest first, until it wants no more.
     /// Errors: refused when the program's output is not captured ("inherit").
     virtual ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
+
+    /// Asked when a call begins to watch it, and after ControlServer::configuration_changed().
+    [[nodiscard]] virtual ActiveConfiguration active_configuration() const = 0;
+
+    // What the agent tells. The server has checked the form and the bounds of it.
+    virtual void set_pod(PodState state) = 0;
+    virtual void set_reporter(ReporterStatus status) = 0;
+    /// An agent listens for probes from now on: those that are due are sent by ControlServer::send_probe(), perhaps
+    /// from in here. Or it has gone, and what it was asked for will not be answered; that is told by a callback of the
+    /// loop or by time_passed(), never inside of what the launcher has called to send something. There is one listener
+    /// at a time: a second one ends the first (false, then true).
+    virtual void probes_wanted(bool is_wanted) = 0;
+    /// `id`: of any number; one that is unknown (any more) means nothing. `detail`: for people, at most 1 KiB.
+    virtual void probe_result(std::uint64_t id, bool ok, std::string_view detail) = 0;
 
     /// For the log: somebody had something done ("restart web:2"), before it is done.
     virtual void command_given(std::string_view command, ControlPeer const& peer) = 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "config/json_reader.h"
+#include "launcher/control/control_backend.h"
 
 namespace triton::launcher {
 
@@ -31,7 +32,13 @@ enum class ControlMethod : std::uint8_t {
     wait,
     subscribe,
     logs,
-    upgrade
+    upgrade,
+    stage,
+    watch_configuration,
+    probes,
+    probe_result,
+    set_pod,
+    set_reporter
 };
 
 enum class WaitCondition : std::uint8_t { ready, up, down, done };
@@ -47,7 +54,18 @@ struct CallParameters {
     std::uint32_t lines = 10;
     bool waits = false;
     bool follows = false;
+    StagingKind what = StagingKind::all;
+    std::uint64_t id = 0;
+    bool is_ok = false;
+    std::string detail;
+    PodState pod;
+    ReporterStatus reporter;
 };
+
+/// Bounds of what the agent tells.
+inline constexpr std::size_t most_variables = 1000;
+inline constexpr std::size_t most_variable_bytes = 64 * 1024;  ///< names and values together
+inline constexpr std::size_t most_detail_bytes = 1024;         ///< what is longer is cut off
 
 /// One parameter: its name in the interface description, and what reads it; false: not what it may be.
 struct ParameterRow {
@@ -56,15 +74,24 @@ struct ParameterRow {
     bool (*read)(config::Node const& node, CallParameters& parameters);
 };
 
+/// Who may call a method. The agent faces the network, so it may look, and have done what cannot hurt: nothing that
+/// starts, stops or replaces a program. What it is there to tell, nobody else may.
+enum class Callers : std::uint8_t { everyone, persons, agents };
+
+constexpr bool may_call(Callers callers, ControlRole role) {
+    return callers == Callers::everyone || (callers == Callers::agents) == (role == ControlRole::agent);
+}
+
 struct MethodRow {
     ControlMethod method;
     std::string_view interface;
     std::string_view name;
     std::span<ParameterRow const> parameters;
+    Callers callers;
     bool needs_more = false;
 };
 
-/// In the order of the enum.
+/// In the order of the enum: also the table of who may call what.
 std::span<MethodRow const> control_methods();
 
 /// nullptr: there is none.

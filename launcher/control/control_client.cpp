@@ -11,6 +11,12 @@ namespace triton::launcher {
 namespace {
 constexpr std::size_t input_piece = 16 * 1024;   // in one round
 constexpr std::size_t worth_moving = 64 * 1024;  // written output that is cut off the front
+
+/// Cuts off the front, and gives back what only something long has needed.
+void cut(std::string& bytes, std::size_t size) {
+    bytes.erase(0, size);
+    if (bytes.empty() && bytes.capacity() > worth_moving) std::string().swap(bytes);  // an assignment would keep it
+}
 }  // namespace
 
 void ControlClient::find_message(std::size_t from, TimePoint now) {
@@ -41,7 +47,7 @@ void ControlClient::receive(std::size_t limit, TimePoint now) {
 
 std::string ControlClient::take_message(TimePoint now) {
     std::string message = input_.substr(0, message_end_);
-    input_.erase(0, message_end_ + 1);
+    cut(input_, message_end_ + 1);
     find_message(0, now);
     return message;
 }
@@ -61,7 +67,7 @@ void ControlClient::flush(TimePoint now) {
         progress_at_ = last_active_ = now;
     }
     if (pending() == 0 || written_ >= worth_moving) {
-        output_.erase(0, written_);
+        cut(output_, written_);
         written_ = 0;
     }
 }

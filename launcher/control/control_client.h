@@ -42,18 +42,29 @@ struct FollowJob {
     std::optional<std::uint32_t> process;
 };
 struct UpgradeJob {};
-using Job = std::variant<std::monostate, ListJob, WaitJob, SubscribeJob, FollowJob, UpgradeJob>;
+struct StageJob {
+    std::uint64_t ticket = 0;
+};
+/// The active configuration, once or again at each change.
+struct ConfigurationJob {
+    std::uint64_t seen = 0;  // of the changes
+};
+struct ProbesJob {};
+using Job = std::variant<std::monostate, ListJob, WaitJob, SubscribeJob, FollowJob, UpgradeJob, StageJob,
+                         ConfigurationJob, ProbesJob>;
 
 /// One connection: its bytes in and out, and the call in hand. What the bytes mean is the server's matter.
 class ControlClient {
 public:
     enum class Interest : std::uint8_t { none, input, output };
 
-    ControlClient(UniqueFd fd, ControlPeer const& peer, TimePoint now)
-        : peer_(peer), last_active_(now), fd_(std::move(fd)) {}
+    ControlClient(UniqueFd fd, ControlPeer const& peer, ControlRole role, TimePoint now)
+        : peer_(peer), role_(role), last_active_(now), fd_(std::move(fd)) {}
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] ControlPeer const& peer() const { return peer_; }
+    [[nodiscard]] bool is_agent() const { return role_ == ControlRole::agent; }
+    [[nodiscard]] ControlRole role() const { return role_; }
 
     /// Receives once, as far as the limit goes. Ends the client when that fails.
     void receive(std::size_t limit, TimePoint now);
@@ -91,6 +102,7 @@ private:
     void find_message(std::size_t from, TimePoint now);
 
     ControlPeer peer_;
+    ControlRole role_;
     std::string input_;
     std::size_t message_end_ = std::string::npos;
     TimePoint partial_since_{};

@@ -16,11 +16,20 @@ void write_last_exit(JsonWriter& out, LastExit const& last) {
     out.key("oom_killed").value(last.was_oom_killed).close('}');
 }
 
+void write_reporter(JsonWriter& out, ReporterStatus const& reporter) {
+    out.open('{').key("state").value(std::string_view(reporter.state));
+    out.key("detail").value(std::string_view(reporter.detail));
+    if (reporter.last_success) out.key("last_success").seconds(*reporter.last_success);
+    out.close('}');
+}
+
 }  // namespace
 
 void open_program(JsonWriter& out, ProgramStatus const& program) {
     out.open('{').key("name").value(std::string_view(program.name));
     out.key("kind").value(program_kind_names[static_cast<std::size_t>(program.kind)]);
+    if (!program.version.empty()) out.key("version").value(std::string_view(program.version));
+    out.key("internal").value(program.is_internal);
     out.key("wanted").value(std::int64_t{program.wanted}).key("ready").value(program.is_ready);
     if (program.next_run_in) out.key("next_run_in_seconds").value(*program.next_run_in);
     out.key("processes").open('[');
@@ -29,6 +38,7 @@ void open_program(JsonWriter& out, ProgramStatus const& program) {
 void write_process(JsonWriter& out, ProcessStatus const& process, ProcessUsage const& usage) {
     out.open('{').key("number").value(std::int64_t{process.number});
     out.key("state").value(name_of(process.state));
+    if (!process.version.empty()) out.key("version").value(std::string_view(process.version));
     if (process.pid) out.key("pid").value(std::int64_t{*process.pid});
     if (process.uptime) out.key("uptime_seconds").value(*process.uptime);
     out.key("starts").value(std::int64_t{process.starts});
@@ -61,7 +71,47 @@ void write_launcher(JsonWriter& out, LauncherStatus const& launcher, std::span<s
     out.key("configuration").value(std::string_view(launcher.configuration_path));
     out.key("has_configuration").value(launcher.has_configuration).key("ready").value(launcher.is_ready);
     out.key("rejection").list(launcher.rejection);
+    out.key("configuration_changes").value(static_cast<std::int64_t>(launcher.configuration_changes));
+    if (launcher.configuration_time) out.key("configuration_time").seconds(*launcher.configuration_time);
+    out.key("isolated").value(launcher.is_isolated);
+    if (launcher.reporter) write_reporter((out.key("reporter"), out), *launcher.reporter);
     out.key("programs").list(programs).close('}');
+}
+
+void write_configuration(JsonWriter& out, ActiveConfiguration const& configuration) {
+    out.open('{').key("sequence").value(static_cast<std::int64_t>(configuration.sequence));
+    if (configuration.text) out.key("configuration").value(*configuration.text);
+    out.key("environment").open('{');
+    for (auto const& [name, value] : configuration.environment)
+        out.name(name).value(std::string_view(value));
+    out.close('}');
+    if (configuration.accepted_at) out.key("accepted_at").seconds(*configuration.accepted_at);
+    out.key("rejection").list(configuration.rejection).close('}');
+}
+
+void write_staging(JsonWriter& out, StagingAnswer const& answer, std::size_t limit) {
+    std::size_t lost = 0;
+    auto const write = [&](std::string_view name, std::vector<std::string> const& texts, std::size_t room) {
+        out.key(name).open('[');
+        for (std::string const& text : texts) {
+            if (out.size() < room) {
+                out.value(std::string_view(text));
+            } else {
+                ++lost;
+            }
+        }
+        out.close(']');
+    };
+    out.open('{');
+    write("files", answer.files, limit / 2);  // so that there is room for the errors
+    write("errors", answer.errors, limit);
+    if (lost > 0) out.key("lost").value(static_cast<std::int64_t>(lost));
+    out.close('}');
+}
+
+void write_probe(JsonWriter& out, ProbeRequest const& request) {
+    out.open('{').key("id").value(static_cast<std::int64_t>(request.id)).key("kind").value(name_of(request.kind));
+    out.key("target").value(request.target).key("timeout_seconds").value(request.timeout).close('}');
 }
 
 void write_line(JsonWriter& out, OutputLine const& line) {

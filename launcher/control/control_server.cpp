@@ -25,7 +25,8 @@ namespace {
 constexpr std::uint32_t work_of_call = 4;
 constexpr std::size_t bytes_of_work = 512;  // of a reply
 constexpr int accepts_per_round = 8;
-constexpr Duration between_accepts = milliseconds(100);  // when there is no descriptor left
+constexpr std::size_t values_of_agent = 2 * most_variables;  // of a call: those of SetPod, and room to count too many
+constexpr Duration between_accepts = milliseconds(100);      // when there is no descriptor left
 
 std::string launcher_error(std::string_view name) { return std::string(launcher_interface).append(".").append(name); }
 std::string service_error(std::string_view name) { return std::string(service_interface).append(".").append(name); }
@@ -41,6 +42,14 @@ std::optional<ControlPeer> peer_of(int fd) {
     socklen_t size = sizeof credentials;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
     return ControlPeer{credentials.uid, credentials.gid, credentials.pid};
+}
+
+bool is_unix_stream(int fd) {
+    int domain = 0;
+    int type = 0;
+    socklen_t size = sizeof domain;
+    return ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
 bool is_in_group(int fd, ControlPeer const& peer, gid_t group) {
@@ -117,6 +126,10 @@ public:
     [[nodiscard]] bool has_job(std::size_t kind) const;
     void state_changed() { ++changes_; }
     void answer_upgrade(ControlResult<UpgradeVersions> const& answer);
+    void adopt(UniqueFd fd, ControlRole role);
+    void answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer);
+    void send_to_prober(JsonWriter const& parameters);
+    void configuration_changed() { ++configuration_changes_; }
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed();
     void end_round();
@@ -132,6 +145,13 @@ private:
     // connections
     void accept_clients();
     void take_client(UniqueFd fd);
+    void add_client(UniqueFd fd, ControlPeer const& peer, ControlRole role);
+    [[nodiscard]] std::size_t count(ControlRole role) const;
+    [[nodiscard]] std::size_t input_limit(ControlClient const& client) const;
+    template <class Call>
+    void call_back(Call const& call);
+    [[nodiscard]] bool has_lost_prober() const;
+    void notice_prober();
     [[nodiscard]] bool is_allowed(int fd, ControlPeer const& peer) const;
     ControlClient* longest_idle() const;
     void ready(ControlClient& client);
@@ -159,6 +179,9 @@ private:
     void continue_wait(ControlClient& client, WaitJob& job);
     void logs(ControlClient& client, CallParameters const& parameters);
     void upgrade(ControlClient& client, CallParameters const& parameters);
+    void stage(ControlClient& client, CallParameters const& parameters);
+    void continue_configuration(ControlClient& client, ConfigurationJob& job);
+    void probes(ControlClient& client);
     std::optional<ProcessSelection> select(ControlClient& client, CallParameters const& parameters);
 
     // answers
@@ -182,6 +205,9 @@ private:
     Clients clients_;
     std::size_t turn_ = 0;       // whose it is when work was left over
     std::uint64_t changes_ = 1;  // of the launcher's state
+    std::uint64_t configuration_changes_ = 1;
+    std::uint64_t last_ticket_ = 0;  // of a staging
+    bool is_prober_known_ = false;   // to the backend
     TimePoint round_{};
     std::size_t work_left_ = 0;
     int depth_ = 0;  // of enter()
@@ -209,15 +235,19 @@ void ControlServer::Server::serve(ControlClient& client, Call const& call) noexc
     }
 }
 
+/// What the loop calls: a round of ours, and with it one of the launcher.
+template <class Call>
+void ControlServer::Server::call_back(Call const& call) {
+    enter(call);
+    enter([this] { notice_prober(); });
+    backend_.served();
+}
+
 // Connections.
 
 Result<> ControlServer::Server::listen() {
-    listener_watch_ = TRY(loop_.on_readable(
-        listener_.fd(),
-        [this] {
-            enter([this] { accept_clients(); });
-            backend_.served();
-        }));
+    if (listener_.fd() < 0) return {};
+    listener_watch_ = TRY(loop_.on_readable(listener_.fd(), [this] { call_back([this] { accept_clients(); }); }));
     return {};
 }
 
@@ -248,8 +278,9 @@ bool ControlServer::Server::is_allowed(int fd, ControlPeer const& peer) const {
 ControlClient* ControlServer::Server::longest_idle() const {
     ControlClient* longest = nullptr;
     for (auto const& client : clients_) {
-        bool const is_idle = !client->is_dead() && client->job.index() == 0 && client->pending() == 0 &&
-                             !client->has_message() && client->last_active() + limits_.evictable <= loop_.now();
+        bool const is_idle = !client->is_dead() && !client->is_agent() && client->job.index() == 0 &&
+                             client->pending() == 0 && !client->has_message() &&
+                             client->last_active() + limits_.evictable <= loop_.now();
         if (is_idle && (!longest || client->last_active() < longest->last_active())) longest = client.get();
     }
     return longest;
@@ -270,8 +301,7 @@ void ControlServer::Server::take_client(UniqueFd fd) {
                                 std::to_string(peer->pid) + ", is not allowed");
         return;
     }
-    auto const alive = std::ranges::count_if(clients_, [](auto const& client) { return !client->is_dead(); });
-    if (static_cast<std::size_t>(alive) >= limits_.clients) {
+    if (count(ControlRole::person) >= limits_.clients) {
         ControlClient* const idle = longest_idle();
         if (!idle) {
             auto const limit = static_cast<std::int64_t>(limits_.clients);
@@ -281,9 +311,36 @@ void ControlServer::Server::take_client(UniqueFd fd) {
         }
         idle->end();
     }
-    clients_.push_back(std::make_unique<ControlClient>(std::move(fd), *peer, loop_.now()));
+    add_client(std::move(fd), *peer, ControlRole::person);
+}
+
+void ControlServer::Server::add_client(UniqueFd fd, ControlPeer const& peer, ControlRole role) {
+    clients_.push_back(std::make_unique<ControlClient>(std::move(fd), peer, role, loop_.now()));
     ControlClient& client = *clients_.back();
     serve(client, [this, &client] { watch(client); });
+}
+
+std::size_t ControlServer::Server::count(ControlRole role) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        clients_, [role](auto const& client) { return !client->is_dead() && client->role() == role; }));
+}
+
+/// Whoever sends us a descriptor may send anything, a file that blocks too.
+void ControlServer::Server::adopt(UniqueFd fd, ControlRole role) {
+    if (!is_unix_stream(fd.get())) return backend_.control_failed("what was handed over is no connection");
+    auto const peer = peer_of(fd.get());
+    if (!peer) return;
+    std::size_t const places = role == ControlRole::agent ? limits_.adopted : limits_.clients;
+    if (count(role) >= places) {
+        auto const oldest = std::ranges::find_if(
+            clients_, [role](auto const& client) { return !client->is_dead() && client->role() == role; });
+        (*oldest)->end();
+    }
+    add_client(std::move(fd), *peer, role);
+}
+
+std::size_t ControlServer::Server::input_limit(ControlClient const& client) const {
+    return client.is_agent() ? limits_.adopted_input_bytes : limits_.input_bytes;
 }
 
 /// Registers for what comes next: its input, or room for our output. Never both: who does not read is not heard either.
@@ -295,16 +352,13 @@ void ControlServer::Server::watch(ControlClient& client) {
     if (client.pending() == 0 && (client.is_closing || (client.is_at_end() && (waits || !has_more_to_do))))
         return client.end();
     bool const takes_input =
-        !client.is_at_end() && (waits || !client.has_message()) && client.has_input_room(limits_.input_bytes);
+        !client.is_at_end() && (waits || !client.has_message()) && client.has_input_room(input_limit(client));
     Interest const wanted = client.pending() > 0 ? Interest::output : takes_input ? Interest::input : Interest::none;
     if (wanted == client.interest) return;
     client.watch = {};
     client.interest = wanted;
     if (wanted == Interest::none) return;
-    auto call = [this, &client] {
-        enter([this, &client] { serve(client, [this, &client] { ready(client); }); });
-        backend_.served();
-    };
+    auto call = [this, &client] { call_back([this, &client] { serve(client, [this, &client] { ready(client); }); }); };
     auto watched = wanted == Interest::output ? loop_.on_writable(client.fd(), std::move(call))
                                               : loop_.on_readable(client.fd(), std::move(call));
     if (!watched) return client.end();  // out of memory in the kernel
@@ -316,8 +370,8 @@ void ControlServer::Server::ready(ControlClient& client) {
         flush(client);
     } else if (has_work_left()) {  // else it waits in the kernel for the next round
         charge(1);
-        client.receive(limits_.input_bytes, loop_.now());
-        if (client.is_input_full(limits_.input_bytes)) refuse_message(client, "longer than a call may be");
+        client.receive(input_limit(client), loop_.now());
+        if (client.is_input_full(input_limit(client))) refuse_message(client, "longer than a call may be");
     }
     run(client, true);
 }
@@ -350,6 +404,7 @@ bool ControlServer::Server::is_runnable(ControlClient const& client) const {
     if (client.is_dead() || client.pending() > 0 || client.is_closing) return false;
     if (client.job.index() == 0) return client.has_message();
     if (auto const* job = std::get_if<WaitJob>(&client.job)) return job->seen != changes_;
+    if (auto const* job = std::get_if<ConfigurationJob>(&client.job)) return job->seen != configuration_changes_;
     return std::holds_alternative<ListJob>(client.job);
 }
 
@@ -360,6 +415,8 @@ void ControlServer::Server::run(ControlClient& client, bool takes_calls) {
             continue_list(client, *listed);
         } else if (auto* const waiting = std::get_if<WaitJob>(&client.job)) {
             continue_wait(client, *waiting);
+        } else if (auto* const watching = std::get_if<ConfigurationJob>(&client.job)) {
+            continue_configuration(client, *watching);
         } else {
             charge(work_of_call);
             handle_message(client);
@@ -370,6 +427,7 @@ void ControlServer::Server::run(ControlClient& client, bool takes_calls) {
 }
 
 std::optional<TimePoint> ControlServer::Server::next_deadline() const {
+    if (has_lost_prober()) return loop_.now();
     std::optional<TimePoint> next = accept_again_at_;
     auto const consider = [&next](TimePoint when) { next = next ? std::min(*next, when) : when; };
     for (auto const& client : clients_) {
@@ -382,6 +440,7 @@ std::optional<TimePoint> ControlServer::Server::next_deadline() const {
 
 void ControlServer::Server::time_passed() {
     TimePoint const now = loop_.now();
+    notice_prober();
     if (accept_again_at_ && *accept_again_at_ <= now) {
         accept_again_at_ = now + between_accepts;  // if this fails, by an exception too
         if (listen()) accept_again_at_.reset();
@@ -423,7 +482,8 @@ void ControlServer::Server::run_all(bool takes_calls) {
 
 void ControlServer::Server::reply(ControlClient& client, std::string_view parameters, bool continues) {
     if (client.is_oneway) return;
-    if (!client.has_room(parameters.size() + 64, limits_.output_bytes))
+    std::size_t const limit = client.is_agent() ? limits_.adopted_output_bytes : limits_.output_bytes;
+    if (!client.has_room(parameters.size() + 64, limit))
         return fail_call(client, {ControlError::Kind::failed, "the answer is too long to be sent", {}});
     charge(parameters.size() / bytes_of_work);
     append_varlink_reply(client.output(loop_.now()), parameters, continues);
@@ -496,7 +556,7 @@ bool ControlServer::Server::has_job(std::size_t kind) const {
 void ControlServer::Server::handle_message(ControlClient& client) {
     std::string const message = client.take_message(loop_.now());
     charge(message.size() / bytes_of_work);
-    auto const call = parse_varlink_call(message);
+    auto const call = client.is_agent() ? parse_varlink_call(message, values_of_agent) : parse_varlink_call(message);
     if (!call) return refuse_message(client, call.error());
     client.wants_more = call->wants_more && !call->is_oneway;
     client.is_oneway = call->is_oneway;
@@ -505,6 +565,7 @@ void ControlServer::Server::handle_message(ControlClient& client) {
         return fail_call(client, service_error("InterfaceNotFound"), one_text("interface", call->interface()));
     }
     if (!row) return fail_call(client, service_error("MethodNotFound"), one_text("method", call->method));
+    if (!may_call(row->callers, client.role())) return fail_call(client, service_error("PermissionDenied"), "{}");
     if (call->wants_upgrade)  // of the connection to another protocol: there is none
         return fail_call(client, service_error("MethodNotImplemented"), one_text("method", call->method));
     auto const parameters = read_parameters(*row, call->parameters);
@@ -531,6 +592,16 @@ void ControlServer::Server::handle(ControlClient& client, ControlMethod method, 
         case ControlMethod::subscribe: client.job = SubscribeJob{}; return reply(client, "{}", true);
         case ControlMethod::logs: return logs(client, parameters);
         case ControlMethod::upgrade: return upgrade(client, parameters);
+        case ControlMethod::stage: return stage(client, parameters);
+        case ControlMethod::watch_configuration:
+            if (!client.is_oneway) client.job = ConfigurationJob{};
+            return;
+        case ControlMethod::probes: return probes(client);
+        case ControlMethod::probe_result:
+            backend_.probe_result(parameters.id, parameters.is_ok, parameters.detail);
+            return reply(client, "{}");
+        case ControlMethod::set_pod: backend_.set_pod(parameters.pod); return reply(client, "{}");
+        case ControlMethod::set_reporter: backend_.set_reporter(parameters.reporter); return reply(client, "{}");
     }
     std::unreachable();
 }
@@ -764,13 +835,80 @@ void ControlServer::Server::answer_upgrade(ControlResult<UpgradeVersions> const&
     }
 }
 
+// What the agent is there for.
+
+void ControlServer::Server::stage(ControlClient& client, CallParameters const& parameters) {
+    std::string command = "stage ";
+    backend_.command_given(command.append(staging_kind_names[static_cast<std::size_t>(parameters.what)]),
+                           client.peer());
+    std::uint64_t const ticket = ++last_ticket_;
+    if (!client.is_oneway) client.job = StageJob{ticket};  // before it begins: the answer may come from inside
+    if (auto const begun = backend_.stage(parameters.what, ticket); !begun) fail_call(client, begun.error());
+}
+
+void ControlServer::Server::answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) {
+    for (auto const& client : clients_) {
+        auto const* const job = std::get_if<StageJob>(&client->job);
+        if (!job || job->ticket != ticket) continue;
+        return serve(*client, [this, &client = *client, &answer] {
+            if (!answer) return fail_call(client, answer.error());
+            JsonWriter out;
+            write_staging(out, *answer, limits_.output_bytes / 2);
+            client.job = {};
+            reply(client, out.text());
+        });
+    }
+}
+
+/// Of several changes the watcher is told the last one, as soon as it has taken what came before.
+void ControlServer::Server::continue_configuration(ControlClient& client, ConfigurationJob& job) {
+    charge(1);
+    JsonWriter out;
+    write_configuration(out, backend_.active_configuration());
+    job.seen = configuration_changes_;
+    if (!client.wants_more) client.job = {};  // `job` is gone
+    reply(client, out.text(), client.wants_more);
+}
+
+void ControlServer::Server::probes(ControlClient& client) {
+    if (client.is_oneway) return;
+    for (auto const& other : clients_) {
+        if (std::holds_alternative<ProbesJob>(other->job)) other->end();
+    }
+    notice_prober();
+    client.job = ProbesJob{};
+    reply(client, "{}", true);
+    is_prober_known_ = true;
+    backend_.probes_wanted(true);
+}
+
+bool ControlServer::Server::has_lost_prober() const { return is_prober_known_ && !has_job(Job{ProbesJob{}}.index()); }
+
+/// Not where that is found out: the launcher may be about to send it something.
+void ControlServer::Server::notice_prober() {
+    if (!has_lost_prober()) return;
+    is_prober_known_ = false;
+    backend_.probes_wanted(false);
+}
+
+void ControlServer::Server::send_to_prober(JsonWriter const& parameters) {
+    for (auto const& client : clients_) {
+        if (!std::holds_alternative<ProbesJob>(client->job)) continue;
+        serve(*client, [this, &client = *client, &parameters] {
+            if (!client.has_room(parameters.size() + 64, limits_.output_bytes)) return client.end();
+            append_varlink_reply(client.output(loop_.now()), parameters.text(), true);
+        });
+    }
+}
+
 // The outside.
 
 Result<std::unique_ptr<ControlServer>> ControlServer::create(EventLoop& loop, ControlSettings settings,
                                                              ControlBackend& backend, ControlLimits const& limits) {
     ControlListener listener =
-        TRY(settings.adopted ? ControlListener::adopt(settings.path, *settings.adopted)
-                             : ControlListener::create(settings.path, settings.mode, settings.group));
+        TRY(settings.adopted        ? ControlListener::adopt(settings.path, *settings.adopted)
+            : settings.path.empty() ? Result<ControlListener>{}
+                                    : ControlListener::create(settings.path, settings.mode, settings.group));
     auto server = std::make_unique<Server>(loop, std::move(settings), backend, limits, std::move(listener));
     TRY(server->listen());
     return std::unique_ptr<ControlServer>(new ControlServer(std::move(server)));
@@ -797,6 +935,31 @@ void ControlServer::answer_upgrade(ControlResult<UpgradeVersions> const& answer)
     server_->enter([&] { server_->answer_upgrade(answer); });
 }
 
+void ControlServer::adopt(UniqueFd connection, ControlRole role) noexcept {
+    server_->enter([&] { server_->adopt(std::move(connection), role); });
+}
+
+void ControlServer::answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) noexcept {
+    server_->enter([&] { server_->answer_stage(ticket, answer); });
+}
+
+void ControlServer::send_probe(ProbeRequest const& request) noexcept {
+    server_->enter([&] {
+        JsonWriter out;
+        write_probe(out, request);
+        server_->send_to_prober(out);
+    });
+}
+
+void ControlServer::cancel_probe(std::uint64_t id) noexcept {
+    server_->enter([&] {
+        auto const number = static_cast<std::int64_t>(id);
+        server_->send_to_prober(JsonWriter{}.open('{').key("id").value(number).close('}'));
+    });
+}
+
+void ControlServer::configuration_changed() noexcept { server_->configuration_changed(); }
+
 std::optional<TimePoint> ControlServer::next_deadline() const { return server_->next_deadline(); }
 void ControlServer::time_passed() noexcept {
     server_->enter([&] { server_->time_passed(); });
@@ -807,6 +970,5 @@ void ControlServer::end_round() noexcept {
 }
 
 ControlSocket ControlServer::socket() const { return server_->listener().socket(); }
-void ControlServer::keep_file(bool keeps) { server_->listener().keep_file(keeps); }
 
 }  // namespace triton::launcher

@@ -11,13 +11,14 @@
 #include "base/clock.h"
 #include "base/event_loop.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "launcher/control/control_backend.h"
 #include "launcher/control/control_socket.h"
 
 namespace triton::launcher {
 
 struct ControlSettings {
-    std::string path;
+    std::string path;  ///< empty: no socket, only adopted connections
     mode_t mode = 0600;
     std::optional<gid_t> group{};            ///< whose members may connect too; the socket is made theirs
     std::optional<ControlSocket> adopted{};  ///< of the launcher before us, instead of a new one
@@ -32,6 +33,9 @@ struct ControlLimits {
     Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to come
     Duration unread = std::chrono::seconds(30);    ///< for a client to take any of what waits for it
     Duration evictable = std::chrono::seconds(5);  ///< a client that idles longer gives way when all places are taken
+    std::size_t adopted = 8;                       ///< connections of our agent; the oldest gives way to one more
+    std::size_t adopted_input_bytes = 512 * 1024;  ///< of one of them: SetPod, with its escapes, fits
+    std::size_t adopted_output_bytes = 4 << 20;    ///< of one of them: a configuration, with its escapes, fits
 };
 
 /// Serves org.tritonlaunch.Launcher by Varlink on a Unix socket. One thread, never blocks, no exception leaves it; what
@@ -60,6 +64,24 @@ public:
     /// Some process or program is in another state than before: calls that wait are looked at in end_round(). Cheap.
     void state_changed() noexcept;
 
+    /// Serves a connection that came another way than through the socket, from the next round on. What is no Unix
+    /// stream socket is closed and told (ControlBackend::control_failed()). One of the role `agent` takes no place of
+    /// the clients and never gives way to one; garbage from it, or an agent that does not read, ends that connection
+    /// alone, and it comes back by another.
+    void adopt(UniqueFd connection, ControlRole role) noexcept;
+
+    /// What has become of ControlBackend::stage(). Nothing happens when the caller has gone.
+    void answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) noexcept;
+
+    /// For the agent that listens for probes (ControlBackend::probes_wanted()), else for nobody. An agent that has left
+    /// so many unread that no more fit is cut off: the probes are not wanted any more then, which is told later.
+    void send_probe(ProbeRequest const& request) noexcept;
+    void cancel_probe(std::uint64_t id) noexcept;
+
+    /// ControlBackend::active_configuration() is another than before: calls that watch it are answered in end_round(),
+    /// once for all changes of a round. Cheap.
+    void configuration_changed() noexcept;
+
     /// What has become of ControlBackend::upgrade(): versions (from, to) just before the new program is executed, or
     /// why it will not be. After a success an error may follow when the execution itself has failed.
     struct UpgradeVersions {
@@ -77,8 +99,6 @@ public:
 
     /// For the state that an upgrade hands on; the descriptor stays close-on-exec and owned here.
     [[nodiscard]] ControlSocket socket() const;
-    /// From now on the file is not removed at the end: whoever is executed now takes the socket over.
-    void keep_file(bool keeps = true);
 
 private:
     class Server;

@@ -113,8 +113,8 @@ Result<ControlListener> ControlListener::adopt(std::string path, ControlSocket c
 
 ControlListener::~ControlListener() {
     struct stat status;
-    bool const is_ours = fd_ && !keeps_file_ && inode_ != 0 && ::lstat(path_.c_str(), &status) == 0 &&
-                         status.st_dev == device_ && status.st_ino == inode_;
+    bool const is_ours = fd_ && inode_ != 0 && ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
+                         status.st_ino == inode_;
     if (is_ours) (void)::unlink(path_.c_str());  // whoever comes next replaces it otherwise
 }
 

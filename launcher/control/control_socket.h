@@ -28,6 +28,8 @@ Result<sockaddr_un> unix_address(std::string const& path);
 /// Listens on a socket of its own file, and removes the file at the end if it is still that one.
 class ControlListener {
 public:
+    /// Listens to nobody.
+    ControlListener() = default;
     /// Makes the last part of the directory (0755) when it is missing, and the socket with this mode and group before
     /// anybody can connect. What a dead launcher has left is replaced.
     /// Errors: those of mkdir(2), bind(2), chown(2), chmod(2), listen(2); EADDRINUSE when somebody listens there;
@@ -42,7 +44,6 @@ public:
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] ControlSocket socket() const { return {fd_.get(), device_, inode_}; }
-    void keep_file(bool keeps) { keeps_file_ = keeps; }
 
 private:
     ControlListener(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -51,7 +52,6 @@ private:
     UniqueFd fd_;
     std::uint64_t device_ = 0;
     std::uint64_t inode_ = 0;
-    bool keeps_file_ = false;
 };
 
 }  // namespace triton::launcher

@@ -1,8 +1,10 @@
 #include "launcher/control/ctl.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +33,7 @@ constexpr int failed = 1;
 constexpr int usage_error = 2;
 constexpr int unreachable = 3;
 constexpr int timed_out = 4;
+constexpr std::string_view internal_prefix = "triton-";  // reserved for the launcher's own programs
 constexpr Duration upgrade_limit = std::chrono::seconds(60);
 
 /// Why a command has not done what was asked for.
@@ -137,6 +140,7 @@ private:
     Outcome<> wait();
     Outcome<> top();
     Outcome<> upgrade();
+    Outcome<> stage();
     Outcome<> version();
     Outcome<> names();
     template <class Show>
@@ -200,12 +204,23 @@ Outcome<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlT
 
 Outcome<> Ctl::status() {
     CtlConnection connection = TRY(connect());
-    Programs const found = TRY(programs(connection, options_.targets));
-    if (!options_.is_json) return print(status_lines(found, is_colored_));
-    std::string text = R"({"programs":[)";
-    for (JsonObject const& program : found)
-        text += (text.ends_with('[') ? "" : ",") + json_text(program);
-    return print(text + "]}\n");
+    Programs found = TRY(programs(connection, options_.targets));
+    bool const is_all = options_.targets.empty();
+    JsonObject const status = is_all ? TRY(ask(connection, "GetStatus")) : JsonObject{};
+    JsonObject const& launcher = object_of(status, "launcher");
+    if (options_.is_json) {
+        std::string text = R"({"programs":[)";
+        for (JsonObject const& program : found)
+            text += (text.ends_with('[') ? "" : ",") + json_text(program);
+        return print(text + "]" + (is_all ? ",\"launcher\":" + json_text(launcher) : "") + "}\n");
+    }
+    if (is_all && !options_.shows_all) drop_internal(found);
+    std::vector<std::string> lines = status_lines(found, is_colored_);
+    auto const now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    auto notes = launcher_lines(launcher, now);
+    if (!notes.empty()) lines.emplace_back("\n");
+    std::ranges::move(notes, std::back_inserter(lines));
+    return print(lines);
 }
 
 Outcome<> Ctl::describe() {
@@ -347,7 +362,8 @@ Outcome<> Ctl::top() {
     for (;;) {
         CtlConnection connection = TRY(connect());
         JsonObject const status = TRY(ask(connection, "GetStatus"));
-        Programs const found = TRY(programs(connection, {}));
+        Programs found = TRY(programs(connection, {}));
+        if (!options_.shows_all) drop_internal(found);
         TimePoint const now = std::chrono::steady_clock::now();
         double const elapsed = taken == TimePoint{} ? 0 : std::chrono::duration<double>(now - taken).count();
         taken = now;
@@ -400,6 +416,30 @@ Outcome<> Ctl::upgrade() {
                  printable(text_of(launcher, "version")) + "\n");
 }
 
+Outcome<> Ctl::stage() {
+    CtlConnection connection = TRY(connect());
+    std::string const parameters =
+        JsonWriter{}.open('{').key("what").value(std::string_view(options_.what)).close('}').text();
+    JsonObject const answer = TRY(ask(connection, "Stage", parameters));
+    std::string text;
+    if (options_.is_json) {
+        text = json_text(answer) + "\n";
+    } else {
+        for (config::Node const& node : list_of(answer, "files")) {
+            if (auto const* const file = node.get<std::string>()) text += printable(*file) + "\n";
+        }
+    }
+    TRY(print(text));
+    if (auto const lost = number_of(answer, "lost"))
+        complain(std::to_string(*lost) + " more that are not shown: the answer would be too long");
+    Failure failure{failed, "not all could be copied", {}};
+    for (config::Node const& node : list_of(answer, "errors")) {
+        if (auto const* const error = node.get<std::string>()) failure.details.push_back(*error);
+    }
+    if (failure.details.empty()) return {};
+    return std::unexpected(std::move(failure));
+}
+
 Outcome<> Ctl::version() {
     CtlConnection connection = TRY(connect());
     JsonObject const status = TRY(ask(connection, "GetStatus"));
@@ -412,7 +452,8 @@ Outcome<> Ctl::names() {
     JsonObject const status = TRY(ask(connection, "GetStatus"));
     std::string text;
     for (config::Node const& name : list_of(object_of(status, "launcher"), "programs")) {
-        if (auto const* const word = name.get<std::string>()) text += shown_program(*word) + "\n";
+        auto const* const word = name.get<std::string>();
+        if (word && (options_.shows_all || !word->starts_with(internal_prefix))) text += shown_program(*word) + "\n";
     }
     return print(text);
 }
@@ -431,6 +472,7 @@ Outcome<> Ctl::run() {
         case CtlVerb::wait: return wait();
         case CtlVerb::top: return top();
         case CtlVerb::upgrade: return upgrade();
+        case CtlVerb::stage: return stage();
         case CtlVerb::version: return version();
         case CtlVerb::names: return names();
         case CtlVerb::help: return print(ctl_help());

@@ -17,7 +17,7 @@ namespace triton::launcher {
 
 namespace {
 
-enum class Takes : std::uint8_t { nothing, maybe_targets, one_target, targets, signal_and_targets, path };
+enum class Takes : std::uint8_t { nothing, maybe_targets, one_target, targets, signal_and_targets, path, maybe_kind };
 
 struct VerbRow {
     CtlVerb verb;
@@ -27,8 +27,8 @@ struct VerbRow {
     std::string_view usage;
     std::string_view help;
 };
-constexpr std::array<VerbRow, 15> verbs{{
-    {CtlVerb::status, "status", Takes::maybe_targets, "", "status [NAME[:N]...]", "what runs, as a table"},
+constexpr std::array<VerbRow, 16> verbs{{
+    {CtlVerb::status, "status", Takes::maybe_targets, " all ", "status [NAME[:N]...]", "what runs, as a table"},
     {CtlVerb::describe, "describe", Takes::one_target, "", "describe NAME", "one program in full"},
     {CtlVerb::start, "start", Takes::targets, " no-wait timeout ", "start NAME[:N]...", "start what does not run"},
     {CtlVerb::stop, "stop", Takes::targets, " no-wait timeout ", "stop NAME[:N]...",
@@ -42,10 +42,12 @@ constexpr std::array<VerbRow, 15> verbs{{
     {CtlVerb::events, "events", Takes::nothing, "", "events", "what happens, as it happens"},
     {CtlVerb::wait, "wait", Takes::one_target, " for timeout ", "wait NAME[:N] [--for ready|up|down|done]",
      "wait for a state"},
-    {CtlVerb::top, "top", Takes::nothing, " interval ", "top", "what uses the machine, refreshed on a terminal"},
+    {CtlVerb::top, "top", Takes::nothing, " interval all ", "top", "what uses the machine, refreshed on a terminal"},
     {CtlVerb::upgrade, "upgrade", Takes::path, " timeout ", "upgrade PATH", "replace the launcher while it runs"},
+    {CtlVerb::stage, "stage", Takes::maybe_kind, " timeout ", "stage [files|binaries|libraries|monitor-conf]",
+     "copy again what the launcher's command line says"},
     {CtlVerb::version, "version", Takes::nothing, "", "version", "the version of the launcher that runs"},
-    {CtlVerb::names, "__names", Takes::nothing, "", "", ""},
+    {CtlVerb::names, "__names", Takes::nothing, " all ", "", ""},
     {CtlVerb::help, "help", Takes::nothing, "", "help", "this text"},
 }};
 static_assert(verbs.size() == static_cast<std::size_t>(CtlVerb::help) + 1);
@@ -74,6 +76,15 @@ Result<> set_condition(CtlOptions& options, std::string const& text) {
     return {};
 }
 
+Result<> set_kind(CtlOptions& options, std::string_view text) {
+    static constexpr std::array<std::string_view, 4> known{"files", "binaries", "libraries", "monitor-conf"};
+    if (std::ranges::find(known, text) == known.end())
+        return fail(config::quoted(text) + " is none of files, binaries, libraries, monitor-conf");
+    options.what = text;
+    std::ranges::replace(options.what, '-', '_');  // which no name of the interface may have
+    return {};
+}
+
 Result<> set_lines(CtlOptions& options, std::string const& text) {
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), options.lines);
     if (error != std::errc{} || end != text.data() + text.size() || options.lines > 10'000)
@@ -81,7 +92,7 @@ Result<> set_lines(CtlOptions& options, std::string const& text) {
     return {};
 }
 
-constexpr std::array<OptionRow, 9> option_rows{{
+constexpr std::array<OptionRow, 10> option_rows{{
     {"socket", 0, "PATH", "the launcher's control socket [$TRITON_LAUNCH_CONTROL_SOCKET, /run/triton-launch/control]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          options.socket = text;
@@ -92,12 +103,17 @@ constexpr std::array<OptionRow, 9> option_rows{{
          options.is_json = true;
          return {};
      }},
+    {"all", 0, "", "status, top: the launcher's own programs, too",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.shows_all = true;
+         return {};
+     }},
     {"no-wait", 0, "", "start, stop, restart: do not wait until it is done",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.waits = false;
          return {};
      }},
-    {"timeout", 0, "DURATION", "start, stop, restart, wait, upgrade: wait no longer; the exit code is then 4",
+    {"timeout", 0, "DURATION", "start, stop, restart, wait, upgrade, stage: wait no longer; the exit code is then 4",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          return set_duration(options.timeout.emplace(), text);
      }},
@@ -216,6 +232,10 @@ Result<> take_words(VerbRow const& row, std::span<std::string_view const> words,
             if (words.empty()) return missing("the path of the new launcher");
             options.path = words.front();
             return words.size() > 1 ? fail("one path is enough" + usage) : Result<>();
+        case Takes::maybe_kind:
+            if (words.empty()) return {};
+            if (words.size() > 1) return fail("one kind at a time, or none for all of them" + usage);
+            return set_kind(options, words.front());
         case Takes::one_target: most = 1; [[fallthrough]];
         case Takes::targets:
             if (words.empty()) return missing("the name of a program");

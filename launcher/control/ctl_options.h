@@ -23,6 +23,7 @@ enum class CtlVerb : std::uint8_t {
     wait,
     top,
     upgrade,
+    stage,
     version,
     names,  ///< for shell completion; not in the help
     help
@@ -41,6 +42,7 @@ struct CtlOptions {
     CtlVerb verb = CtlVerb::help;
     std::string socket;
     bool is_json = false;
+    bool shows_all = false;           ///< status, top, names: the launcher's own programs, too
     bool waits = true;                ///< start, stop, restart
     bool follows = false;             ///< logs
     std::uint32_t lines = 10;         ///< logs
@@ -48,7 +50,8 @@ struct CtlOptions {
     std::optional<Duration> timeout;
     Duration interval = std::chrono::seconds(1);  ///< top
     std::string signal;
-    std::string path;  ///< upgrade
+    std::string path;          ///< upgrade
+    std::string what = "all";  ///< stage: as the interface names it
     std::vector<CtlTarget> targets;
 };
 

@@ -70,6 +70,15 @@ std::string uptime_text(JsonObject const& process) {
     return uptime ? short_duration(*uptime) : "-";
 }
 
+/// "7.1", or "7.1 -> 7.3" where a restart will bring another.
+std::string version_text(JsonObject const& program, JsonObject const& process) {
+    std::string const configured = text_of(program, "version");
+    std::string const running = text_of(process, "version");
+    if (running.empty()) return configured.empty() ? "-" : printable(configured);
+    if (configured.empty() || configured == running) return printable(running);
+    return printable(running + " -> " + configured);
+}
+
 std::string words(JsonArray const& list, std::string_view separator) {
     std::string text;
     for (Node const& node : list) {
@@ -259,23 +268,65 @@ void merge_programs(std::vector<JsonObject>& programs, JsonObject& reply) {
     }
 }
 
+void drop_internal(std::vector<JsonObject>& programs) {
+    std::erase_if(programs, [](JsonObject const& program) { return flag_of(program, "internal"); });
+}
+
 std::vector<std::string> status_lines(std::vector<JsonObject> const& programs, bool is_colored) {
-    Table table({"NAME", "NUMBER", "STATE", "PID", "UPTIME", "RESTARTS", "READY", "MEMORY", "LAST EXIT"});
+    struct Row {
+        std::vector<std::string> cells;  // without the version
+        std::string version;
+        Table::Color color;
+    };
+    std::vector<Row> rows;
     for (JsonObject const& program : programs) {
         std::string const name = shown_program(text_of(program, "name"));
         JsonArray const& processes = list_of(program, "processes");
-        if (processes.empty()) table.add({name, "-", "none", "-", "-", "-", "-", "-", "-"});
+        if (processes.empty()) {
+            rows.push_back({{name, "-", "none", "-", "-", "-", "-", "-", "-"},
+                            version_text(program, no_object),
+                            Table::Color::none});
+        }
         for (Node const& node : processes) {
             auto const* const process = node.get<JsonObject>();
             if (!process) continue;
-            table.add(
-                {name, or_dash(number_of(*process, "number")), state_text(*process),
-                 or_dash(number_of(*process, "pid")), uptime_text(*process), or_dash(number_of(*process, "restarts")),
-                 flag_of(*process, "ready") ? "yes" : "no", memory_text(*process), last_exit_text(*process)},
-                color_of(*process), 2);
+            rows.push_back(
+                {{name, or_dash(number_of(*process, "number")), state_text(*process),
+                  or_dash(number_of(*process, "pid")), uptime_text(*process), or_dash(number_of(*process, "restarts")),
+                  flag_of(*process, "ready") ? "yes" : "no", memory_text(*process), last_exit_text(*process)},
+                 version_text(program, *process),
+                 color_of(*process)});
         }
     }
-    return table.lines("lrlrrrlrl", is_colored);
+    std::vector<std::string_view> heads{"NAME",     "NUMBER", "STATE",  "PID",      "UPTIME",
+                                        "RESTARTS", "READY",  "MEMORY", "LAST EXIT"};
+    std::string alignment = "lrlrrrlrl";
+    // A version that changes shows, one that all have from the document would be a column of the same.
+    bool const has_versions = std::ranges::any_of(
+        rows, [&rows](Row const& row) { return row.version != rows.front().version || row.version.contains(" -> "); });
+    if (has_versions) {
+        heads.insert(heads.begin() + 2, "VERSION");
+        alignment.insert(2, "l");
+    }
+    Table table(std::move(heads));
+    for (Row& row : rows) {
+        if (has_versions) row.cells.insert(row.cells.begin() + 2, std::move(row.version));
+        table.add(std::move(row.cells), row.color, has_versions ? 3 : 2);
+    }
+    return table.lines(alignment, is_colored);
+}
+
+std::vector<std::string> launcher_lines(JsonObject const& launcher, double now) {
+    std::vector<std::string> lines;
+    if (flag_of(launcher, "isolated")) lines.emplace_back("isolated: the pod's annotation holds the processes back\n");
+    JsonObject const& reporter = object_of(launcher, "reporter");
+    std::string text = text_of(reporter, "state");
+    if (text.empty() || text == "off") return lines;
+    auto const last = seconds_of(reporter, "last_success");
+    if (last && text != "ok") text += " since " + short_duration(now - *last);
+    if (std::string const detail = text_of(reporter, "detail"); !detail.empty()) text += ": " + detail;
+    lines.push_back("kubernetes: " + printable(text) + "\n");
+    return lines;
 }
 
 std::vector<std::string> top_lines(std::vector<JsonObject> const& programs, CpuTimes& before, double elapsed,

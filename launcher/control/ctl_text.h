@@ -58,7 +58,16 @@ private:
 /// Programs of several answers, where one may come in parts, as one list.
 void merge_programs(std::vector<config::JsonObject>& programs, config::JsonObject& reply);
 
+/// Without the launcher's own.
+void drop_internal(std::vector<config::JsonObject>& programs);
+
+/// The version of a program that runs, and the one that it has from its next start on, stand there when they are not
+/// the same for all.
 std::vector<std::string> status_lines(std::vector<config::JsonObject> const& programs, bool is_colored);
+
+/// What keeps processes back, and how the reporting to the cluster goes; nothing when there is nothing to tell.
+/// `now`: seconds since 1970.
+std::vector<std::string> launcher_lines(config::JsonObject const& launcher, double now);
 
 /// Processor time of each process at one time, to be compared with the next.
 using CpuTimes = std::map<std::pair<std::string, std::int64_t>, double>;  // by program and pid

@@ -30,6 +30,13 @@ public:
         needs_comma_ = false;
         return *this;
     }
+    /// The key of a map: any text.
+    JsonWriter& name(std::string_view text) {
+        value(text);
+        text_ += ':';
+        needs_comma_ = false;
+        return *this;
+    }
     JsonWriter& value(std::string_view text) {
         separate();
         config::append_json_string(text_, text);
@@ -40,6 +47,8 @@ public:
     JsonWriter& value(char const* text) = delete;  // it would become a bool
     /// Seconds with three digits. Not by a library: those know locales.
     JsonWriter& value(Duration duration);
+    /// Microseconds since 1970 as seconds. A double of today keeps all six digits.
+    JsonWriter& seconds(std::int64_t microseconds);
     /// What is JSON already.
     JsonWriter& raw(std::string_view json) {
         separate();
@@ -72,6 +81,12 @@ inline JsonWriter& JsonWriter::value(Duration duration) {
         std::chrono::round<milliseconds>(duration < Duration::zero() ? Duration::zero() : duration).count();
     std::string digits = std::to_string(count % 1000);
     return raw(std::to_string(count / 1000) + "." + std::string(3 - digits.size(), '0') + digits);
+}
+
+inline JsonWriter& JsonWriter::seconds(std::int64_t microseconds) {
+    if (microseconds < 0) microseconds = 0;
+    std::string digits = std::to_string(microseconds % 1'000'000);
+    return raw(std::to_string(microseconds / 1'000'000) + "." + std::string(6 - digits.size(), '0') + digits);
 }
 
 }  // namespace triton::launcher

@@ -10,7 +10,6 @@ namespace {
 
 /// What a message may cost us, beside its bytes.
 constexpr std::size_t call_depth = 8;
-constexpr std::size_t call_values = 256;
 constexpr std::size_t reply_values = 1 << 20;
 
 std::expected<config::JsonObject, std::string> parse_object(std::string_view message, config::Limits const& limits,
@@ -50,10 +49,10 @@ std::string_view VarlinkCall::name() const {
     return std::string_view(method).substr(method.rfind('.') + 1);  // npos + 1 is 0
 }
 
-std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view message) {
+std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view message, std::size_t values) {
     config::Limits limits;
     limits.depth = call_depth;
-    limits.values = call_values;
+    limits.values = values;
     limits.problems = 1;
     auto object = parse_object(message, limits, true);
     if (!object) return std::unexpected(std::move(object.error()));

@@ -24,8 +24,9 @@ struct VarlinkCall {
     [[nodiscard]] std::string_view name() const;
 };
 
-/// Errors: one line that says why this is no call. Members that the protocol does not know are skipped.
-std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view message);
+/// Errors: one line that says why this is no call. Members that the protocol does not know are skipped. `values`: how
+/// many JSON values it may have.
+std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view message, std::size_t values = 256);
 
 struct VarlinkReply {
     std::string error;  ///< empty: none

@@ -1,6 +1,7 @@
 // Whatever bytes a client sends: no crash, a reason for what is no call, and an answer of the server that a client can
 // read for what is one. The same for what a client gets to read.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -41,7 +42,13 @@ void check_call(std::string_view message) {
     for (MethodRow const& row : control_methods()) {
         auto const parameters = read_parameters(row, call->parameters);
         require(parameters || !parameters.error().empty() || find_member(call->parameters, ""));
-        if (parameters && parameters->process) require(*parameters->process > 0);
+        if (!parameters) continue;
+        if (parameters->process) require(*parameters->process > 0);
+        require(parameters->detail.size() <= most_detail_bytes);
+        require(parameters->reporter.detail.size() <= most_detail_bytes);
+        PodState const& pod = parameters->pod;
+        require(pod.variables.size() <= most_variables && pod.shutdown_delay >= Duration::zero());
+        require(std::ranges::is_sorted(pod.variables));
     }
 }
 
@@ -59,6 +66,8 @@ void check_reply(std::string_view message) {
         for (std::string const& line : lines)
             require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
     }
+    for (std::string const& line : launcher_lines(reply->parameters, 1e9))
+        require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
     for (config::JsonObject const& program : programs)
         (void)description_text(program, program);  // for its memory accesses
 }

@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 Result<CtlOptions> parse(std::vector<char const*> const& words) {
@@ -50,6 +52,9 @@ TEST(CtlOptions, CommandsAndTheirWords) {
     EXPECT_EQ(signal->signal, "usr1");
     EXPECT_EQ(parse({"wait", "--for", "down", "web"})->condition, "down");
     EXPECT_EQ(parse({"upgrade", "./new"})->path, "./new");
+    EXPECT_EQ(parse({"stage"})->what, "all");
+    EXPECT_EQ(parse({"stage", "monitor-conf"})->what, "monitor_conf");
+    EXPECT_TRUE(parse({"top", "--all"})->shows_all);
     EXPECT_EQ(parse({"status"})->targets.size(), 0U);
     EXPECT_EQ(parse({"status", "--help"})->verb, CtlVerb::help);
     EXPECT_EQ(parse({"help"})->verb, CtlVerb::help);
@@ -89,6 +94,11 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
               "--timeout: \"soon\" is not a duration (for example 500ms, 10s, 1m30s)"},
              {{"upgrade"}, "the path of the new launcher is missing; usage: triton-launch ctl upgrade PATH"},
              {{"upgrade", "a", "b"}, "one path is enough; usage: triton-launch ctl upgrade PATH"},
+             {{"stage", "monitor_conf"}, "\"monitor_conf\" is none of files, binaries, libraries, monitor-conf"},
+             {{"stage", "files", "binaries"},
+              "one kind at a time, or none for all of them; usage: triton-launch ctl stage "
+              "[files|binaries|libraries|monitor-conf]"},
+             {{"stage", "--all"}, "--all means nothing for stage"},
              {{"describe", "web:1"}, "describe takes a program, not one of its processes"},
          }) {
         auto const options = parse(row.words);
@@ -155,6 +165,45 @@ TEST(CtlText, StatusIsATable) {
               "-          1  failed          -       -         -  no          -  code 3\n");
     EXPECT_THAT(joined(status_lines(programs, true)), HasSubstr("\033[32mup\033[0m"));
     EXPECT_THAT(joined(status_lines(programs, true)), HasSubstr("\033[31mfailed\033[0m"));
+}
+
+TEST(CtlText, VersionsStandThereWhenTheyDiffer) {
+    auto const table = [](std::string const& first, std::string const& second) {
+        return joined(status_lines(programs_of(R"([{"name":"web","version":"7.3","processes":[{"number":1)" + first +
+                                               R"(}]},{"name":"db")" + second + R"(,"processes":[]}])"),
+                                   false));
+    };
+    std::string const same = table(R"(,"version":"7.3")", R"(,"version":"7.3")");
+    EXPECT_EQ(same, table("", R"(,"version":"7.3")"));
+    EXPECT_THAT(same, Not(HasSubstr("VERSION")));
+    EXPECT_EQ(table(R"(,"version":"7.1\u001b")", R"(,"version":"7.3")"),
+              "NAME  NUMBER  VERSION         STATE  PID  UPTIME  RESTARTS  READY  MEMORY  LAST EXIT\n"
+              "web        1  7.1\\x1b -> 7.3           -       -         -  no          -  -\n"
+              "db         -  7.3             none     -       -         -  -           -  -\n");
+    EXPECT_EQ(table("", ""),
+              "NAME  NUMBER  VERSION  STATE  PID  UPTIME  RESTARTS  READY  MEMORY  LAST EXIT\n"
+              "web        1  7.3               -       -         -  no          -  -\n"
+              "db         -  -        none     -       -         -  -           -  -\n");
+}
+
+TEST(CtlText, TheReporterIsALine) {
+    auto const lines = [](std::string const& launcher) {
+        auto const reply = parse_varlink_reply(R"({"parameters":)" + launcher + "}", 4096);
+        EXPECT_TRUE(reply) << launcher;
+        return reply ? joined(launcher_lines(reply->parameters, 1'600'000'180)) : "";
+    };
+    auto const reporter = [&lines](std::string const& members) { return lines(R"({"reporter":{)" + members + "}}"); };
+    EXPECT_EQ(lines("{}"), "");
+    EXPECT_EQ(lines(R"({"isolated":false,"reporter":null})"), "");
+    EXPECT_EQ(lines(R"({"isolated":true})"), "isolated: the pod's annotation holds the processes back\n");
+    EXPECT_EQ(reporter(R"("state":"off","detail":"no cluster")"), "");
+    EXPECT_EQ(reporter(R"("state":"ok","detail":"","last_success":1600000000.25)"), "kubernetes: ok\n");
+    EXPECT_EQ(reporter(R"("state":"connecting","detail":"")"), "kubernetes: connecting\n");
+    EXPECT_EQ(reporter(R"("state":"failing","detail":"no \u001b[0m route")"),
+              "kubernetes: failing: no \\x1b[0m route\n");
+    EXPECT_EQ(reporter(R"("state":"failing","detail":"403 Forbidden: pods \"x\" is forbidden: verb patch",)"
+                       R"("last_success":1600000000.0)"),
+              "kubernetes: failing since 3m0s: 403 Forbidden: pods \"x\" is forbidden: verb patch\n");
 }
 
 TEST(CtlText, TopSortsByWhatIsUsedNow) {
@@ -252,6 +301,19 @@ protected:
         run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
     }
 
+    /// What an upgrade does to it: all connections are cut off, the listening socket stays, its file too.
+    void replace_server() {
+        ControlSocket handed = server->socket();
+        handed.fd = ::dup(handed.fd);
+        // What stands at the path from now on is not the server's to remove, and leads to the same socket all the time.
+        std::filesystem::rename(path, path + ".kept");
+        std::filesystem::create_symlink(path + ".kept", path);
+        server.reset();
+        auto next = ControlServer::create(*loop, {.path = path, .adopted = handed}, backend);
+        ASSERT_TRUE(next) << next.error().text;
+        server = std::move(*next);
+    }
+
     std::unique_ptr<Run> ctl(std::vector<std::string> words) {
         auto run = begin(std::move(words));
         finish(*run);
@@ -272,10 +334,68 @@ TEST_F(CtlTest, StatusOfAllAndOfSome) {
               "db         1  up     1001    1m2s         0  yes      1.0M  -\n");
     EXPECT_THAT(
         ctl({"status", "web:2", "--json"})->out,
-        StartsWith(R"({"programs":[{"name":"web","kind":"service","wanted":2,"ready":true,"processes":[{"number":2,)"));
+        StartsWith(
+            R"({"programs":[{"name":"web","kind":"service","internal":false,"wanted":2,"ready":true,"processes":[)"));
     auto const wrong = ctl({"status", "wep"});
     EXPECT_EQ(wrong->exit_code, 1);
     EXPECT_EQ(wrong->err, "triton-launch ctl: there is no program wep; did you mean web?\n");
+}
+
+TEST_F(CtlTest, TheLaunchersOwnProgramsAreShownWhenAskedFor) {
+    start();
+    backend.add("web", 1);
+    backend.add("triton-agent", 1).status.is_internal = true;
+    backend.status.is_isolated = true;
+    backend.status.reporter = ReporterStatus{"failing", "hung", {}};
+    std::string const head = "NAME  NUMBER  STATE   PID  UPTIME  RESTARTS  READY  MEMORY  LAST EXIT\n";
+    std::string const web = "web        1  up     1001    1m2s         0  yes      1.0M  -\n";
+    std::string const notes = "\nisolated: the pod's annotation holds the processes back\nkubernetes: failing: hung\n";
+    EXPECT_EQ(ctl({"status"})->out, head + web + notes);
+    EXPECT_EQ(ctl({"status", "web"})->out, head + web);
+    EXPECT_THAT(ctl({"status", "--all"})->out, HasSubstr("\ntriton-agent       1  up"));
+    EXPECT_THAT(ctl({"status", "triton-agent"})->out, HasSubstr("\ntriton-agent       1  up"));
+    std::string const json = ctl({"status", "--json"})->out;
+    EXPECT_THAT(json, HasSubstr(R"({"name":"triton-agent","kind":"service","internal":true,)"));
+    EXPECT_THAT(json, HasSubstr(R"(],"launcher":{"version":"0.1.0+1a2b3c4",)"));
+    EXPECT_THAT(json, HasSubstr(R"("isolated":true,"reporter":{"state":"failing","detail":"hung"},)"));
+    EXPECT_THAT(ctl({"top"})->out, Not(HasSubstr("triton-agent")));
+    EXPECT_THAT(ctl({"top", "--all"})->out, HasSubstr("triton-agent"));
+    EXPECT_EQ(ctl({"__names"})->out, "web\n");
+    EXPECT_EQ(ctl({"__names", "--all"})->out, "web\ntriton-agent\n");
+}
+
+TEST_F(CtlTest, StagePrintsWhatWasCopied) {
+    start();
+    std::vector<StagingKind> asked;
+    StagingAnswer answer{{"/out/a", "/out/\x1b"}, {}};
+    backend.on_stage = [&](StagingKind what, std::uint64_t ticket) {
+        asked.push_back(what);
+        server->answer_stage(ticket, answer);
+    };
+    auto const good = ctl({"stage"});
+    EXPECT_EQ(good->exit_code, 0) << good->err;
+    EXPECT_EQ(good->out, "/out/a\n/out/\\x1b\n");
+    EXPECT_EQ(ctl({"stage", "monitor-conf", "--json"})->out,
+              "{\"files\":[\"/out/a\",\"/out/\\u001b\"],\"errors\":[]}\n");
+    EXPECT_THAT(asked, ElementsAre(StagingKind::all, StagingKind::monitor_conf));
+    answer = {{"/out/a"}, {"cannot copy b: No space left on device"}};
+    auto const bad = ctl({"stage", "files"});
+    EXPECT_EQ(bad->exit_code, 1);
+    EXPECT_EQ(bad->out, "/out/a\n");
+    EXPECT_EQ(bad->err, "triton-launch ctl: not all could be copied\n    cannot copy b: No space left on device\n");
+    answer = {std::vector<std::string>(10'000, std::string(100, 'x')), {}};
+    auto const many = ctl({"stage"});
+    EXPECT_EQ(many->exit_code, 0);
+    auto const shown = std::ranges::count(many->out, '\n');
+    EXPECT_EQ(many->err, "triton-launch ctl: " + std::to_string(10'000 - shown) +
+                             " more that are not shown: the answer would be too long\n");
+    backend.on_stage = {};
+    auto const late = ctl({"stage", "--timeout", "30ms"});
+    EXPECT_EQ(late->exit_code, 4);
+    backend.refusal = ControlError{ControlError::Kind::refused, "there is nothing to copy", {}};
+    auto const refused = ctl({"stage"});
+    EXPECT_EQ(refused->exit_code, 1);
+    EXPECT_EQ(refused->err, "triton-launch ctl: there is nothing to copy\n");
 }
 
 TEST_F(CtlTest, AListOfThousandsIsWhole) {
@@ -360,7 +480,6 @@ TEST_F(CtlTest, WaitEndsWithTheStateOrTheTime) {
     EXPECT_EQ(never->err, "triton-launch ctl: process 1 of web is failed\n");
 }
 
-/// What an upgrade does to it: all connections are cut off, the listening socket stays.
 TEST_F(CtlTest, WaitAndEventsGoOnAcrossAnUpgrade) {
     start();
     backend.add("web", 1);
@@ -371,13 +490,7 @@ TEST_F(CtlTest, WaitAndEventsGoOnAcrossAnUpgrade) {
     server->publish(R"({"time":"t","level":"info","message":"before"})");
     server->end_round();
     until([&events] { return !events->out.empty(); });
-    ControlSocket handed = server->socket();
-    handed.fd = ::dup(handed.fd);
-    server->keep_file();
-    server.reset();
-    auto next = ControlServer::create(*loop, {.path = path, .adopted = handed}, backend);
-    ASSERT_TRUE(next) << next.error().text;
-    server = std::move(*next);
+    replace_server();
     until([this] { return server->has_subscribers(); });
     server->publish(R"({"time":"t","level":"info","message":"after"})");
     backend.at(0, 1).state = ProcessState::up;
@@ -459,13 +572,7 @@ TEST_F(CtlTest, UpgradeWaitsForTheNewOne) {
     EXPECT_THAT(backend.done.front(), StartsWith("upgrade /"));
     EXPECT_THAT(backend.done.front(), ::testing::EndsWith("/new"));
     until_quiet();
-    ControlSocket handed = server->socket();
-    handed.fd = ::dup(handed.fd);
-    server->keep_file();
-    server.reset();
-    auto next = ControlServer::create(*loop, {.path = path, .adopted = handed}, backend);
-    ASSERT_TRUE(next);
-    server = std::move(*next);
+    replace_server();
     finish(*run);
     EXPECT_EQ(run->exit_code, 0) << run->err;
     EXPECT_EQ(run->out, "upgraded from 1 to 0.1.0+1a2b3c4\n");

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "launcher/control/control_calls.h"
+#include "launcher/control/control_client.h"
 #include "tests/unit/control_subject.h"
 #include "tests/unit/varlink_interface.h"
 
@@ -16,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ControlServerTest : public ControlSubject {
@@ -33,6 +37,14 @@ protected:
         auto const& type = is_error ? interface.errors.at(name) : interface.methods.at(name).out;
         EXPECT_EQ(test::mismatch(interface, type, reply->parameters), "") << text;
     }
+    /// More than a socket holds.
+    void send_in_pieces(TestClient& client, std::string_view bytes) {
+        constexpr std::size_t piece = 32 * 1024;
+        for (std::size_t at = 0; at < bytes.size(); at += piece) {
+            client.send(bytes.substr(at, piece));
+            until_quiet();
+        }
+    }
     std::string ask_declared(std::string_view name, std::string_view parameters = "{}") {
         std::string const text = ask(name, parameters);
         expect_declared(name, text);
@@ -48,8 +60,10 @@ std::string service(std::string_view name) { return std::string(service_interfac
 
 /// A status with every optional value there is.
 void fill(FakeBackend& backend) {
-    backend.add("web", 2);
+    backend.add("web", 2).status.version = "7.3";
+    backend.at(0, 2).version = "7.1";
     FakeBackend::Program& job = backend.add("job", 1);
+    job.status.is_internal = true;
     job.status.kind = ProgramKind::scheduled;
     job.status.next_run_in = std::chrono::minutes(5);
     job.processes[0].state = ProcessState::backoff;
@@ -86,15 +100,17 @@ TEST_F(ControlServerTest, ListsAllOrSome) {
         R"({"number":1,"state":"up","pid":1001,"uptime_seconds":61.500,"starts":1,"restarts":0,"ready":true,)"
         R"("memory_bytes":1048576,"cpu_seconds":1.500})";
     std::string const web2 =
-        R"({"number":2,"state":"up","pid":1002,"uptime_seconds":61.500,"starts":1,"restarts":0,"ready":true,)"
-        R"("memory_bytes":1048576,"cpu_seconds":1.500,"last_exit":{"code":3,"oom_killed":false}})";
+        R"({"number":2,"state":"up","version":"7.1","pid":1002,"uptime_seconds":61.500,"starts":1,"restarts":0,)"
+        R"("ready":true,"memory_bytes":1048576,"cpu_seconds":1.500,"last_exit":{"code":3,"oom_killed":false}})";
     std::string const job =
         R"({"number":1,"state":"backoff","starts":1,"restarts":0,"ready":false,"memory_bytes":1048576,)"
         R"("cpu_seconds":1.500,"last_exit":{"signal":"SIGKILL","oom_killed":true},"restart_in_seconds":1.005,)"
         "\"status\":\"bad \xef\xbf\xbd and \\u0001\"}";
-    std::string const web_head = R"({"name":"web","kind":"service","wanted":2,"ready":true,"processes":[)";
+    std::string const web_head =
+        R"({"name":"web","kind":"service","version":"7.3","internal":false,"wanted":2,"ready":true,"processes":[)";
     std::string const job_head =
-        R"({"name":"job","kind":"scheduled","wanted":1,"ready":true,"next_run_in_seconds":300.000,"processes":[)";
+        R"({"name":"job","kind":"scheduled","internal":true,"wanted":1,"ready":true,"next_run_in_seconds":300.000,)"
+        R"("processes":[)";
     auto const reply_of = [](std::string const& programs) {
         return R"({"parameters":{"programs":[)" + programs + "]}}";
     };
@@ -113,7 +129,15 @@ TEST_F(ControlServerTest, TellsOfItselfAndOfOneProgram) {
     EXPECT_EQ(ask_declared(method("GetStatus")),
               R"({"parameters":{"launcher":{"version":"0.1.0+1a2b3c4","pid":1,"uptime_seconds":90.000,)"
               R"("phase":"running","configuration":"/etc/config.json","has_configuration":true,"ready":false,)"
-              R"("rejection":[],"programs":["web","job"]}}})");
+              R"("rejection":[],"configuration_changes":0,"isolated":false,"programs":["web","job"]}}})");
+    backend.status.configuration_changes = 3;
+    backend.status.configuration_time = 1'600'000'000'000'020;
+    backend.status.is_isolated = true;
+    backend.status.reporter = ReporterStatus{"failing", "403 \xff", 1'600'000'000'500'000};
+    EXPECT_THAT(ask_declared(method("GetStatus")),
+                HasSubstr("\"configuration_changes\":3,\"configuration_time\":1600000000.000020,\"isolated\":true,"
+                          "\"reporter\":{\"state\":\"failing\",\"detail\":\"403 \xef\xbf\xbd\","
+                          "\"last_success\":1600000000.500000},"));
     EXPECT_THAT(ask_declared(method("Describe"), R"({"program":"web"})"),
                 HasSubstr("\"command\":[\"/bin/web\",\"--level\",\"\xef\xbf\xbd\"]"));
 }
@@ -475,6 +499,400 @@ TEST_F(ControlServerTest, WhatACommandBringsAboutMayComeFromInside) {
         EXPECT_EQ(reply(*client), R"({"parameters":{}})");
         EXPECT_THAT(reply(*subscriber), HasSubstr("inside"));
     }
+}
+
+// Staging.
+
+TEST_F(ControlServerTest, AStagingIsAnsweredWhenItIsDone) {
+    start();
+    std::vector<std::uint64_t> tickets;
+    backend.on_stage = [&](StagingKind, std::uint64_t ticket) { tickets.push_back(ticket); };
+    auto const first = connect();
+    first->call(method("Stage"), R"({"what":"binaries"})");
+    until([&] { return tickets.size() == 1; });
+    auto const second = adopted();
+    second->call(method("Stage"), R"({"what":"all"})");
+    until([&] { return tickets.size() == 2; });
+    EXPECT_THAT(backend.given, ElementsAre("stage binaries", "stage all"));
+    server->answer_stage(tickets[1], StagingAnswer{{"/out/a"}, {"cannot copy b"}});
+    server->end_round();
+    std::string const text = reply(*second);
+    expect_declared(method("Stage"), text);
+    EXPECT_EQ(text, R"({"parameters":{"files":["/out/a"],"errors":["cannot copy b"]}})");
+    EXPECT_TRUE(first->replies.empty());
+    server->answer_stage(tickets[0], std::unexpected(ControlError{ControlError::Kind::failed, "no child", {}}));
+    server->answer_stage(tickets[0], StagingAnswer{});  // only once
+    server->answer_stage(99, StagingAnswer{});
+    server->end_round();
+    EXPECT_EQ(reply(*first), error(method("Failed"), R"({"reason":"no child","details":[]})"));
+    first->call(service("GetInfo"));
+    EXPECT_THAT(reply(*first), HasSubstr("vendor"));
+}
+
+TEST_F(ControlServerTest, AStagingMayBeAnsweredFromInsideAndItsCallerMayGo) {
+    start();
+    std::uint64_t last = 0;
+    backend.on_stage = [&](StagingKind, std::uint64_t ticket) {
+        last = ticket;
+        server->answer_stage(ticket, StagingAnswer{{"/out/a"}, {}});
+    };
+    EXPECT_EQ(ask_declared(method("Stage"), R"({"what":"monitor_conf"})"),
+              R"({"parameters":{"files":["/out/a"],"errors":[]}})");
+    backend.on_stage = [&last](StagingKind, std::uint64_t ticket) { last = ticket; };
+    auto const client = connect();
+    std::uint64_t const before = last;
+    client->call(method("Stage"), R"({"what":"files"})");
+    until([&] { return last != before; });
+    client->close();
+    until_quiet();
+    server->answer_stage(last, StagingAnswer{});
+    EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
+}
+
+TEST_F(ControlServerTest, OfAStagingOfManyFilesTheRestIsCounted) {
+    start({.output_bytes = 8192});
+    backend.on_stage = [this](StagingKind, std::uint64_t ticket) {
+        server->answer_stage(
+            ticket, StagingAnswer{std::vector<std::string>(1000, std::string(50, 'f')), {"cannot copy x: ENOSPC"}});
+    };
+    std::string const text = ask_declared(method("Stage"), R"({"what":"all"})");
+    EXPECT_LE(text.size(), 8192U);
+    EXPECT_THAT(text, HasSubstr(R"("errors":["cannot copy x: ENOSPC"])"));
+    std::size_t shown = 0;
+    for (std::size_t at = 0; (at = text.find("\"ffff", at)) != std::string::npos; ++at)
+        ++shown;
+    EXPECT_GT(shown, 10U);
+    EXPECT_THAT(text, HasSubstr("\"lost\":" + std::to_string(1000 - shown) + "}"));
+}
+
+// The configuration.
+
+TEST_F(ControlServerTest, TheConfigurationIsToldOnceOrAtEachChange) {
+    start();
+    EXPECT_EQ(ask_declared(method("WatchConfiguration")),
+              R"({"parameters":{"sequence":0,"environment":{},"rejection":[]}})");
+    auto const client = connect();
+    client->call(method("WatchConfiguration"), "{}", true);
+    EXPECT_THAT(reply(*client), HasSubstr("\"sequence\":0,"));
+    backend.configuration = "{\n\"a\": \"\xff\"}";
+    backend.environment = {{"BINARY_DIR", "/b"}, {"X\"", "\xff"}};
+    backend.rejection = {"line 1: bad"};
+    for (int i = 0; i < 3; ++i) {  // of one round: one answer
+        ++backend.sequence;
+        server->configuration_changed();
+    }
+    server->state_changed();
+    server->end_round();
+    std::string const text = reply(*client);
+    expect_declared(method("WatchConfiguration"), text);
+    EXPECT_EQ(text,
+              "{\"parameters\":{\"sequence\":3,\"configuration\":\"{\\n\\\"a\\\": \\\"\xef\xbf\xbd\\\"}\","
+              "\"environment\":{\"BINARY_DIR\":\"/b\",\"X\\\"\":\"\xef\xbf\xbd\"},"
+              "\"accepted_at\":1600000000.000001,\"rejection\":[\"line 1: bad\"]},\"continues\":true}");
+    until_quiet();
+    EXPECT_TRUE(client->replies.empty());
+    EXPECT_EQ(backend.configurations_asked, 3U);
+}
+
+/// A thousand changes that nobody reads cost one answer, and the last one is told.
+TEST_F(ControlServerTest, OfChangesThatCameTooFastTheLastIsTold) {
+    start();
+    auto const client = adopted();
+    client->call(method("WatchConfiguration"), "{}", true);
+    (void)reply(*client);
+    client->read(false);
+    backend.configuration = std::string(1 << 18, '"');  // twice that on the wire: more than a socket holds
+    for (int i = 0; i < 1000; ++i) {
+        ++backend.sequence;
+        server->configuration_changed();
+        server->end_round();
+    }
+    EXPECT_LE(backend.configurations_asked, 3U);
+    client->read();
+    until([&] { return !client->replies.empty() && client->replies.back().contains("\"sequence\":1000,"); });
+    EXPECT_LE(client->replies.size(), 2U);
+    EXPECT_GT(client->replies.back().size(), std::size_t{2} << 18);
+}
+
+TEST_F(ControlServerTest, AConfigurationThatIsTooLongForAPersonIsAnError) {
+    start();
+    backend.configuration = std::string(1 << 20, ' ');
+    EXPECT_EQ(ask_declared(method("WatchConfiguration")),
+              error(method("Failed"), R"({"reason":"the answer is too long to be sent","details":[]})"));
+}
+
+// The agent.
+
+TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
+    start();
+    backend.add("web", 1);
+    backend.on_stage = [this](StagingKind, std::uint64_t ticket) { server->answer_stage(ticket, StagingAnswer{}); };
+    struct Row {
+        std::string_view method;
+        std::string parameters;
+        bool of_agent;
+        bool of_person;
+    };
+    std::string const web = R"({"program":"web"})";
+    std::vector<Row> const rows{
+        {"GetStatus", "{}", true, true},
+        {"List", "{}", true, true},
+        {"Describe", web, true, true},
+        {"Reload", "{}", true, true},
+        {"Subscribe", "{}", true, true},
+        {"Stage", R"({"what":"all"})", true, true},
+        {"WatchConfiguration", "{}", true, true},
+        {"Start", web, false, true},
+        {"Stop", web, false, true},
+        {"Restart", web, false, true},
+        {"Signal", R"({"program":"web","signal":"KILL"})", false, true},
+        {"Wait", R"({"program":"web","condition":"up"})", false, true},
+        {"Logs", web, false, true},
+        {"Upgrade", R"({"path":"/x"})", false, true},
+        {"Probes", "{}", true, false},
+        {"ProbeResult", R"({"id":1,"ok":true,"detail":""})", true, false},
+        {"SetPod", R"({"isolated":false,"shutdown_delay_seconds":0,"variables":{}})", true, false},
+        {"SetReporter", R"({"reporter":{"state":"ok","detail":""}})", true, false},
+    };
+    EXPECT_EQ(rows.size() + 2, control_methods().size());  // and the two of org.varlink.service
+    std::string const denied = error(service("PermissionDenied"), "{}");
+    backend.on_command = [this] { server->answer_upgrade(ControlServer::UpgradeVersions{"1", "2"}); };
+    for (Row const& row : rows) {
+        for (bool const is_agent : {true, false}) {
+            backend.done.clear();
+            backend.given.clear();
+            auto const client = is_agent ? adopted() : connect();
+            client->call(method(row.method), row.parameters, true);
+            std::string const text = reply(*client);
+            expect_declared(method(row.method), text);
+            bool const is_allowed = is_agent ? row.of_agent : row.of_person;
+            if (is_allowed) {
+                EXPECT_THAT(text, Not(HasSubstr("\"error\""))) << row.method;
+            } else {
+                EXPECT_EQ(text, denied) << row.method;
+                EXPECT_TRUE(backend.done.empty() && backend.given.empty()) << row.method;
+            }
+            if (is_allowed) continue;
+            client->call(service("GetInfo"));  // being refused is no end
+            EXPECT_THAT(reply(*client), HasSubstr("vendor"));
+        }
+    }
+    EXPECT_EQ(backend.pods.size() + backend.reporters.size() + backend.results.size(), 3U);
+    auto const agent = adopted();  // nor is anything done that nobody waits for
+    agent->send(std::string(R"({"oneway":true,"method":"org.tritonlaunch.Launcher.Stop","parameters":)") + web + "}" +
+                '\0');
+    agent->call(service("GetInfo"));
+    EXPECT_THAT(reply(*agent), HasSubstr("vendor"));
+    EXPECT_TRUE(backend.done.empty());
+}
+
+TEST_F(ControlServerTest, WhatTheAgentTellsArrives) {
+    start();
+    auto const agent = adopted();
+    auto const ask_agent = [&](std::string_view name, std::string_view parameters) {
+        agent->call(method(name), parameters);
+        std::string const text = reply(*agent);
+        expect_declared(method(name), text);
+        EXPECT_EQ(text, R"({"parameters":{}})") << name;
+    };
+    ask_agent("SetPod", R"({"isolated":true,"shutdown_delay_seconds":1.5,"variables":{"b":"2","a":"\u001b"}})");
+    ask_agent("SetPod", R"({"isolated":false,"shutdown_delay_seconds":1e300,"variables":{}})");
+    PodState pod{true, milliseconds(1500), {{"a", "\x1b"}, {"b", "2"}}};
+    ASSERT_EQ(backend.pods.size(), 2U);
+    EXPECT_EQ(backend.pods[0], pod);
+    EXPECT_GT(backend.pods[1].shutdown_delay, std::chrono::hours(24 * 365 * 99));
+    EXPECT_LT(backend.pods[1].shutdown_delay, std::chrono::hours(24 * 365 * 101));
+    ask_agent("SetReporter", R"({"reporter":{"state":"failing","detail":"403","last_success":1600000000.25}})");
+    ask_agent("SetReporter", R"({"reporter":{"state":"off","detail":"","last_success":null}})");
+    EXPECT_THAT(backend.reporters, ElementsAre(ReporterStatus{"failing", "403", 1'600'000'000'250'000},
+                                               ReporterStatus{"off", "", std::nullopt}));
+    ask_agent("ProbeResult", R"({"id":7,"ok":false,"detail":")" + std::string(2000, 'x') + "\"}");
+    EXPECT_THAT(backend.results, ElementsAre("7 not ok " + std::string(1024, 'x')));
+}
+
+TEST_F(ControlServerTest, AsManyVariablesAsMayBe) {
+    start();
+    auto const agent = adopted();
+    auto const set_pod = [&](std::size_t count, std::string const& value) {
+        std::string variables;
+        for (std::size_t i = 0; i < count; ++i) {
+            variables.append(i == 0 ? "" : ",").append("\"N").append(std::to_string(1000 + i)).append("\":\"");
+            variables.append(value).append("\"");
+        }
+        std::string const parameters =
+            R"({"isolated":false,"shutdown_delay_seconds":0,"variables":{)" + variables + "}}";
+        send_in_pieces(*agent, varlink_call(method("SetPod"), parameters, false));
+        return reply(*agent);
+    };
+    std::string const refused = error(service("InvalidParameter"), R"({"parameter":"variables"})");
+    std::string escaped;  // as long as it gets on the wire: six bytes for each
+    for (int i = 0; i < 60; ++i)
+        escaped += "\\u0001";
+    EXPECT_EQ(set_pod(1000, escaped), R"({"parameters":{}})");
+    ASSERT_EQ(backend.pods.size(), 1U);
+    EXPECT_EQ(backend.pods[0].variables.size(), 1000U);
+    EXPECT_EQ(backend.pods[0].variables[999].second, std::string(60, '\1'));
+    EXPECT_EQ(set_pod(1001, ""), refused);
+    EXPECT_EQ(set_pod(1, std::string(most_variable_bytes - 5, 'x')), R"({"parameters":{}})");
+    EXPECT_EQ(set_pod(1, std::string(most_variable_bytes - 4, 'x')), refused);
+    EXPECT_EQ(backend.pods.size(), 2U);
+}
+
+TEST_F(ControlServerTest, ProbesGoToWhoListens) {
+    start();
+    server->send_probe({.id = 1, .kind = ProbeKind::tcp, .target = "nobody", .timeout = {}});
+    auto const agent = adopted();
+    backend.on_probes = [this](bool is_wanted) {
+        if (is_wanted) server->send_probe({2, ProbeKind::tcp, "127.0.0.1:80", milliseconds(1500)});
+    };
+    agent->call(method("Probes"), "{}", true);
+    EXPECT_EQ(reply(*agent), R"({"parameters":{},"continues":true})");
+    std::string const first = reply(*agent);
+    expect_declared(method("Probes"), first);
+    EXPECT_EQ(first, R"({"parameters":{"id":2,"kind":"tcp","target":"127.0.0.1:80","timeout_seconds":1.500},)"
+                     R"("continues":true})");
+    server->send_probe({3, ProbeKind::http, "http://[::1]/\xff", std::chrono::seconds(1)});
+    server->cancel_probe(2);
+    server->end_round();
+    EXPECT_EQ(reply(*agent),
+              "{\"parameters\":{\"id\":3,\"kind\":\"http\",\"target\":\"http://[::1]/\xef\xbf\xbd\","
+              "\"timeout_seconds\":1.000},\"continues\":true}");
+    std::string const cancelled = reply(*agent);
+    expect_declared(method("Probes"), cancelled);
+    EXPECT_EQ(cancelled, R"({"parameters":{"id":2},"continues":true})");
+    EXPECT_THAT(backend.wanted, ElementsAre(true));
+    agent->close();
+    until([this] { return backend.wanted.size() == 2; });
+    EXPECT_FALSE(backend.wanted[1]);
+    EXPECT_EQ(server->next_deadline(), std::nullopt);
+}
+
+TEST_F(ControlServerTest, TheLastWhoListensForProbesGetsThem) {
+    start();
+    auto const first = adopted();
+    first->call(method("Probes"), "{}", true);
+    (void)reply(*first);
+    auto const second = adopted();
+    second->call(method("Probes"), "{}", true);
+    EXPECT_EQ(reply(*second), R"({"parameters":{},"continues":true})");
+    EXPECT_EQ(reply(*first), "(end)");
+    server->send_probe({5, ProbeKind::tcp, "localhost:1", std::chrono::seconds(1)});
+    server->end_round();
+    EXPECT_THAT(reply(*second), HasSubstr("\"id\":5,"));
+    EXPECT_THAT(backend.wanted, ElementsAre(true, false, true));
+}
+
+/// What it does not take in time it would answer too late; it may come back.
+TEST_F(ControlServerTest, AnAgentThatDoesNotReadItsProbesIsCutOff) {
+    start({.output_bytes = 8192});
+    auto const agent = adopted();
+    agent->call(method("Probes"), "{}", true);
+    (void)reply(*agent);
+    agent->read(false);
+    std::string const target(1000, 'x');
+    int sent = 0;
+    while (server->next_deadline() != loop->now() && sent < 10'000) {
+        server->send_probe({static_cast<std::uint64_t>(++sent), ProbeKind::tcp, target, std::chrono::seconds(1)});
+        server->end_round();
+    }
+    EXPECT_LT(sent, 10'000);
+    EXPECT_THAT(backend.wanted, ElementsAre(true));  // not from inside of what the launcher has called
+    until([this] { return backend.wanted.size() == 2; });
+    EXPECT_FALSE(backend.wanted[1]);
+    agent->read();
+    until([&] { return agent->is_ended; });
+    auto const again = adopted();
+    again->call(method("Probes"), "{}", true);
+    EXPECT_EQ(reply(*again), R"({"parameters":{},"continues":true})");
+}
+
+TEST_F(ControlServerTest, AnAgentThatReadsNothingIsGivenUp) {
+    start({.unread = milliseconds(20)});
+    auto const agent = adopted();
+    backend.configuration = std::string(1 << 20, ' ');
+    agent->read(false);
+    agent->call(method("WatchConfiguration"), "{}", true);
+    until([this] { return backend.configurations_asked == 1; });
+    until([this] { return server->next_deadline() == std::nullopt; });
+    agent->read();
+    until([&] { return agent->is_ended; });
+}
+
+TEST_F(ControlServerTest, GarbageEndsTheAgentsConnectionAlone) {
+    start();
+    auto const other = adopted();
+    for (std::string const& garbage : {std::string("\xff\xfe") + '\0', std::string(R"({"method":1})") + '\0'}) {
+        auto const agent = adopted();
+        agent->send(garbage);
+        EXPECT_THAT(reply(*agent), StartsWith(R"({"error":"org.tritonlaunch.Launcher.BadMessage")"));
+        EXPECT_EQ(reply(*agent), "(end)");
+    }
+    auto const agent = adopted();
+    send_in_pieces(*agent, std::string(ControlLimits{}.adopted_input_bytes, 'x'));
+    EXPECT_EQ(reply(*agent), error(method("BadMessage"), R"({"reason":"longer than a call may be"})"));
+    other->call(service("GetInfo"));
+    EXPECT_THAT(reply(*other), HasSubstr("vendor"));
+}
+
+TEST_F(ControlServerTest, TheAgentTakesNoPlaceOfTheClientsAndKeepsItsOwn) {
+    start({.clients = 2, .evictable = Duration::zero(), .adopted = 3});
+    std::vector<std::unique_ptr<TestClient>> agents;
+    for (int i = 0; i < 3; ++i)
+        agents.push_back(adopted());
+    auto const subscriber = connect();
+    subscriber->call(method("Subscribe"), "{}", true);
+    (void)reply(*subscriber);
+    for (int i = 0; i < 4; ++i)  // each takes the place of the one before
+        EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
+    agents.push_back(adopted());  // one too many
+    EXPECT_EQ(reply(*agents[0]), "(end)");
+    for (std::size_t i = 1; i < agents.size(); ++i) {
+        agents[i]->call(service("GetInfo"));
+        EXPECT_THAT(reply(*agents[i]), HasSubstr("vendor"));
+    }
+    EXPECT_TRUE(server->has_subscribers());
+}
+
+TEST_F(ControlServerTest, WhatIsNoConnectionIsNotAdopted) {
+    start();
+    server->adopt(UniqueFd{::open("/dev/null", O_RDWR | O_CLOEXEC)}, ControlRole::agent);
+    server->adopt(UniqueFd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)}, ControlRole::agent);
+    server->adopt(UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}, ControlRole::agent);
+    server->adopt(UniqueFd{}, ControlRole::agent);
+    EXPECT_THAT(backend.failures, ::testing::SizeIs(4));
+    EXPECT_THAT(backend.failures, ::testing::Each("what was handed over is no connection"));
+    server->adopt(UniqueFd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)}, ControlRole::agent);  // of nobody
+    until_quiet();
+    EXPECT_EQ(server->next_deadline(), std::nullopt);
+}
+
+/// Somebody's connection that came another way has a person's rights.
+TEST_F(ControlServerTest, AnAdoptedPersonIsOne) {
+    start();
+    backend.add("web", 1);
+    auto const client = adopted(ControlRole::person);
+    client->call(method("Stop"), R"({"program":"web"})");
+    EXPECT_EQ(reply(*client), R"({"parameters":{}})");
+    client->call(method("Probes"), "{}", true);
+    EXPECT_EQ(reply(*client), error(service("PermissionDenied"), "{}"));
+}
+
+TEST(ControlClient, GivesBackWhatOnlySomethingLongHasNeeded) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const reader{ends[0]};
+    ControlClient client{UniqueFd{ends[1]}, {}, ControlRole::agent, {}};
+    std::string const text(1 << 20, 'x');
+    client.output({}) += text;
+    std::string taken;
+    while (client.pending() > 0) {
+        client.flush({});
+        char buffer[65536];
+        for (ssize_t size; (size = ::recv(reader.get(), buffer, sizeof buffer, 0)) > 0;)
+            taken.append(buffer, static_cast<std::size_t>(size));
+    }
+    EXPECT_TRUE(taken == text);
+    EXPECT_LE(client.output({}).capacity(), std::size_t{64} * 1024);
 }
 
 // Hostile and unlucky clients.

@@ -78,10 +78,11 @@ TEST_F(ControlSocketTest, ADeadOneIsReplacedALiveOneIsNot) {
     auto const second = ControlListener::create(path, 0600, {});
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error(), (Error{EADDRINUSE, "cannot listen on " + path + ": another launcher does"}));
-    first->keep_file(true);
+    std::filesystem::rename(path, path + ".kept");  // as of a launcher that was killed
     {
         ControlListener const gone = std::move(*first);
     }
+    std::filesystem::rename(path + ".kept", path);
     EXPECT_TRUE(std::filesystem::exists(path));
     EXPECT_FALSE(answers());
     auto const third = ControlListener::create(path, 0600, {});
@@ -126,9 +127,10 @@ TEST_F(ControlSocketTest, GoesThroughAnUpgrade) {
         auto before = ControlListener::create(path, 0600, {});
         ASSERT_TRUE(before);
         handed = before->socket();
-        handed->fd = ::dup(handed->fd);  // as an execve leaves it open
-        before->keep_file(true);
+        handed->fd = ::dup(handed->fd);                 // as an execve leaves it open
+        std::filesystem::rename(path, path + ".kept");  // an execve removes nothing
     }
+    std::filesystem::rename(path + ".kept", path);
     EXPECT_TRUE(answers());
     {
         auto const after = ControlListener::adopt(path, *handed);

@@ -31,15 +31,13 @@ FakeBackend::Program& FakeBackend::add(std::string const& name, std::uint32_t co
     return programs.emplace_back(std::move(program));
 }
 
-LauncherStatus FakeBackend::launcher() const {
-    LauncherStatus status;
+FakeBackend::FakeBackend() {
     status.version = "0.1.0+1a2b3c4";
     status.pid = 1;
     status.uptime = std::chrono::seconds(90);
     status.phase = "running";
     status.configuration_path = "/etc/config.json";
     status.has_configuration = true;
-    return status;
 }
 
 std::optional<std::size_t> FakeBackend::find_program(std::string_view name) const {
@@ -93,6 +91,33 @@ ControlResult<> FakeBackend::upgrade(std::string const& path) {
     return {};
 }
 
+ControlResult<> FakeBackend::stage(StagingKind what, std::uint64_t ticket) {
+    if (refusal) return std::unexpected(*refusal);
+    done.push_back("stage " + std::string(staging_kind_names[static_cast<std::size_t>(what)]));
+    if (on_stage) on_stage(what, ticket);
+    return {};
+}
+
+ActiveConfiguration FakeBackend::active_configuration() const {
+    ++configurations_asked;
+    ActiveConfiguration active;
+    active.sequence = sequence;
+    active.text = configuration;
+    active.environment = environment;
+    if (configuration) active.accepted_at = 1'600'000'000'000'001;
+    active.rejection = rejection;
+    return active;
+}
+
+void FakeBackend::probes_wanted(bool is_wanted) {
+    wanted.push_back(is_wanted);
+    on_probes(is_wanted);
+}
+
+void FakeBackend::probe_result(std::uint64_t id, bool ok, std::string_view detail) {
+    results.push_back(std::to_string(id) + (ok ? " ok " : " not ok ") + std::string(detail));
+}
+
 ControlResult<> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     Program const& program = programs.at(which.program);
     if (!program.is_captured)
@@ -118,6 +143,8 @@ TestClient::TestClient(EventLoop& loop, std::string const& path)
     EXPECT_EQ(::fcntl(fd_.get(), F_SETFL, O_NONBLOCK), 0);
     read();
 }
+
+TestClient::TestClient(EventLoop& loop, UniqueFd fd) : loop_(loop), fd_(std::move(fd)) { read(); }
 
 void TestClient::send(std::string_view bytes) {
     // What does not fit is not sent: a test that needs more has a reader at the other end.
@@ -189,6 +216,15 @@ void ControlSubject::start(ControlLimits const& limits, mode_t mode) {
     auto made = ControlServer::create(*loop, {.path = path, .mode = mode, .group = {}, .adopted = {}}, backend, limits);
     ASSERT_TRUE(made) << made.error().text;
     server = std::move(*made);
+}
+
+std::unique_ptr<TestClient> ControlSubject::adopted(ControlRole role) {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    EXPECT_EQ(::fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    auto client = std::make_unique<TestClient>(*loop, UniqueFd{ends[0]});
+    server->adopt(UniqueFd{ends[1]}, role);
+    return client;
 }
 
 /// Before each wait of the loop.

@@ -27,11 +27,13 @@ public:
         bool is_captured = true;
     };
 
+    FakeBackend();
+
     /// `count` processes that are up.
     Program& add(std::string const& name, std::uint32_t count);
     ProcessStatus& at(std::size_t program, std::uint32_t number) { return programs[program].processes[number - 1]; }
 
-    LauncherStatus launcher() const override;
+    LauncherStatus launcher() const override { return status; }
     std::size_t program_count() const override { return programs.size(); }
     std::optional<std::size_t> find_program(std::string_view name) const override;
     ProgramStatus program(std::size_t index) const override { return programs.at(index).status; }
@@ -44,19 +46,37 @@ public:
     ControlResult<> signal(ProcessSelection const& which, int signo) override;
     ControlResult<> reload() override;
     ControlResult<> upgrade(std::string const& path) override;
+    ControlResult<> stage(StagingKind what, std::uint64_t ticket) override;
+    ActiveConfiguration active_configuration() const override;
+    void set_pod(PodState state) override { pods.push_back(std::move(state)); }
+    void set_reporter(ReporterStatus reporter) override { reporters.push_back(std::move(reporter)); }
+    void probes_wanted(bool is_wanted) override;
+    void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
     ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
     void command_given(std::string_view command, ControlPeer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
     void served() override { on_served(); }
 
+    LauncherStatus status;
     std::vector<Program> programs;
     std::optional<ControlError> refusal;  // of every command
     std::vector<std::string> done;        // "stop 0", "signal 0:2 15"
     std::vector<std::string> given;
     std::vector<ControlPeer> peers;
     std::vector<std::string> failures;
+    std::uint64_t sequence = 0;
+    std::optional<std::string> configuration;
+    std::vector<std::pair<std::string, std::string>> environment;
+    std::vector<std::string> rejection;
+    std::vector<PodState> pods;
+    std::vector<ReporterStatus> reporters;
+    std::vector<bool> wanted;          // what the server has said of probes
+    std::vector<std::string> results;  // "7 ok connected"
     mutable std::size_t processes_asked = 0;
+    mutable std::size_t configurations_asked = 0;
     std::function<void()> on_command = [] {};
+    std::function<void(StagingKind, std::uint64_t)> on_stage;
+    std::function<void(bool)> on_probes = [](bool) {};
     std::function<void()> on_served = [] {};
 
 private:
@@ -67,6 +87,7 @@ private:
 class TestClient {
 public:
     TestClient(EventLoop& loop, std::string const& path);
+    TestClient(EventLoop& loop, UniqueFd fd);
 
     void send(std::string_view bytes);
     void call(std::string_view method, std::string_view parameters = "{}", bool wants_more = false) {
@@ -98,6 +119,8 @@ protected:
 
     void start(ControlLimits const& limits = {}, mode_t mode = 0600);
     std::unique_ptr<TestClient> connect() { return std::make_unique<TestClient>(*loop, path); }
+    /// A connection that the agent has made.
+    std::unique_ptr<TestClient> adopted(ControlRole role = ControlRole::agent);
     /// Rounds until `is_true`, or a failure after some seconds.
     void until(std::function<bool()> const& is_true);
     /// Rounds until the server has nothing to do any more.

@@ -118,6 +118,10 @@ TEST(ControlInterface, StatesAndKindsAreThoseOfTheDescription) {
               std::set<std::string>(process_state_names.begin(), process_state_names.end()));
     EXPECT_EQ(interface.types.at("Kind").words,
               std::set<std::string>(program_kind_names.begin(), program_kind_names.end()));
+    EXPECT_EQ(interface.methods.at("Stage").in.fields.at("what").words,
+              std::set<std::string>(staging_kind_names.begin(), staging_kind_names.end()));
+    EXPECT_EQ(interface.methods.at("Probes").out.fields.at("kind").words,
+              std::set<std::string>(probe_kind_names.begin(), probe_kind_names.end()));
 }
 
 TEST(ControlInterface, AnUnknownOneHasNoDescription) { EXPECT_EQ(interface_description("a.b"), ""); }
@@ -156,6 +160,34 @@ TEST(ControlParameters, AreCheckedOneByOne) {
              Row{"Logs", R"({"program":"a","follow":"yes"})", "follow"},
              Row{"List", R"({})", ""},
              Row{"Reload", R"({"x":1})", "x"},
+             Row{"Stage", R"({"what":"monitor_conf"})", ""},
+             Row{"Stage", R"({"what":"monitor-conf"})", "what"},
+             Row{"Stage", R"({})", "what"},
+             Row{"ProbeResult", R"({"id":9223372036854775807,"ok":true,"detail":"x"})", ""},
+             Row{"ProbeResult", R"({"id":-1,"ok":true,"detail":"x"})", "id"},
+             Row{"ProbeResult", R"({"id":1.5,"ok":true,"detail":"x"})", "id"},
+             Row{"ProbeResult", R"({"id":1,"ok":"yes","detail":"x"})", "ok"},
+             Row{"ProbeResult", R"({"id":1,"ok":true})", "detail"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":60,"variables":{"A":""}})", ""},
+             Row{"SetPod", R"({"isolated":1,"shutdown_delay_seconds":60,"variables":{}})", "isolated"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":-1,"variables":{}})", "shutdown_delay_seconds"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":-0.5,"variables":{}})",
+                 "shutdown_delay_seconds"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":"1","variables":{}})",
+                 "shutdown_delay_seconds"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":0,"variables":[]})", "variables"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":0,"variables":{"A":1}})", "variables"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":0,"variables":{"":"x"}})", "variables"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":0,"variables":{"A=B":"x"}})", "variables"},
+             Row{"SetPod", R"({"isolated":true,"shutdown_delay_seconds":0})", "variables"},
+             Row{"SetReporter", R"({"reporter":{"state":"connecting","detail":"","last_success":0}})", ""},
+             Row{"SetReporter", R"({"reporter":{"state":"unwell","detail":""}})", "reporter"},
+             Row{"SetReporter", R"({"reporter":{"state":"ok"}})", "reporter"},
+             Row{"SetReporter", R"({"reporter":{"detail":""}})", "reporter"},
+             Row{"SetReporter", R"({"reporter":{"state":"ok","detail":"","since":1}})", "reporter"},
+             Row{"SetReporter", R"({"reporter":{"state":"ok","detail":"","last_success":-1}})", "reporter"},
+             Row{"SetReporter", R"({"reporter":{"state":"ok","detail":"","last_success":1e13}})", "reporter"},
+             Row{"SetReporter", R"({"reporter":"ok"})", "reporter"},
          }) {
         MethodRow const* const method = find_method(launcher_interface, row.method);
         ASSERT_NE(method, nullptr);

@@ -42,6 +42,11 @@ private:
         VarlinkType result;
         result.is_optional = skip("?");
         result.is_array = skip("[]");
+        if (!result.is_array && skip("[")) {
+            expect("string");
+            expect("]");
+            result.is_map = true;
+        }
         if (!skip("(")) {
             result.name = take();
             return result;
@@ -126,6 +131,17 @@ std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type,
         for (config::Node const& item : *items) {
             std::string const reason = mismatch(interface, element, item);
             if (!reason.empty()) return reason;
+        }
+        return {};
+    }
+    if (type.is_map) {
+        auto const* const members = value.get<config::JsonObject>();
+        if (!members) return "no map";
+        VarlinkType element = type;
+        element.is_map = element.is_optional = false;
+        for (config::Member const& member : *members) {
+            std::string const reason = mismatch(interface, element, member.node);
+            if (!reason.empty()) return member.key + ": " + reason;
         }
         return {};
     }

@@ -11,10 +11,11 @@
 
 namespace triton::test {
 
-/// A Varlink type: a name ("int", "Process"), an enum of words, or a struct; in an array, optional, or both.
+/// A Varlink type: a name ("int", "Process"), an enum of words, or a struct; in an array or map, optional, or both.
 struct VarlinkType {
     bool is_optional = false;
     bool is_array = false;
+    bool is_map = false;  // from strings
     std::string name;
     std::set<std::string> words;
     std::map<std::string, VarlinkType> fields;
