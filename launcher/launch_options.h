@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/program.h"
@@ -17,6 +18,9 @@ namespace triton::launcher {
 struct SourceOptions {
     config::BinaryRule binary;     ///< an empty container version is taken for the configured one (`check` only)
     std::string environment_file;  ///< empty: none
+    /// Further ones for substitution alone, such as the labels of a node: the environment file has priority over them,
+    /// they over the environment. No process gets them.
+    std::vector<std::pair<std::string, std::string>> variables{};
     bool export_environment_file = false;
     std::uint32_t server_count = 1;
     std::string missing_version;  ///< why binary.container_version is empty: told when a binary is chosen by it
@@ -32,8 +36,28 @@ enum class CgroupMode : std::uint8_t {
     required,  ///< the launcher does not start without
 };
 
+/// The agent: the program that speaks to networks for us, so that we need not.
+struct AgentOptions {
+    std::string path;                    ///< of the program
+    std::vector<std::string> arguments;  ///< its own
+    std::vector<std::string> listen;     ///< HOST:PORT, [V6]:PORT, :PORT: opened by us, served by it
+    std::string output_directory;        ///< whose files it may be asked for; empty: none
+    std::string user;                    ///< a name or a number; empty: nobody when we are root, else ours
+    bool is_wanted = false;              ///< else it is started when a configuration needs it
+    bool is_reporting = false;           ///< to Kubernetes; else nobody believes what it says of a pod
+};
+
+/// Fixed programs in the place of a configuration: what the modes init and sidecar run beside the agent.
+struct BuiltIn {
+    std::string configuration;            ///< a document; empty: launch mode, with a file
+    std::vector<std::string> stage_once;  ///< arguments of our own program for one staging, the kind comes in between
+    bool is_to_finish = false;            ///< a stop before its end is a failure: 128 + n for signal n
+};
+
 struct LaunchOptions {
     std::string configuration_path;
+    BuiltIn built_in;
+    AgentOptions agent;
     SourceOptions source;
     SupervisorPolicy supervisor;
     Log::Settings log;

@@ -53,6 +53,21 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       reporter_(log_, [this](ProgramId id) { return name_of(id); }),
       helpers_([](pid_t pid, int signo) { return ::kill(pid, signo); },
                [this](CommandRunner::Key key, CommandRunner::Outcome const& outcome) { helper_ended(key, outcome); }),
+      probes_({.send =
+                   [this](std::uint64_t id, NetworkProbes::Probe const& probe) {
+                       if (control_) control_->send_probe({id, probe.kind, probe.target, probe.timeout});
+                   },
+               .cancel =
+                   [this](std::uint64_t id) {
+                       if (control_) control_->cancel_probe(id);
+                   },
+               .done =
+                   [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
+                       using How = CommandRunner::How;
+                       helper_ended(key, verdict.ok ? CommandRunner::Outcome{}
+                                                    : CommandRunner::Outcome{How::not_started, 0, {0, verdict.detail}});
+                   }},
+              static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
       source_(options.source),
       began_(steady_clock::now()) {
     rlimit limit{};
@@ -205,7 +220,8 @@ void Shell::reaped(pid_t pid, int status) {
 
 std::optional<TimePoint> Shell::next_deadline() const {
     std::optional<TimePoint> next = supervisor_.next_deadline();
-    for (std::optional<TimePoint> const& other : {reload_at_, settle_at_, retry_at_, helpers_.next_deadline()})
+    for (std::optional<TimePoint> const& other :
+         {reload_at_, settle_at_, retry_at_, linger_until_, helpers_.next_deadline(), probes_.next_deadline()})
         next = earlier(next, other);
     if (output_) next = earlier(next, output_->next_deadline());
     if (schedules_) next = earlier(next, schedules_->next_deadline());
@@ -219,6 +235,11 @@ void Shell::time_passed() {
     if (retry_at_ && *retry_at_ <= now) return loop_->stop();  // run_loop() tries again
     dispatch(event::TimePassed{});
     helpers_.time_passed(now);
+    probes_.time_passed(now);
+    if (linger_until_ && *linger_until_ <= now) {
+        linger_until_.reset();
+        return loop_->stop();
+    }
     if (schedules_) schedules_->time_passed(now);
     if (reload_at_ && *reload_at_ <= now) look_again();
     if (output_) output_->time_passed(now);
@@ -337,13 +358,15 @@ void Shell::tell_error(char const* what) noexcept {
 
 void Shell::stop(int signo) {
     bool const is_first = supervisor_.phase() == SupervisorPhase::running;
+    if (is_first) stay_until_ = steady_clock::now() + pod_.shutdown_delay;
+    if (std::exchange(linger_until_, std::nullopt)) return loop_->stop();
     std::uint32_t const running = supervisor_.running_count();
     if (++stop_requests_ > 2 && is_first) {  // for want of memory it never became a stop: end as we are
         is_forced_ = true;
         exit_code_ = 1;
         return loop_->stop();
     }
-    dispatch(event::StopAsked{});
+    dispatch(event::StopAsked{.exit_code = options_.built_in.is_to_finish ? 128 + signo : 0});
     forget_files();
     log_.write(LogLevel::info, "stop-requested",
                supervisor_.is_in_a_hurry()
@@ -369,6 +392,8 @@ void Shell::hang_up() {
                    {{"path", std::string_view(options_.log.path)}});
     }
     if (output_) output_->reopen_files();
+    // In launch mode it is for us alone; what stages files for us copies them again.
+    if (!options_.built_in.configuration.empty()) dispatch(event::SignalReceived{SIGHUP});
     is_reloaded_ = true;  // asked for, so it is told, changed or not
     look_again();
 }
@@ -376,7 +401,8 @@ void Shell::hang_up() {
 /// The loop, whatever happens in it: bad_alloc above all. What was interrupted is tried again with the next event, and
 /// after a moment in any case; meanwhile signals are read and children reaped.
 void Shell::run_loop() {
-    while (supervisor_.phase() != SupervisorPhase::finished && !is_forced_) {
+    auto const is_over = [this] { return supervisor_.phase() == SupervisorPhase::finished && !linger_until_; };
+    while (!is_over() && !is_forced_) {
         retry_at_.reset();
         try {
             catch_up();
@@ -385,7 +411,7 @@ void Shell::run_loop() {
             retry_at_ = steady_clock::now() + between_retries;
             tell_error(error.what());
         }
-        if (supervisor_.phase() == SupervisorPhase::finished) break;  // by what was reaped: nothing would wake the loop
+        if (is_over()) break;  // by what was reaped: nothing would wake the loop
         try {
             Result<> const ran = loop_->run();
             if (ran) continue;
@@ -404,6 +430,7 @@ Result<int> Shell::run() {
         open_cgroups();
         if (!cgroups_) return fail("--cgroup required: " + cgroup_error_);
     }
+    if (options_.agent.is_wanted) TRY(prepare_agent());
     // The processes next; what watches over their configuration is set up while they start.
     auto loaded = load_configuration(read_configuration(), source_, environment_);
     bool is_good = loaded.has_value();
@@ -414,6 +441,7 @@ Result<int> Shell::run() {
         is_good = false;
         rejected.errors.push_back(std::move(activated.error().text));
     }
+    if (!is_good && options_.agent.is_wanted && !options_.exit_on_bad_configuration) TRY(activate(std::nullopt));
     tell_start();
     is_good ? tell_active() : reject(std::move(rejected));
     if (!is_good && options_.exit_on_bad_configuration) {

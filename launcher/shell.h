@@ -10,6 +10,7 @@
 
 #include "base/event_loop.h"
 #include "base/path_watcher.h"
+#include "launcher/agent_link.h"
 #include "launcher/cgroup.h"
 #include "launcher/command_runner.h"
 #include "launcher/configuration_source.h"
@@ -17,6 +18,7 @@
 #include "launcher/control/control_server.h"
 #include "launcher/launch_options.h"
 #include "launcher/log.h"
+#include "launcher/network_probes.h"
 #include "launcher/notify.h"
 #include "launcher/notify_receiver.h"
 #include "launcher/output/console.h"
@@ -35,7 +37,8 @@ namespace triton::launcher {
 /// calls. Everything that has an effect comes before everything that only tells of it.
 ///
 /// shell.cpp has the loop, shell_actions.cpp what is done, shell_configuration.cpp what is loaded, shell_control.cpp
-/// what the control socket asks, shell_upgrade.cpp how another version takes over.
+/// what the control socket asks, shell_agent.cpp what the agent does and asks for, shell_upgrade.cpp how another
+/// version takes over.
 class Shell final : private ControlBackend {
 public:
     Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup);
@@ -59,6 +62,8 @@ private:
         std::shared_ptr<ProgramPlan const> plan;  // the latest accepted; null: the id is free
         std::vector<int> listen;                  // borrowed from sockets_
         std::vector<Instance> instances;          // by number; only where something is kept
+        std::vector<std::string> versions;        // that its processes run; the last one is configured
+        std::vector<std::uint8_t> runs;           // by number: which of them
         bool is_configured = false;
         bool is_captured = false;
     };
@@ -110,15 +115,25 @@ private:
     // configuration: shell_configuration.cpp
     [[nodiscard]] Result<std::string> read_configuration() const;
     bool load();
-    Result<> activate(Accepted accepted);
-    Result<> open_what_is_shared(Accepted const& accepted, std::vector<ProgramId> const& ids);
-    [[nodiscard]] Result<> check_cgroups(Accepted const& accepted) const;
-    static Result<> check_files(Accepted const& accepted);
+    using Plans = std::vector<std::shared_ptr<ProgramPlan const>>;
+    Result<> activate(std::optional<Accepted> accepted);
+    [[nodiscard]] Plans plans_for(Accepted const* accepted) const;
+    Result<> open_what_is_shared(Plans const& plans, std::vector<ProgramId> const& ids);
+    [[nodiscard]] Result<> check_cgroups(Plans const& plans) const;
+    static Result<> check_files(Plans const& plans);
+    using Specs = std::shared_ptr<std::vector<ProgramSpec> const>;
+    [[nodiscard]] Specs specs_for(Plans const& plans, std::vector<ProgramId> const& ids) const;
+    void make_room_for(std::vector<ProgramSpec> const& specs);
+    void take(Runtime& program, std::shared_ptr<ProgramPlan const> plan);
+    static constexpr std::size_t most_versions = 200;
+    static void remember_version(Runtime& program);
+    void forget_rejection();
     void restore_output(ProgramId id);
     void open_cgroups();
-    [[nodiscard]] std::vector<ProgramId> choose_ids(Accepted const& accepted) const;
+    [[nodiscard]] std::vector<ProgramId> choose_ids(Plans const& plans) const;
     [[nodiscard]] bool says_the_same(Accepted const& loaded) const;
     void tell_active();
+    void remember_acceptance();
     void reject(Rejected rejected);
     void look_again();
     Result<> watch_files();
@@ -136,6 +151,7 @@ private:
     // the control socket: shell_control.cpp
     void tell_output(std::uint32_t program, LogChunk const& chunk);
     void open_control(std::optional<ControlSocket> adopted);
+    void open_control_for_agent();
     [[nodiscard]] LauncherStatus launcher() const override;
     [[nodiscard]] std::size_t program_count() const override;
     [[nodiscard]] std::optional<std::size_t> find_program(std::string_view name) const override;
@@ -155,6 +171,35 @@ private:
     void served() override;
     ControlResult<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
 
+    // the agent, and what it asks for: shell_agent.cpp
+    /// One staging that somebody waits for, with what it has printed.
+    struct Staging {
+        CommandRunner::Key key = 0;
+        std::uint64_t ticket = 0;
+        UniqueFd summary;
+    };
+    // Keys of helper commands that belong to no process: from here on.
+    static constexpr CommandRunner::Key upgrade_key = UINT64_MAX;
+    static constexpr std::size_t most_stagings = 4;
+    static constexpr CommandRunner::Key first_own_key = upgrade_key - most_stagings;
+    Result<> prepare_agent();
+    [[nodiscard]] bool is_agent(ProgramPlan const& plan) const { return &plan == agent_plan_.get(); }
+    void agent_connected(UniqueFd connection);
+    void hand_over_to_agent(Runtime& program);
+    [[nodiscard]] Result<std::shared_ptr<StartPlan const>> own_program(std::vector<std::string> const& words,
+                                                                       std::string path = {}) const;
+    Result<pid_t> start_staging(StagingKind what, Staging& staging);
+    void staging_ended(CommandRunner::Key key, CommandRunner::Outcome const& outcome);
+    void run_network_probe(CommandRunner::Key key, HelperPlan const& helper, ProcessNumber number);
+    void activate_again();
+    bool begin_linger();
+    ControlResult<> stage(StagingKind what, std::uint64_t ticket) override;
+    [[nodiscard]] ActiveConfiguration active_configuration() const override;
+    void set_pod(PodState state) override;
+    void set_reporter(ReporterStatus status) override;
+    void probes_wanted(bool is_wanted) override;
+    void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
+
     // becoming another version: shell_upgrade.cpp
     /// First a child of the new version says whether it can go on from our state, then we become it.
     struct Upgrade {
@@ -165,7 +210,6 @@ private:
         TimePoint try_at{};
         TimePoint give_up_at{};
     };
-    static constexpr CommandRunner::Key upgrade_key = UINT64_MAX;
     [[nodiscard]] std::optional<TimePoint> upgrade_deadline() const;
     Result<> check_successor();
     void successor_answered(CommandRunner::Outcome const& outcome);
@@ -174,6 +218,8 @@ private:
     void give_up_upgrade(ControlError error);
     UpgradeState upgrade_state();
     void restore_programs(UpgradeState const& state);
+    void restore_agent(UpgradeState const& state);
+    void restore_versions(UpgradeState const& state);
     void capture_again(std::uint32_t at, Runtime const& program);
     [[nodiscard]] SupervisorPolicy supervisor_policy() const;
     static std::shared_ptr<ProgramPlan const> plan_without_start(UpgradeState::Program const& program,
@@ -203,10 +249,23 @@ private:
     CommandRunner helpers_;
     UniqueFd null_device_;
 
+    // the agent
+    std::shared_ptr<ProgramPlan const> agent_plan_;  // null: there is none
+    std::unique_ptr<AgentLink> agent_link_;
+    UniqueFd agent_output_;
+    NetworkProbes probes_;
+    std::vector<Staging> stagings_;
+    PodState pod_;
+    std::optional<ReporterStatus> reporter_status_;
+
     // configuration
     std::optional<Accepted> active_;
-    std::vector<ProgramId> shown_;        // what there is to tell of, in the document's order
-    std::vector<std::string> rejection_;  // the latest, so that the same one is told once
+    Plans plans_;  // of active_, and the agent's
+    std::uint64_t configuration_sequence_ = 0;
+    std::uint64_t configuration_changes_ = 0;
+    std::int64_t configuration_time_ = 0;  // microseconds since 1970
+    std::vector<ProgramId> shown_;         // what there is to tell of, in the document's order
+    std::vector<std::string> rejection_;   // the latest, so that the same one is told once
     std::vector<std::string> missing_binaries_;
     std::optional<TimePoint> reload_at_;
     TimePoint burst_began_{};
@@ -233,7 +292,9 @@ private:
     bool is_dispatching_ = false;
 
     // the end, and what to tell
-    std::optional<TimePoint> retry_at_;  // of what an exception has interrupted
+    std::optional<TimePoint> retry_at_;      // of what an exception has interrupted
+    std::optional<TimePoint> linger_until_;  // all have ended, and the pod wants to stay for a while
+    std::optional<TimePoint> stay_until_;    // the same, while they end
     int stop_requests_ = 0;
     bool is_forced_ = false;  // the stop itself cannot get on
     bool has_forgotten_files_ = false;

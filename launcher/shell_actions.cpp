@@ -94,6 +94,8 @@ void Shell::on(action::Spawn const& action) {
 /// What one start hands to its process, and the start. The design's form takes the short way: nothing is handed on.
 std::expected<Pid, SpawnError> Shell::spawn(ProcessId id, Runtime& program) {
     if (!program.plan || !program.plan->start) return std::unexpected(SpawnError{SpawnStage::execute, ENOENT});
+    if (auto const at = static_cast<std::size_t>(id.number) - 1; at < program.runs.size())
+        program.runs[at] = static_cast<std::uint8_t>(program.versions.size() - 1);
     if (program.name.empty() && !cgroups_) return spawner_.spawn(program.plan->start, id.number);
 
     config::Program const& settings = program.plan->settings;
@@ -189,7 +191,7 @@ void Shell::on(action::Sweep const& action) {
 
 void Shell::on(action::Finish const& action) {
     exit_code_ = action.exit_code;
-    loop_->stop();
+    if (!begin_linger()) loop_->stop();
 }
 
 // Helper commands.
@@ -197,6 +199,7 @@ void Shell::on(action::Finish const& action) {
 void Shell::on(action::RunHelper const& action) {
     Runtime& program = programs_[static_cast<std::size_t>(action.id.program)];
     HelperPlan const helper = program.plan ? program.plan->helper(action.helper) : HelperPlan{};
+    if (helper.network) return run_network_probe(key_of(action.id, action.helper), helper, action.id.number);
     auto const start = [&]() -> Result<pid_t> {
         if (!helper.start) return fail(ENOENT, "run " + std::string(text(action.helper)));
         StartFiles files;
@@ -215,10 +218,14 @@ void Shell::on(action::RunHelper const& action) {
     helpers_.run(key_of(action.id, action.helper), helper.timeout, steady_clock::now(), start);
 }
 
-void Shell::on(action::CancelHelper const& action) { helpers_.cancel(key_of(action.id, action.helper)); }
+void Shell::on(action::CancelHelper const& action) {
+    CommandRunner::Key const key = key_of(action.id, action.helper);
+    if (!probes_.cancel(key)) helpers_.cancel(key);
+}
 
 void Shell::helper_ended(CommandRunner::Key key, CommandRunner::Outcome const& outcome) {
     if (key == upgrade_key) return successor_answered(outcome);
+    if (key >= first_own_key) return staging_ended(key, outcome);
     ProcessId const id = process_of(key);
     Helper const helper = helper_of(key);
     dispatch(event::HelperEnded{id, helper, outcome.is_ok()});

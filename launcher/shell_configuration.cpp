@@ -21,10 +21,10 @@ constexpr Duration between_looks = std::chrono::seconds(10);
 // By then the children of a start have left our memory.
 constexpr Duration time_to_settle = milliseconds(250);
 
-std::vector<SocketRequest> all_sockets(Accepted const& accepted) {
+std::vector<SocketRequest> all_sockets(std::vector<std::shared_ptr<ProgramPlan const>> const& plans) {
     std::vector<SocketRequest> all;
-    for (auto const& program : accepted.programs)
-        all.insert(all.end(), program->sockets.begin(), program->sockets.end());
+    for (auto const& plan : plans)
+        all.insert(all.end(), plan->sockets.begin(), plan->sockets.end());
     return all;
 }
 
@@ -40,6 +40,7 @@ void raise_descriptor_limit() {
 }  // namespace
 
 Result<std::string> Shell::read_configuration() const {
+    if (!options_.built_in.configuration.empty()) return options_.built_in.configuration;
     return read_file(options_.configuration_path, config::Limits{}.document_bytes);
 }
 
@@ -56,8 +57,12 @@ bool Shell::load() {
         return false;
     }
     if (says_the_same(*loaded)) {
-        rejection_.clear();
-        missing_binaries_.clear();
+        forget_rejection();
+        if (active_->text != loaded->text) {
+            // To us it is the same. Whoever compares documents wants to see this one.
+            active_->text = std::move(loaded->text);
+            remember_acceptance();
+        }
         log_.write(LogLevel::debug, "configuration-unchanged",
                    options_.configuration_path + " says what it said before",
                    {{"path", std::string_view(options_.configuration_path)}});
@@ -72,22 +77,29 @@ bool Shell::load() {
         reject({{"not enough memory for its processes"}, {}, {}});
         return false;
     }
-    rejection_.clear();
-    missing_binaries_.clear();
+    forget_rejection();
     is_reloaded_ = true;
     tell_active();
     return true;
 }
 
+void Shell::forget_rejection() {
+    missing_binaries_.clear();
+    if (rejection_.empty()) return;
+    rejection_.clear();
+    ++configuration_sequence_;
+    if (control_) control_->configuration_changed();
+}
+
 /// Programs keep their id as long as they keep their name; others get one that is free.
-std::vector<ProgramId> Shell::choose_ids(Accepted const& accepted) const {
+std::vector<ProgramId> Shell::choose_ids(Plans const& plans) const {
     std::vector<ProgramId> ids;
     std::vector<bool> is_taken(programs_.size(), false);
     for (std::size_t at = 0; at < programs_.size(); ++at)
         is_taken[at] = programs_[at].plan && !supervisor_.is_idle(ProgramId{static_cast<std::uint32_t>(at)});
-    for (auto const& program : accepted.programs) {
+    for (auto const& plan : plans) {
         auto const known = std::ranges::find_if(
-            programs_, [&](Runtime const& runtime) { return runtime.plan && runtime.name == program->settings.name; });
+            programs_, [&](Runtime const& runtime) { return runtime.plan && runtime.name == plan->settings.name; });
         auto const at = static_cast<std::size_t>(known - programs_.begin());
         if (known != programs_.end()) is_taken[at] = true;
         ids.push_back(ProgramId{known != programs_.end() ? static_cast<std::uint32_t>(at) : UINT32_MAX});
@@ -107,8 +119,8 @@ std::vector<ProgramId> Shell::choose_ids(Accepted const& accepted) const {
 }
 
 /// Whether the groups can have the limits that are asked of them.
-Result<> Shell::check_cgroups(Accepted const& accepted) const {
-    for (auto const& plan : accepted.programs) {
+Result<> Shell::check_cgroups(Plans const& plans) const {
+    for (auto const& plan : plans) {
         if (!plan->settings.cgroup) continue;
         std::string const place = "programs." + plan->settings.name + ".cgroup: ";
         if (!cgroups_) return fail(place + cgroup_error_);
@@ -119,33 +131,32 @@ Result<> Shell::check_cgroups(Accepted const& accepted) const {
 }
 
 /// Within one configuration alone: a file may go from one program to another.
-Result<> Shell::check_files(Accepted const& accepted) {
-    auto const& programs = accepted.configuration.programs;
-    for (auto program = programs.begin(); program != programs.end(); ++program) {
-        if (!program->output.file) continue;
-        auto const other = std::ranges::find_if(programs.begin(), program, [&](config::Program const& before) {
-            return before.output.file == program->output.file;
-        });
-        if (other == program) continue;
-        return fail("programs." + program->name + ".output: cannot log to " + *program->output.file + ": program " +
-                    other->name + " does already");
+Result<> Shell::check_files(Plans const& plans) {
+    for (auto plan = plans.begin(); plan != plans.end(); ++plan) {
+        auto const& file = (*plan)->settings.output.file;
+        if (!file) continue;
+        auto const other = std::ranges::find_if(
+            plans.begin(), plan, [&](auto const& before) { return before->settings.output.file == file; });
+        if (other == plan) continue;
+        return fail("programs." + (*plan)->settings.name + ".output: cannot log to " + *file + ": program " +
+                    (*other)->settings.name + " does already");
     }
     return {};
 }
 
 /// Everything that may be refused. What was opened for nothing is closed again, and what was changed is put back.
-Result<> Shell::open_what_is_shared(Accepted const& accepted, std::vector<ProgramId> const& ids) {
-    TRY(check_cgroups(accepted));
-    TRY(check_files(accepted));
-    TRY(sockets_.open(all_sockets(accepted)));
+Result<> Shell::open_what_is_shared(Plans const& plans, std::vector<ProgramId> const& ids) {
+    TRY(check_cgroups(plans));
+    TRY(check_files(plans));
+    TRY(sockets_.open(all_sockets(plans)));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        config::Program const& program = accepted.programs[i]->settings;
+        config::Program const& program = plans[i]->settings;
         if (program.output.kind != config::OutputKind::captured) continue;
         Result<> const opened = output_->configure(static_cast<std::uint32_t>(ids[i]), program.name, program.output);
         if (opened) continue;
         for (std::size_t before = 0; before < i; ++before)
             restore_output(ids[before]);
-        sockets_.keep_only(active_ ? all_sockets(*active_) : std::vector<SocketRequest>{});
+        sockets_.keep_only(all_sockets(plans_));
         return fail("programs." + program.name + ".output: " + opened.error().text);
     }
     return {};
@@ -179,25 +190,25 @@ void Shell::open_cgroups() {
                {{"error", std::string_view(cgroup_error_)}});
 }
 
-/// All memory that so many processes may need is taken before anything changes, so that it fails whole or not at all.
-Result<> Shell::activate(Accepted accepted) {
-    bool const has_names = accepted.configuration.has_programs;
-    if (has_names) {
-        raise_descriptor_limit();
-        open_cgroups();
-        if (!output_) open_channels();
-    }
-    std::vector<ProgramId> const ids = choose_ids(accepted);
-    TRY(open_what_is_shared(accepted, ids));
+/// The programs of a configuration (null: there is none yet), and those of our own that it needs.
+Shell::Plans Shell::plans_for(Accepted const* accepted) const {
+    Plans plans;
+    if (accepted) plans = accepted->programs;
+    bool const needs_agent = options_.agent.is_wanted || (accepted && accepted->needs_agent());
+    if (agent_plan_ && needs_agent) plans.push_back(agent_plan_);
+    return plans;
+}
 
-    auto const specs = std::make_shared<std::vector<ProgramSpec>>();
+Shell::Specs Shell::specs_for(Plans const& plans, std::vector<ProgramId> const& ids) const {
+    auto specs = std::make_shared<std::vector<ProgramSpec>>();
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        ProgramPlan const& plan = *accepted.programs[i];
+        ProgramPlan const& plan = *plans[i];
         ProgramSpec spec{ids[i], plan.policy, true};
+        if (pod_.is_isolated && !plan.policy.auxiliary) spec.policy.count = 0;
         auto const ids_of = [&](std::vector<std::string> const& names, std::vector<ProgramId>& to) {
             for (std::string const& name : names) {
-                auto const named = std::ranges::find(accepted.configuration.programs, name, &config::Program::name);
-                to.push_back(ids[static_cast<std::size_t>(named - accepted.configuration.programs.begin())]);
+                auto const named = std::ranges::find(plans, name, [](auto const& one) { return one->settings.name; });
+                to.push_back(ids[static_cast<std::size_t>(named - plans.begin())]);
             }
         };
         ids_of(plan.settings.after, spec.policy.after);
@@ -207,14 +218,40 @@ Result<> Shell::activate(Accepted accepted) {
             spec.has_changed = !plan.starts_like(*programs_[at].plan);
         specs->push_back(std::move(spec));
     }
-    std::uint32_t const count = accepted.process_count();
-    supervisor_.reserve(*specs);
-    std::size_t const most = supervisor_.most_actions(*specs);
+    return specs;
+}
+
+/// So that a restart allocates nothing.
+void Shell::make_room_for(std::vector<ProgramSpec> const& specs) {
+    std::size_t count = 0;
+    for (ProgramSpec const& spec : specs)
+        count += spec.policy.count;
+    supervisor_.reserve(specs);
+    std::size_t const most = supervisor_.most_actions(specs);
     actions_.reserve(most);
     reports_.reserve(most);
     events_.reserve(events_.size() + count + 16);
     spare_nodes_.reserve(processes_.size() + count);
     processes_.reserve(processes_.size() + count);
+}
+
+/// All memory that so many processes may need is taken before anything changes, so that it fails whole or not at all.
+/// nullopt: the one that is active, if there is one, and what is our own, again.
+Result<> Shell::activate(std::optional<Accepted> accepted) {
+    bool const has_names = accepted && accepted->configuration.has_programs;
+    if (accepted && accepted->needs_agent()) TRY(prepare_agent());
+    if (has_names) {
+        raise_descriptor_limit();
+        open_cgroups();
+    }
+    std::optional<Accepted> const& wanted = accepted ? accepted : active_;
+    Plans plans = plans_for(wanted ? &*wanted : nullptr);
+    if (!output_ && (has_names || agent_plan_)) open_channels();
+    std::vector<ProgramId> const ids = choose_ids(plans);
+    TRY(open_what_is_shared(plans, ids));
+
+    Specs const specs = specs_for(plans, ids);
+    make_room_for(*specs);
     std::size_t const highest = ids.empty() ? 0 : static_cast<std::size_t>(std::ranges::max(ids)) + 1;
     std::vector<Runtime> programs;
     programs.reserve(std::max(programs_.size(), highest));
@@ -226,25 +263,55 @@ Result<> Shell::activate(Accepted accepted) {
     if (programs_.size() < highest) programs_.resize(highest);
     for (Runtime& program : programs_)
         program.is_configured = false;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        Runtime& program = programs_[static_cast<std::size_t>(ids[i])];
-        program.plan = accepted.programs[i];
-        program.name = program.plan->settings.name;
-        program.is_configured = true;
-        program.is_captured = program.plan->settings.output.kind == config::OutputKind::captured;
-        program.listen.clear();
-        for (SocketRequest const& socket : program.plan->sockets)
-            program.listen.push_back(sockets_.fd(socket.address));
-        apply_limits(program);
-    }
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        take(programs_[static_cast<std::size_t>(ids[i])], plans[i]);
     has_tree_killers_ = has_tree_killers_ || has_names;
-    active_ = std::move(accepted);
+    if (accepted) {
+        active_ = std::move(accepted);
+        remember_acceptance();
+    }
+    plans_ = std::move(plans);
     list_programs(ids);
     dispatch(event::ConfigurationAccepted{specs});
-    sockets_.keep_only(all_sockets(*active_));
+    sockets_.keep_only(all_sockets(plans_));
     set_schedules(ids);
     settle_soon();
     return {};
+}
+
+void Shell::take(Runtime& program, std::shared_ptr<ProgramPlan const> plan) {
+    program.plan = std::move(plan);
+    program.name = program.plan->settings.name;
+    program.is_configured = true;
+    program.is_captured = program.plan->settings.output.kind == config::OutputKind::captured;
+    program.listen.clear();
+    for (SocketRequest const& socket : program.plan->sockets)
+        program.listen.push_back(sockets_.fd(socket.address));
+    if (is_agent(*program.plan)) hand_over_to_agent(program);
+    apply_limits(program);
+    remember_version(program);
+}
+
+/// Processes that go on keep what they were started with; the next ones get this.
+void Shell::remember_version(Runtime& program) {
+    std::string const version = program.plan->settings.version.value_or("");
+    if (program.versions.empty() && version.empty()) return;
+    if (program.versions.empty() || program.versions.back() != version) program.versions.push_back(version);
+    program.runs.resize(std::max<std::size_t>(program.runs.size(), program.plan->policy.count));
+    if (program.versions.size() <= most_versions) return;
+    // Nobody restarts, and the document changes for ever: the oldest is as good as the one after it.
+    program.versions.erase(program.versions.begin());
+    for (std::uint8_t& run : program.runs)
+        run = run == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(run - 1);
+}
+
+void Shell::remember_acceptance() {
+    ++configuration_sequence_;
+    ++configuration_changes_;
+    configuration_time_ =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
+    if (control_) control_->configuration_changed();
 }
 
 /// What runs gets the new limits too; what cannot be set is tried again, and told, at its next start.
@@ -268,7 +335,7 @@ void Shell::set_schedules(std::vector<ProgramId> const& ids) {
         bool const has_one = programs_[at].is_configured && programs_[at].plan->settings.schedule;
         if (!has_one) schedules_->remove(ProgramId{static_cast<std::uint32_t>(at)});
     }
-    if (!active_->configuration.run_servers) {
+    if (!active_ || !active_->configuration.run_servers || pod_.is_isolated) {
         schedules_.reset();
         return;
     }
@@ -348,12 +415,12 @@ void Shell::tidy() {
         output_->forget(static_cast<std::uint32_t>(at));
         program = Runtime{};
     }
-    if (active_) list_programs(configured_ids());
+    list_programs(configured_ids());
 }
 
 std::vector<ProgramId> Shell::configured_ids() const {
     std::vector<ProgramId> ids;
-    for (auto const& wanted : active_->programs) {
+    for (auto const& wanted : plans_) {
         auto const at = std::ranges::find(programs_, wanted, &Runtime::plan);
         if (at != programs_.end()) ids.push_back(ProgramId{static_cast<std::uint32_t>(at - programs_.begin())});
     }
@@ -363,6 +430,7 @@ std::vector<ProgramId> Shell::configured_ids() const {
 void Shell::settle_soon() { settle_at_ = steady_clock::now() + time_to_settle; }
 
 void Shell::tell_active() {
+    if (!options_.built_in.configuration.empty()) return;  // nobody has written it
     std::string_view const path = options_.configuration_path;
     if (!active_->warnings.empty()) {
         log_.write(LogLevel::warning, "configuration-warning",
@@ -397,6 +465,8 @@ void Shell::reject(Rejected rejected) {
     missing_binaries_ = std::move(rejected.missing_binaries);
     if (rejected.errors == rejection_) return;
     rejection_ = std::move(rejected.errors);
+    ++configuration_sequence_;
+    if (control_) control_->configuration_changed();
     std::string_view const path = options_.configuration_path;
     std::string const what = active_ ? "; the running one stays:" : ":";
     log_.write(LogLevel::error, "configuration-rejected", "configuration " + std::string(path) + " rejected" + what,
@@ -411,7 +481,7 @@ Result<> Shell::watch_files() {
         path_watcher_ = std::move(watcher);
     }
     std::vector<std::string> paths = missing_binaries_;
-    paths.push_back(options_.configuration_path);
+    if (options_.built_in.configuration.empty()) paths.push_back(options_.configuration_path);
     if (!options_.source.environment_file.empty()) paths.push_back(options_.source.environment_file);
     return path_watcher_->watch(paths);
 }

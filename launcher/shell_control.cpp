@@ -59,21 +59,29 @@ Result<std::optional<gid_t>> control_group(std::string const& name) {
 
 /// After the processes have been started: nobody waits for it, and a container without a place for it runs as well.
 void Shell::open_control(std::optional<ControlSocket> adopted) {
-    if (options_.control_socket.empty()) return;
-    auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
-        ControlSettings settings{.path = options_.control_socket,
-                                 .mode = options_.control_mode,
-                                 .group = TRY(control_group(options_.control_group)),
-                                 .adopted = adopted};
-        return ControlServer::create(*loop_, std::move(settings), *this);
-    }();
-    if (opened) {
-        control_ = std::move(*opened);
-        return;
+    if (!options_.control_socket.empty()) {
+        auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
+            ControlSettings settings{.path = options_.control_socket,
+                                     .mode = options_.control_mode,
+                                     .group = TRY(control_group(options_.control_group)),
+                                     .adopted = adopted};
+            return ControlServer::create(*loop_, std::move(settings), *this);
+        }();
+        if (opened) {
+            control_ = std::move(*opened);
+            return;
+        }
+        // One that was asked for is missed; the default's place is one that many containers do not have.
+        log_.write(options_.is_control_asked_for ? LogLevel::error : LogLevel::info, "control-failed",
+                   "no control socket: " + opened.error().text, {{"error", std::string_view(opened.error().text)}});
     }
-    // One that was asked for is missed; the default's place is one that many containers do not have.
-    log_.write(options_.is_control_asked_for ? LogLevel::error : LogLevel::info, "control-failed",
-               "no control socket: " + opened.error().text, {{"error", std::string_view(opened.error().text)}});
+    if (agent_plan_) open_control_for_agent();
+}
+
+/// The agent comes another way, and needs no socket of a name.
+void Shell::open_control_for_agent() {
+    if (control_) return;
+    if (auto opened = ControlServer::create(*loop_, {}, *this)) control_ = std::move(*opened);
 }
 
 LauncherStatus Shell::launcher() const {
@@ -84,7 +92,11 @@ LauncherStatus Shell::launcher() const {
             .configuration_path = options_.configuration_path,
             .has_configuration = active_.has_value(),
             .is_ready = active_.has_value() && supervisor_.is_ready(),
-            .rejection = rejection_};
+            .rejection = rejection_,
+            .configuration_changes = configuration_changes_,
+            .configuration_time = active_ ? std::optional(configuration_time_) : std::nullopt,
+            .is_isolated = pod_.is_isolated,
+            .reporter = reporter_status_};
 }
 
 std::size_t Shell::program_count() const { return shown_.size(); }
@@ -105,7 +117,9 @@ ProgramStatus Shell::program(std::size_t index) const {
                          .wanted = program.is_configured ? policy.count : 0,
                          .processes = supervisor_.size(id),
                          .is_ready = supervisor_.is_ready(id),
-                         .next_run_in = {}};
+                         .next_run_in = {},
+                         .version = program.versions.empty() ? std::string() : program.versions.back(),
+                         .is_internal = policy.auxiliary};
     if (schedules_) status.next_run_in = schedules_->next_run_in(id, steady_clock::now());
     return status;
 }
@@ -144,6 +158,9 @@ ProcessStatus Shell::process(std::size_t index, std::uint32_t number) const {
         status.uptime = now - view.since;
     }
     status.starts = view.starts;
+    Runtime const& runtime = programs_[static_cast<std::size_t>(id.program)];
+    if (view.pid && number <= runtime.runs.size() && runtime.runs[number - 1] < runtime.versions.size())
+        status.version = runtime.versions[runtime.runs[number - 1]];
     if (view.last_status) {
         bool const by_signal = WIFSIGNALED(*view.last_status);
         status.last_exit = LastExit{.code = by_signal ? 0 : WEXITSTATUS(*view.last_status),

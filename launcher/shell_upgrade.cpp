@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "config/substitution.h"
+#include "launcher/agent_plan.h"
 #include "launcher/shell.h"
 #include "launcher/version.h"
 
@@ -73,15 +73,10 @@ Result<> Shell::check_successor() {
     // Of our end alone: what it started may hold the other one when it is read.
     if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "make a pipe");
 
-    std::vector<config::Argument> words{{.value = "upgrade-check"}};
+    std::vector<std::string> words{"upgrade-check"};
     for (char const* const* word = options_.arguments + 1; *word; ++word)
-        words.push_back({.value = *word});
-    auto command = config::CommandTemplate::create(words, {}, config::Variables({}, nullptr), 1);
-    if (!command) return fail("make the command of the check");
-    std::vector<std::string> environment;
-    for (char const* const* entry = environment_; *entry; ++entry)
-        environment.emplace_back(*entry);
-    auto const plan = std::make_shared<StartPlan const>(upgrade_->path, std::move(environment), std::move(*command));
+        words.emplace_back(*word);
+    auto const plan = TRY(own_program(words, upgrade_->path));
     helpers_.run(upgrade_key, time_to_check, steady_clock::now(), [&]() -> Result<pid_t> {
         auto const pid =
             spawner_.spawn(plan, ProcessNumber{1}, {.in = state.get(), .out = theirs.get(), .err = theirs.get()});
@@ -135,6 +130,10 @@ UpgradeState Shell::upgrade_state() {
         Runtime const& program = programs_[at];
         UpgradeState::Program& saved = state.programs.emplace_back(program.name, program.plan != nullptr);
         if (program.plan && !program.is_configured) saved.output = program.plan->settings.output;
+        if (program.versions.size() > 1) {
+            saved.versions = program.versions;
+            saved.runs.assign(program.runs.begin(), program.runs.end());
+        }
         for (std::size_t i = 0; i < program.instances.size(); ++i) {
             Runtime::Instance const& one = program.instances[i];
             state.instances.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(i + 1), one.oom_kills,
@@ -149,9 +148,9 @@ UpgradeState Shell::upgrade_state() {
     state.sockets = sockets_.export_state();
     if (notify_) state.notify = notify_->export_state();
     for (CommandRunner::Running const& running : helpers_.running()) {
-        if (running.key != upgrade_key) state.helpers.push_back(running);
+        if (running.key < first_own_key) state.helpers.push_back(running);
     }
-    if (control_) state.control = control_->socket();
+    if (control_ && control_->socket().fd >= 0) state.control = control_->socket();
     if (schedules_) state.schedules = schedules_->next_runs();
     if (cgroups_) state.cgroup_tree = cgroups_->path();
     state.inherited_mask = setup_.inherited.mask;
@@ -161,6 +160,11 @@ UpgradeState Shell::upgrade_state() {
     state.told_ready = told_ready_;
     state.stop_requests = stop_requests_;
     state.reboots = reboots_;
+    if (agent_link_) state.agent_link = agent_link_->export_state();
+    state.probes = probes_.waiting();
+    state.pod = pod_;
+    state.configuration_changes = configuration_changes_;
+    state.configuration_time = configuration_time_;
     return state;
 }
 
@@ -243,11 +247,9 @@ void Shell::capture_again(std::uint32_t at, Runtime const& program) {
 /// Programs get their plans from the configuration that was active, by their names.
 void Shell::restore_programs(UpgradeState const& state) {
     programs_.resize(state.programs.size());
-    std::vector<std::shared_ptr<ProgramPlan const>> plans;
     if (state.has_configuration) {
         auto loaded = load_configuration(state.configuration, source_, environment_);
         if (loaded) {
-            plans = loaded->programs;
             if (loaded->configuration.has_programs) open_channels();
             has_tree_killers_ = loaded->configuration.has_programs;
             active_ = std::move(*loaded);
@@ -255,13 +257,17 @@ void Shell::restore_programs(UpgradeState const& state) {
             reject(std::move(loaded.error()));
         }
     }
+    sockets_.import_state(state.sockets);
+    restore_agent(state);
+    plans_ = plans_for(active_ ? &*active_ : nullptr);
     for (std::size_t at = 0; at < programs_.size(); ++at) {
         if (!state.programs[at].is_used) continue;
         Runtime& program = programs_[at];
         ProgramRecord const& record = state.supervisor.programs[at];
         program.name = state.programs[at].name;
-        auto const named = std::ranges::find(plans, program.name, [](auto const& plan) { return plan->settings.name; });
-        program.is_configured = record.is_configured && named != plans.end();
+        auto const named =
+            std::ranges::find(plans_, program.name, [](auto const& plan) { return plan->settings.name; });
+        program.is_configured = record.is_configured && named != plans_.end();
         program.plan = program.is_configured ? *named : plan_without_start(state.programs[at], record.policy);
         program.is_captured = program.plan->settings.output.kind == config::OutputKind::captured;
         if (!program.name.empty() && !output_) open_channels();
@@ -270,12 +276,13 @@ void Shell::restore_programs(UpgradeState const& state) {
         }
         has_tree_killers_ = has_tree_killers_ || !program.name.empty();
     }
-    sockets_.import_state(state.sockets);
     for (Runtime& program : programs_) {
         if (!program.plan) continue;
         for (SocketRequest const& socket : program.plan->sockets)
             program.listen.push_back(sockets_.fd(socket.address));
+        if (is_agent(*program.plan)) hand_over_to_agent(program);
     }
+    restore_versions(state);
     for (UpgradeState::Instance const& one : state.instances) {
         if (one.program >= programs_.size()) continue;
         Runtime& program = programs_[one.program];
@@ -285,6 +292,34 @@ void Shell::restore_programs(UpgradeState const& state) {
         mine.status = one.status;
         if (!cgroups_) continue;
         if (auto group = cgroups_->make_group(program.name, one.number)) mine.cgroup = std::move(*group);
+    }
+}
+
+/// The agent goes on too, and connects again. Where this version cannot have one, it is stopped like a program that is
+/// not configured any more.
+void Shell::restore_agent(UpgradeState const& state) {
+    if (state.agent_link.ours >= 0) {
+        auto link = AgentLink::adopt(*loop_, state.agent_link,
+                                     [this](UniqueFd connection) { agent_connected(std::move(connection)); });
+        if (link) agent_link_ = std::move(*link);
+    }
+    if (!options_.agent.is_wanted && !(active_ && active_->needs_agent())) return;
+    if (Result<> const prepared = prepare_agent(); !prepared) {
+        log_.write(LogLevel::error, "agent-failed", "there is no agent any more: " + prepared.error().text,
+                   {{"error", std::string_view(prepared.error().text)}});
+    }
+}
+
+void Shell::restore_versions(UpgradeState const& state) {
+    for (std::size_t at = 0; at < programs_.size(); ++at) {
+        Runtime& program = programs_[at];
+        if (!program.is_configured) continue;
+        remember_version(program);
+        UpgradeState::Program const& saved = state.programs[at];
+        if (saved.versions.empty() || saved.versions.size() > most_versions) continue;
+        program.versions = saved.versions;
+        program.runs.assign(saved.runs.begin(), saved.runs.end());
+        remember_version(program);
     }
 }
 
@@ -299,6 +334,11 @@ Result<int> Shell::take_over(UpgradeState state) {
         if (auto tree = CgroupTree::open(state.cgroup_tree)) cgroups_ = std::move(*tree);
     }
     supervisor_ = Supervisor(supervisor_policy(), state.supervisor);
+    pod_ = state.pod;
+    source_.variables = pod_.variables;
+    configuration_changes_ = state.configuration_changes;
+    configuration_time_ = state.configuration_time;
+    configuration_sequence_ = 1;
     restore_programs(state);
     for (std::size_t at = 0; at < state.supervisor.programs.size(); ++at) {
         auto const& processes = state.supervisor.programs[at].processes;
@@ -311,8 +351,9 @@ Result<int> Shell::take_over(UpgradeState state) {
     if (output_) output_->import_state(std::move(state.output));
     if (notify_) notify_->import_state(std::move(state.notify));
     helpers_.import_state(std::move(state.helpers));
-    std::vector<ProgramId> ids;
-    if (active_) ids = configured_ids();
+    for (NetworkProbes::Probe& probe : state.probes)
+        probes_.run(std::move(probe), steady_clock::now());
+    std::vector<ProgramId> const ids = configured_ids();
     if (active_) set_schedules(ids);
     for (Schedules::NextRun const& next : state.schedules) {
         if (schedules_) schedules_->import_next_run(next);
@@ -333,6 +374,9 @@ Result<int> Shell::take_over(UpgradeState state) {
 
     Result<> const log_file = log_.open_file();
     if (!log_file) log_.write(LogLevel::error, "log-open-failed", log_file.error().text + "; trying again");
+    bool const has_agent =
+        std::ranges::any_of(programs_, [](Runtime const& program) { return program.name == agent_name; });
+    if (agent_plan_ && !has_agent) activate_again();
     log_.write(LogLevel::info, "upgrade-done", "upgraded from " + state.version + " to " + std::string(version()),
                {{"from", std::string_view(state.version)}, {"to", std::string_view(version())}});
     end_round();
@@ -357,6 +401,7 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
     if (state->has_configuration) {
         SourceOptions source = options.source;
         source.descriptor_limit = state->descriptor_limit;
+        source.variables = state->pod.variables;
         auto const loaded = load_configuration(state->configuration, source, environment);
         std::vector<std::string> problems = loaded ? loaded->warnings : loaded.error().errors;
         // What the version that runs warns of, too, is lost already.

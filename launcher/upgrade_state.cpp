@@ -57,6 +57,7 @@ void describe(A& a, ProgramPolicy const*) {
     a("backoff", &ProgramPolicy::backoff);
     a("start_limit", &ProgramPolicy::start_limit);
     a("critical", &ProgramPolicy::critical);
+    a("auxiliary", &ProgramPolicy::auxiliary);
     a("stop_signal", &ProgramPolicy::stop_signal);
     a("stop_timeout", &ProgramPolicy::stop_timeout);
     a("drain", &ProgramPolicy::drain);
@@ -237,10 +238,39 @@ void describe(A& a, config::Output const*) {
 }
 
 template <class A>
+void describe(A& a, AgentLink::State const*) {
+    a("ours", &AgentLink::State::ours);
+    a("theirs", &AgentLink::State::theirs);
+}
+
+template <class A>
+void describe(A& a, NetworkProbes::Probe const*) {
+    a("key", &NetworkProbes::Probe::key);
+    a("kind", &NetworkProbes::Probe::kind);
+    a("target", &NetworkProbes::Probe::target);
+    a("timeout", &NetworkProbes::Probe::timeout);
+}
+
+template <class A>
+void describe(A& a, std::pair<std::string, std::string> const*) {
+    a("name", &std::pair<std::string, std::string>::first);
+    a("value", &std::pair<std::string, std::string>::second);
+}
+
+template <class A>
+void describe(A& a, PodState const*) {
+    a("is_isolated", &PodState::is_isolated);
+    a("shutdown_delay", &PodState::shutdown_delay);
+    a("variables", &PodState::variables);
+}
+
+template <class A>
 void describe(A& a, UpgradeState::Program const*) {
     a("name", &UpgradeState::Program::name);
     a("is_used", &UpgradeState::Program::is_used);
     a("output", &UpgradeState::Program::output);
+    a("versions", &UpgradeState::Program::versions);
+    a("runs", &UpgradeState::Program::runs);
 }
 
 template <class A>
@@ -276,6 +306,11 @@ void describe(A& a, UpgradeState const*) {
     a("told_ready", &UpgradeState::told_ready);
     a("stop_requests", &UpgradeState::stop_requests);
     a("reboots", &UpgradeState::reboots);
+    a("agent_link", &UpgradeState::agent_link);
+    a("probes", &UpgradeState::probes);
+    a("pod", &UpgradeState::pod);
+    a("configuration_changes", &UpgradeState::configuration_changes);
+    a("configuration_time", &UpgradeState::configuration_time);
 }
 
 template <class T>
@@ -310,6 +345,8 @@ template <>
 constexpr std::int64_t last_of<SupervisorPhase> = static_cast<std::int64_t>(SupervisorPhase::finished);
 template <>
 constexpr std::int64_t last_of<OutputStream> = static_cast<std::int64_t>(OutputStream::err);
+template <>
+constexpr std::int64_t last_of<ProbeKind> = static_cast<std::int64_t>(ProbeKind::http);
 template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::captured);
 template <>
@@ -525,6 +562,10 @@ std::vector<int> UpgradeState::descriptors() const {
     for (NotifyState::Pipe const& pipe : notify.pipes)
         all.push_back(pipe.fd);
     if (control) all.push_back(control->fd);
+    if (agent_link.ours >= 0) {
+        all.push_back(agent_link.ours);
+        all.push_back(agent_link.theirs);
+    }
     return all;
 }
 

@@ -11,8 +11,10 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "config/program.h"
+#include "launcher/agent_link.h"
 #include "launcher/command_runner.h"
 #include "launcher/control/control_server.h"
+#include "launcher/network_probes.h"
 #include "launcher/notify_receiver.h"
 #include "launcher/output/output_capture.h"
 #include "launcher/schedules.h"
@@ -27,7 +29,9 @@ struct UpgradeState {
     struct Program {
         std::string name;
         bool is_used = false;
-        config::Output output;  ///< of one that has left the configuration and still runs
+        config::Output output;              ///< of one that has left the configuration and still runs
+        std::vector<std::string> versions;  ///< that its processes run, if it is not all the configured one
+        std::vector<std::uint32_t> runs;    ///< by number: which of them
 
         bool operator==(Program const&) const = default;
     };
@@ -63,6 +67,11 @@ struct UpgradeState {
     bool told_ready = false;
     int stop_requests = 0;
     bool reboots = false;
+    AgentLink::State agent_link;
+    std::vector<NetworkProbes::Probe> probes;
+    PodState pod;
+    std::uint64_t configuration_changes = 0;
+    std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet
 
     /// All that have to stay open.
     [[nodiscard]] std::vector<int> descriptors() const;

@@ -42,6 +42,15 @@ Flag mode_flag(Mode& mode) {
     return {"mode", "", 0, "MODE", "launch (default), launcher (the same), init or sidecar", into_choice(mode, modes)};
 }
 
+Flag control_socket_flag(LaunchOptions& options) {
+    return {"control-socket",
+            "",
+            0,
+            "PATH",
+            "where triton-launch ctl reaches the launcher, or none (default: /run/triton-launch/control)",
+            into_control_socket(options)};
+}
+
 void add_log_flags(Flags& flags, Log::Settings& settings) {
     Flag const rows[] = {
         {"log-level", "", 0, "LEVEL", "trace, debug, info (default), warning, error or off",
@@ -133,9 +142,7 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
         {"cgroup", "", 0, "WHEN",
          "a control group for each process: auto, where it can be had (default), none or required",
          into_choice(options.cgroup, cgroup_modes)},
-        {"control-socket", "", 0, "PATH",
-         "where triton-launch ctl reaches the launcher, or none (default: /run/triton-launch/control)",
-         into_control_socket(options)},
+        control_socket_flag(options),
         {"control-mode", "", 0, "MODE", "permissions of that socket, in octal (default: 0600)",
          into_mode(options.control_mode)},
         {"control-group", "", 0, "GROUP", "its group, by name or number (default: the launcher's)",

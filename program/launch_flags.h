@@ -12,6 +12,7 @@ namespace triton::program {
 enum class Mode : std::uint8_t { launch, init, sidecar };
 
 Flag mode_flag(Mode& mode);
+Flag control_socket_flag(launcher::LaunchOptions& options);
 void add_log_flags(Flags& flags, launcher::Log::Settings& settings);
 
 /// Where the version of this container comes from.

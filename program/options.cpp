@@ -6,12 +6,15 @@
 #include <span>
 #include <string_view>
 
+#include <unistd.h>
+
 #include "base/read_file.h"
 #include "config/limits.h"
 #include "config/nearest.h"
 #include "launcher/configuration_source.h"
 #include "launcher/version.h"
 #include "launcher/wrap.h"
+#include "program/agent_flags.h"
 #include "program/launch_flags.h"
 #include "program/stage_flags.h"
 
@@ -32,6 +35,8 @@ constexpr char const* examples = R"(Examples:
                                                 print the exact commands, or everything that is wrong
   triton-launch --mode init --output-dir /shared --copy-binary fdbserver
                                                 copy a program for another container, and end
+  triton-launch --mode sidecar --output-dir /shared --copy-binary fdbserver --listen :8080
+                                                the same, and say over HTTP what is there: /check_hash/bin/...
 
 Each option is also an environment variable: --server-count is TRITON_LAUNCH_SERVER_COUNT.
 Signals to the launcher: TERM, INT, QUIT stop all in order, twice: at once; HUP opens the log again and reads the
@@ -63,16 +68,21 @@ public:
     Tables() {
         add_launch_flags(launch, unused_.launch, text_, text_, mode_);
         add_source_flags(launch, unused_.launch.source, version_);
+        add_report_flags(launch, agent_);
         add_stage_flags(stage, unused_.stage, mode_);
+        add_stage_control_flags(stage, unused_.launch);
+        add_agent_flags(agent, agent_);
     }
     Tables(Tables const&) = delete;
     Tables& operator=(Tables const&) = delete;
 
     Flags launch;
     Flags stage;
+    Flags agent;  // of both
 
 private:
     Command unused_;
+    AgentFlags agent_;
     ContainerVersion version_;
     std::string text_;
     Mode mode_ = Mode::launch;
@@ -83,6 +93,7 @@ std::string general_help() {
     std::string text(usage);
     text.append("Options of launch mode:\n").append(help_rows(tables.launch));
     text.append("\nOptions of the modes init and sidecar:\n").append(help_rows(tables.stage));
+    text.append("\nOptions of the agent, in every mode:\n").append(help_rows(tables.agent));
     text.append("\nOptions before -- COMMAND:\n").append(wrap_help());
     return text.append("\n").append(examples);
 }
@@ -146,9 +157,12 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     std::string name = "config.json";
     Mode mode = Mode::launch;
     ContainerVersion version;
+    AgentFlags agent;
     Flags flags;
     add_launch_flags(flags, launch, directory, name, mode);
     add_source_flags(flags, launch.source, version);
+    add_agent_flags(flags, agent);
+    add_report_flags(flags, agent);
     Words const words = TRY(parse_words(flags, arguments, in_stage_modes));
     if (words.wants_help) return print(general_help());
     if (words.wants_version) return print(version_line() + "\n");
@@ -160,24 +174,46 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
             return std::unexpected(std::move(resolved.error()));
         launch.source.missing_version = resolved.error().text;
     }
-    // The operator's way to ask for node labels.
-    if (char const* const node_watch = std::getenv("ENABLE_NODE_WATCH");
-        node_watch && std::string_view(node_watch) == "true") {
-        launch.warnings.emplace_back("ENABLE_NODE_WATCH: this version does not read labels of the node");
-    }
+    TRY(resolve_agent(agent, version.file, launch));
     return command;
+}
+
+/// What belongs to the agent says nothing where there is none. The environment may: it is often that of several
+/// containers.
+Result<> refuse_agent_flags(std::span<char const* const> arguments) {
+    Tables tables;
+    launcher::LaunchOptions unused;
+    add_stage_control_flags(tables.agent, unused);
+    for (std::string_view const argument : arguments) {
+        std::string_view const name = argument.substr(0, argument.find('='));
+        if (name.starts_with("--") && find_flag(tables.agent, name))
+            return fail(std::string(name) + ": needs --listen");
+    }
+    return {};
 }
 
 Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
     Command command;
     command.kind = Command::Kind::stage;
+    AgentFlags agent;
     Flags flags;
     add_stage_flags(flags, command.stage, mode);
+    add_stage_control_flags(flags, command.launch);
+    add_agent_flags(flags, agent);
     Words const words = TRY(parse_words(flags, arguments, in_launch_mode));
     if (words.wants_help) return print(general_help());
     if (words.wants_version) return print(version_line() + "\n");
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     command.stage.options.mode = mode == Mode::init ? sidecar::StageMode::init : sidecar::StageMode::sidecar;
+    if (agent.listen.empty()) {
+        TRY(refuse_agent_flags(arguments));
+        return command;
+    }
+    command.kind = Command::Kind::launch;
+    command.launch.log = command.stage.log;
+    if (command.stage.options.as_json) command.launch.log.console = STDERR_FILENO;
+    (void)into_rewrite(command.launch.rewrite);  // every signal counts as itself
+    TRY(resolve_stage_agent(agent, command.stage.options, arguments, command.launch));
     return command;
 }
 
@@ -186,6 +222,33 @@ Result<Command> parse_mode(std::span<char const* const> arguments) {
     Mode mode = Mode::launch;
     if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
     return mode == Mode::launch ? parse_launch(arguments) : parse_stage(arguments, mode);
+}
+
+/// What our own child does in the modes init and sidecar with a listener: the staging alone. "stage-once": one round of
+/// one kind, told as a summary.
+Result<Command> parse_own_stage(std::span<char const* const> arguments, std::optional<std::string_view> kind) {
+    Mode mode = Mode::launch;
+    if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
+    if (mode == Mode::launch) return fail("stage: these are no options of the modes init and sidecar");
+    Command command = TRY(parse_stage(arguments, mode));
+    command.kind = Command::Kind::stage;
+    if (!kind) return command;
+    sidecar::StageOptions& options = command.stage.options;
+    options.is_once = true;
+    options.as_json = true;
+    bool const is_all = *kind == "all";
+    if (!is_all && *kind != "files") {
+        options.files.clear();
+        options.templates.clear();
+        options.require_not_empty.clear();
+    }
+    if (!is_all && *kind != "binaries") options.binaries.clear();
+    if (!is_all && *kind != "libraries") {
+        options.libraries.clear();
+        options.primary_library.clear();
+    }
+    if (!is_all && *kind != "monitor_conf") options.monitor_conf.clear();
+    return command;
 }
 
 /// What the launcher that runs asks another version before that takes over, with its own command line.
@@ -214,6 +277,8 @@ Result<Command> parse_command_line(int argc, char const* const* argv) {
     std::string_view const first = arguments.empty() ? std::string_view() : arguments[0];
     if (first == "check") return parse_check(arguments.subspan(1));
     if (first == "upgrade-check") return parse_upgrade_check(arguments.subspan(1));
+    if (first == "stage") return parse_own_stage(arguments.subspan(1), std::nullopt);
+    if (first == "stage-once" && arguments.size() > 1) return parse_own_stage(arguments.subspan(2), arguments[1]);
     if (first == "completion") return parse_completion(arguments.subspan(1));
     if (first == "schema") {
         bool const is_page = arguments.size() == 2 && std::string_view(arguments[1]) == "--markdown";

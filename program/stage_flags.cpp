@@ -62,4 +62,8 @@ void add_stage_flags(Flags& flags, StageCommand& command, Mode& mode) {
     add_log_flags(flags, command.log);
 }
 
+void add_stage_control_flags(Flags& flags, launcher::LaunchOptions& options) {
+    flags.push_back(control_socket_flag(options));
+}
+
 }  // namespace triton::program

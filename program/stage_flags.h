@@ -15,5 +15,7 @@ struct StageCommand {
 
 /// Repeatable ones append, so those of the environment and of the command line add up, as in the shipped program.
 void add_stage_flags(Flags& flags, StageCommand& command, Mode& mode);
+/// With a listener there is a launcher to control.
+void add_stage_control_flags(Flags& flags, launcher::LaunchOptions& options);
 
 }  // namespace triton::program

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "base/path_watcher.h"
 #include "base/write_all.h"
+#include "launcher/notify.h"
 #include "program/output.h"
 #include "sidecar/stage.h"
 
@@ -90,6 +92,7 @@ int run_stage(StageCommand const& command, char const* const* environment) {
     around.log = [&log](sidecar::StageLevel level, std::string_view event, std::string_view message) {
         log.write(level, event, message);
     };
+    around.staged = [] { launcher::Notifier(std::getenv("NOTIFY_SOCKET")).send("READY=1\nSTATUS=staged"); };
     around.hang_up = [&log] { log.reopen(); };
     if (::isatty(STDERR_FILENO) == 1)
         around.progress = [](std::string_view text) { (void)write_all(STDERR_FILENO, text); };  // only for the eye

@@ -38,6 +38,7 @@ struct StageOptions {
     std::string environment_file;                                     ///< values for substitution; empty: none
     bool watch = false;                                               ///< sidecar: copy again when a source changes
     bool as_json = false;                                             ///< a summary with hashes
+    bool is_once = false;                                             ///< sidecar: end after the first round
 };
 
 }  // namespace triton::sidecar

@@ -9,8 +9,10 @@
 #include <span>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,6 +37,10 @@ namespace {
 constexpr int quiet_ms = 2;
 constexpr int most_quiet_waits = 50;
 constexpr std::uint64_t large_file = 64 << 20;
+constexpr std::size_t most_waiting = 2048;  // for their names; each is open
+constexpr std::uint64_t most_waiting_bytes = 16 << 20;
+constexpr rlim_t own_descriptors = 64;
+constexpr std::size_t many_files = 16;  // from here on it is worth to wait for what others have written
 constexpr Duration progress_interval = milliseconds(100);
 
 /// The signals that end it, and SIGHUP, as a descriptor.
@@ -97,12 +103,11 @@ Result<std::string> read_version(std::string const& path) {
     return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-/// Why the target cannot be made, as far as that shows without trying: a directory in its place, a file in place of a
-/// directory, no right to write.
-std::optional<std::string> find_obstacle(std::string const& path) {
+/// Why nothing can be made in a directory, which may not be there yet, as far as that shows without trying: a file in
+/// place of a directory, no right to write.
+std::optional<std::string> find_obstacle(std::string directory) {
     struct stat status;
-    if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) return path + " is a directory, not a file";
-    for (std::string directory(parent_of(path));; directory = parent_of(directory)) {
+    for (;; directory = parent_of(directory)) {
         if (directory.empty()) directory = "/";
         if (::stat(directory.c_str(), &status) != 0) {
             int const err = errno;
@@ -113,6 +118,31 @@ std::optional<std::string> find_obstacle(std::string const& path) {
         if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return std::nullopt;
         return "cannot write to " + directory + ": " + errno_text(errno);
     }
+}
+
+/// A fresh volume is empty, and then nobody need look for each of ten thousand files in it.
+bool is_empty_directory(std::string const& path) {
+    DIR* const stream = ::opendir(path.c_str());
+    if (!stream) return errno == ENOENT;
+    int entries = 0;
+    while (entries < 3 && ::readdir(stream))
+        ++entries;
+    ::closedir(stream);
+    return entries < 3;  // "." and "..", which some file systems leave out
+}
+
+/// How many files may wait: as many as we may have open, for which the soft limit is raised, as far as the hard one
+/// lets us. We start no program that would inherit it.
+std::size_t most_waiting_files() {
+    rlimit files{};
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 1;
+    rlim_t const wanted = std::min<rlim_t>(files.rlim_max, most_waiting + own_descriptors);
+    if (files.rlim_cur < wanted) {
+        files.rlim_cur = wanted;
+        if (::setrlimit(RLIMIT_NOFILE, &files) != 0) (void)::getrlimit(RLIMIT_NOFILE, &files);
+    }
+    rlim_t const left = files.rlim_cur > 2 * own_descriptors ? files.rlim_cur - own_descriptors : files.rlim_cur / 2;
+    return std::clamp<std::size_t>(left, 1, most_waiting);
 }
 
 /// One round: plan, check, substitute, copy.
@@ -130,15 +160,22 @@ public:
         round_.is_main_container_same = planned->is_main_container_same;
         binary_directory_ = planned->binary_directory;
         prepare(planned->copies);
-        if (round_.errors.empty() && !prepared_.empty()) act();
+        if (round_.errors.empty() && !jobs_.empty()) act();
         return std::move(round_);
     }
 
 private:
-    struct Prepared {
+    struct Job {
         PlannedCopy const* copy;             // borrowed from the plan
         std::optional<std::string> content;  // substituted; else it is copied
         mode_t mode = 0;
+        bool is_new = false;
+    };
+
+    /// A file that is staged, but perhaps for its name.
+    struct Waiting {
+        std::string path;
+        Prepared prepared;
     };
 
     /// All that can be known to be wrong.
@@ -151,15 +188,30 @@ private:
                 round_.was_stopped = true;
                 return;
             }
-            Result<Prepared> one = prepare_one(copy);
-            if (one) {
-                prepared_.push_back(std::move(*one));
+            Result<Job> job = prepare_one(copy);
+            bool const is_new = check_target(join(options_.output_directory, copy.target));
+            if (job) {
+                job->is_new = is_new;
+                jobs_.push_back(std::move(*job));
             } else {
-                add_error(std::move(one).error().text);
+                add_error(std::move(job).error().text);
             }
-            if (auto obstacle = find_obstacle(join(options_.output_directory, copy.target)))
-                add_error(std::move(*obstacle));
         }
+    }
+
+    /// Returns whether nothing is there, when that is known.
+    bool check_target(std::string const& path) {
+        std::string_view directory = parent_of(path);
+        if (directory.empty()) directory = "/";
+        if (directory != checked_directory_) {
+            checked_directory_ = directory;
+            is_directory_empty_ = is_empty_directory(checked_directory_);
+            if (auto obstacle = find_obstacle(checked_directory_)) add_error(std::move(*obstacle));
+        }
+        struct stat status;
+        if (!is_directory_empty_ && ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+            add_error(path + " is a directory, not a file");
+        return is_directory_empty_;
     }
 
     /// Many files have one and the same obstacle.
@@ -167,13 +219,12 @@ private:
         if (std::ranges::find(round_.errors, text) == round_.errors.end()) round_.errors.push_back(std::move(text));
     }
 
-    Result<Prepared> prepare_one(PlannedCopy const& copy) {
-        auto const source = TRY(open_source(copy.source));
-        if (copy.must_not_be_empty && source.status.st_size == 0)
-            return fail(copy.source + " is empty (--require-not-empty)");
-        Prepared prepared{&copy, std::nullopt, source.status.st_mode};
-        if (copy.kind != CopyKind::verbatim) prepared.content = TRY(substituted(copy, source));
-        return prepared;
+    Result<Job> prepare_one(PlannedCopy const& copy) {
+        struct stat const status = TRY(look_at_source(copy.source));
+        if (copy.must_not_be_empty && status.st_size == 0) return fail(copy.source + " is empty (--require-not-empty)");
+        Job job{&copy, std::nullopt, status.st_mode};
+        if (copy.kind != CopyKind::verbatim) job.content = TRY(substituted(copy));
+        return job;
     }
 
     void read_variables() {
@@ -190,7 +241,8 @@ private:
         variables_ = config::Variables(std::move(values), around_.environment);
     }
 
-    Result<std::string> substituted(PlannedCopy const& copy, Source const& source) {
+    Result<std::string> substituted(PlannedCopy const& copy) {
+        auto const source = TRY(open_source(copy.source));
         std::string const text = TRY(read_open_file(source.file.get(), source.path, config::Limits{}.document_bytes));
         auto result =
             copy.kind == CopyKind::substituted
@@ -215,12 +267,16 @@ private:
     void act() {
         auto output = make_directories(AT_FDCWD, options_.output_directory);
         if (!output) return add_error(std::move(output).error().text);
-        for (Prepared const& prepared : prepared_) {
-            Result<> const done = stage_one(output->get(), prepared);
+        for (Job const& job : jobs_) {
+            Result<> done = stage_one(output->get(), job);
             clear_progress();
-            if (!done) add_error(done.error().text);
+            if (!done) add_error(std::move(done).error().text);
             if (!done || round_.was_stopped) break;
+            if (waiting_.size() >= most_waiting_ || waiting_bytes_ >= most_waiting_bytes) {
+                if (!publish_waiting()) break;
+            }
         }
+        (void)publish_waiting();  // it has told of its errors
         // Also after an error: what is in place stays.
         for (auto const& [path, directory] : directories_) {
             if (::fsync(directory.get()) != 0) {
@@ -243,11 +299,11 @@ private:
         return directories_.back().directory.get();
     }
 
-    Result<> stage_one(int output, Prepared const& prepared) {
-        std::string_view const relative = prepared.copy->target;
+    Result<> stage_one(int output, Job const& job) {
+        std::string_view const relative = job.copy->target;
         int const directory = TRY(target_directory(output, parent_of(relative)));
         Target const target{directory, std::string(relative.substr(relative.rfind('/') + 1)),
-                            join(options_.output_directory, relative)};
+                            join(options_.output_directory, relative), job.is_new};
         CopySettings settings;
         settings.with_hash = options_.as_json;
         started_ = std::chrono::steady_clock::now();
@@ -255,20 +311,39 @@ private:
             show_progress(target.name, done, all);
             return signals_.arrived() == 0;
         };
-        Result<Staged> staged;
-        if (prepared.content) {
-            staged = write_file(*prepared.content, prepared.mode, target, settings);
-        } else {
-            auto const source = TRY(open_source(prepared.copy->source));
-            staged = copy_file(source, target, settings);
-        }
-        if (!staged) return std::unexpected(std::move(staged).error());
-        if (staged->outcome == Outcome::stopped) {
+        Prepared prepared = TRY(job.content ? prepare_file(*job.content, job.mode, target, settings)
+                                            : prepare_source(job, target, settings));
+        if (prepared.staged.outcome == Outcome::stopped) {
             round_.was_stopped = true;
             return {};
         }
-        round_.files.push_back({target.shown, std::move(*staged)});
+        if (prepared.pending) waiting_bytes_ += prepared.staged.bytes;
+        waiting_.push_back({target.shown, std::move(prepared)});
         return {};
+    }
+
+    static Result<Prepared> prepare_source(Job const& job, Target const& target, CopySettings const& settings) {
+        auto const source = TRY(open_source(job.copy->source));
+        return prepare_copy(source, target, settings);
+    }
+
+    /// Makes durable what waits, and then puts it in place, in the order of the plan up to the first that fails.
+    bool publish_waiting() {
+        std::vector<PendingFile*> pending;
+        for (Waiting& waiting : waiting_) {
+            if (waiting.prepared.pending) pending.push_back(&*waiting.prepared.pending);
+        }
+        bool const is_durable = pending.size() >= many_files && make_durable_together(pending);
+        waiting_bytes_ = 0;
+        for (Waiting& waiting : std::exchange(waiting_, {})) {
+            Result<Staged> staged = publish(std::move(waiting.prepared), is_durable);
+            if (!staged) {
+                add_error(std::move(staged).error().text);
+                return false;
+            }
+            round_.files.push_back({std::move(waiting.path), std::move(*staged)});
+        }
+        return true;
     }
 
     void show_progress(std::string_view name, std::uint64_t done, std::uint64_t all) {
@@ -295,8 +370,13 @@ private:
     Result<std::string> version_;
     config::Variables variables_{{}, nullptr};
     std::string binary_directory_;  // of the plan
-    std::vector<Prepared> prepared_;
+    std::string checked_directory_;
+    bool is_directory_empty_ = false;
+    std::vector<Job> jobs_;
     std::vector<OpenDirectory> directories_;
+    std::vector<Waiting> waiting_;  // in the order of the plan
+    std::uint64_t waiting_bytes_ = 0;
+    std::size_t most_waiting_ = most_waiting_files();
     Round round_;
     TimePoint started_;
     TimePoint shown_;
@@ -370,7 +450,7 @@ void renew_watch(ChangeWatch* watch, StageOptions const& options, StageSurroundi
 Result<int> run(StageOptions const& options, StageSurroundings const& around) {
     auto signals = TRY(Signals::create(options.mode));
     auto const watch = TRY(make_watch(options, around));
-    bool const stays = options.mode == StageMode::sidecar;
+    bool const stays = options.mode == StageMode::sidecar && !options.is_once;
     if (stays) (void)::signal(SIGCHLD, SIG_IGN);
     for (bool is_first = true;; is_first = false) {
         renew_watch(watch.get(), options, around);
@@ -378,6 +458,7 @@ Result<int> run(StageOptions const& options, StageSurroundings const& around) {
         int const code = report(round, options, around, signals);
         if (round.was_stopped && !stays) return 128 + signals.arrived();
         if (!stays || (is_first && code != 0)) return code;
+        if (is_first && around.staged) around.staged();
         if (!wait_for_change(watch.get(), signals, around)) break;
     }
     if (around.log)

@@ -33,6 +33,8 @@ struct StageSurroundings {
     std::function<void(std::string_view line, std::function<bool()> const& keep_going)> print;
     /// Events: file-copied, file-reused, staging-skipped, staging-failed, watch-failed, stop-requested.
     std::function<void(StageLevel level, std::string_view event, std::string_view message)> log;
+    /// Sidecar mode: the first round has gone well.
+    std::function<void()> staged;
     /// SIGHUP, in sidecar mode; a round follows.
     std::function<void()> hang_up;
     /// For a terminal: text with its own carriage returns.
@@ -44,7 +46,9 @@ struct StageSurroundings {
 /// Runs mode init or sidecar to its end.
 ///
 /// Everything is looked at before anything is copied, and all that is wrong is told at once. Then the files are copied
-/// in the order of the plan up to the first that fails; those before it stay. See copy_file() for what a copy is.
+/// in the order of the plan up to the first that fails; those before it stay. See prepare_copy() for what a copy is.
+/// Files are made durable together, up to 2048 of them or 16 MiB, and only then get their names, one after the other:
+/// each is durable before it is seen. The soft limit of open files (RLIMIT_NOFILE) is raised for that, for good.
 /// In sidecar mode SIGHUP begins a further round, and with --watch every change of a source does. A round that fails
 /// then is told, and waits for the next one: what was staged before stays good.
 ///

@@ -40,6 +40,7 @@ ProgramPolicy odd_policy() {
     policy.backoff = {1ns, 2h, 1.7, 0.3, 3s, 4ms};
     policy.start_limit = StartLimit{7, 8s, 255};
     policy.critical = true;
+    policy.auxiliary = true;
     policy.stop_signal = 64;
     policy.stop_timeout = 0s;
     policy.drain = 9s;
@@ -110,7 +111,9 @@ UpgradeState odd_state() {
     state.programs = {
         {"web",
          true,
-         {config::OutputKind::captured, "/log/\xff", config::OutputFormat::raw, 1, 0, config::WhenFull::drop}},
+         {config::OutputKind::captured, "/log/\xff", config::OutputFormat::raw, 1, 0, config::WhenFull::drop},
+         {"7.1", "7.3"},
+         {1, 0, 1}},
         {}};
     state.instances = {{1, 2, std::numeric_limits<std::uint64_t>::max(), true, "at\twork"}};
     state.has_configuration = true;
@@ -133,6 +136,11 @@ UpgradeState odd_state() {
     state.told_ready = true;
     state.stop_requests = 2;
     state.reboots = true;
+    state.agent_link = {80, 81};
+    state.probes = {{82, ProbeKind::http, "http://[::1]:80/", 83s}, {}};
+    state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
+    state.configuration_changes = 85;
+    state.configuration_time = 86;
     return state;
 }
 
@@ -212,6 +220,11 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_TRUE(again.told_ready);
     EXPECT_EQ(again.stop_requests, 2);
     EXPECT_TRUE(again.reboots);
+    EXPECT_EQ(again.agent_link, state.agent_link);
+    EXPECT_EQ(again.probes, state.probes);
+    EXPECT_EQ(again.pod, state.pod);
+    EXPECT_EQ(again.configuration_changes, 85U);
+    EXPECT_EQ(again.configuration_time, 86);
 
     // A field that is compared nowhere above cannot get lost either, nor drift from upgrade to upgrade.
     EXPECT_EQ(write_upgrade_state(again), text);
@@ -299,7 +312,7 @@ TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
 }
 
 TEST(UpgradeState, ListsAllDescriptors) {
-    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 30, 31, 50}));
+    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 30, 31, 50, 80, 81}));
     EXPECT_TRUE(UpgradeState{}.descriptors().empty());
 }
 

@@ -1,0 +1,361 @@
+"""The agent as the launcher starts it: in every mode, with sockets that outlive it, and with nothing to fear from it."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from agent_harness import AGENT
+from control_harness import Varlink
+from harness import BINARY, TIMEOUT, VERSION, Exit, eventually, run_plainly
+from programs_harness import run, service
+
+LISTEN = ("--listen", "127.0.0.1:0", "--agent-path", AGENT)
+CONTENT = b"x" * 1000
+
+
+def port_of(launcher):
+    """Where the agent listens; it says so itself."""
+    return int(launcher.wait_for_event("listening")["address"].rsplit(":", 1)[1])
+
+
+def ask(port, path, method="GET", body=None):
+    """Status and text of one answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    try:
+        connection.request(method, path, body=body)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def agent_of(area):
+    """The agent's process as the launcher tells it."""
+    eventually((area / "control").exists, "the control socket")
+    connection = Varlink(area / "control")
+    try:
+        programs = connection.call("List", {"program": "triton-agent"})["parameters"]["programs"]
+        return programs[0]["processes"][0]
+    finally:
+        connection.close()
+
+
+def pid_of_agent(area):
+    """Once it runs."""
+    return eventually(lambda: agent_of(area).get("pid"), "the agent runs")
+
+
+def sidecar(place, area, *options, mode="sidecar", **how):
+    for name in ("in", "usr"):
+        (area / name).mkdir(exist_ok=True)
+    (area / "usr" / "fdbserver").write_bytes(CONTENT)
+    (area / "usr" / "fdbserver").chmod(0o755)
+    (area / "version").write_text("7.3.63\n")
+    return place.start("--mode", mode, "--input-dir", area / "in", "--output-dir", area / "out", "--binary-dir",
+                       area / "usr", "--version-file", area / "version", "--control-socket", area / "control",
+                       "--copy-binary", "fdbserver", *LISTEN, *options, **how)
+
+
+def test_the_design_form_with_an_agent(place, area):
+    configuration = place.configuration("trap", "say:up", "until:15")
+    launcher = place.launch(configuration, *LISTEN, "--control-socket", area / "control")
+    launcher.wait_up()
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    status = json.loads(ask(port, "/v1/status")[1])
+    assert status["ready"] is True
+    assert [program["name"] for program in status["programs"]] == ["", "triton-agent"]
+    assert "fdbkubernetesmonitor_restart_count" in ask(port, "/metrics")[1]
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_it_has_no_rights(place, area, needs_root):
+    launcher = run(place, {"web": service("web")}, *LISTEN)
+    port_of(launcher)
+    fields = launcher.proc(agent_of(area)["pid"])
+    status = dict(line.split(":\t", 1) for line in (fields / "status").read_text().splitlines() if ":\t" in line)
+    assert status["Uid"].split() == ["65534"] * 4
+    assert status["Gid"].split() == ["65534"] * 4
+    assert "0" not in status["Groups"].split()
+    assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"))
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_it_is_restarted_behind_the_same_socket(place, area):
+    launcher = run(place, {"web": service("web")}, *LISTEN)
+    port = port_of(launcher)
+    for _ in range(2):
+        before = agent_of(area)["pid"]
+        launcher.signal_inside(before, signal.SIGKILL)
+        launcher.wait_for_event("process-exited", program="triton-agent")
+        assert ask(port, "/healthz")[0] == 200, "whoever connects meanwhile waits for the next one"
+        assert agent_of(area)["pid"] != before
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_it_keeps_nothing_alive(place, area):
+    """A container ends with its programs, and with their exit code."""
+    launcher = run(place, {"job": {"command": ["sh", "-c", "exit 7"], "oneShot": True}}, *LISTEN)
+    assert launcher.wait() == Exit(code=7)
+
+
+def test_it_is_no_reason_to_wait(as_child, area):
+    """READY=1 follows the programs, and the agent gets no forwarded signal."""
+    launcher = run(as_child, {"web": service("web")}, *LISTEN)
+    port = port_of(launcher)
+    pid = agent_of(area)["pid"]
+    launcher.signal(signal.SIGUSR1)
+    launcher.wait_signal(signal.SIGUSR1)
+    assert agent_of(area)["pid"] == pid
+    assert ask(port, "/healthz")[0] == 200
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_not_ready_without_a_good_configuration(place, area):
+    configuration = place.configuration()
+    configuration.write_text("{")
+    launcher = place.launch(configuration, *LISTEN, "--control-socket", area / "control")
+    port = port_of(launcher)
+    status, text = ask(port, "/readyz")
+    assert status == 503, text
+    configuration.write("trap", "say:up", "until:15")
+    launcher.wait_up()
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_it_needs_no_control_socket(place, area):
+    configuration = place.configuration("trap", "say:up", "until:15")
+    launcher = place.launch(configuration, *LISTEN, "--control-socket", "none")
+    launcher.wait_up()
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_an_upgrade_of_the_launcher_does_not_touch_it(place, area):
+    launcher = run(place, {"web": service("web")}, *LISTEN)
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    pid = agent_of(area)["pid"]
+    kept = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    kept.request("GET", "/healthz")
+    assert kept.getresponse().read()
+    for _ in range(3):
+        done = subprocess.run([BINARY, "ctl", "--socket", area / "control", "upgrade", BINARY], text=True,
+                              capture_output=True, timeout=TIMEOUT, check=False)
+        assert done.returncode == 0, done.stderr
+        launcher.wait_for_event("upgrade-done")
+        eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    kept.request("GET", "/readyz")
+    assert kept.getresponse().status == 200
+    assert agent_of(area)["pid"] == pid
+    kept.close()
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_files_of_launch_mode(place, area):
+    (area / "shared").mkdir()
+    (area / "shared" / "a").write_bytes(b"hello")
+    configuration = place.configuration("trap", "say:up", "until:15")
+    launcher = place.launch(configuration, *LISTEN, "--control-socket", area / "control", "--output-dir",
+                            area / "shared")
+    port = port_of(launcher)
+    assert ask(port, "/check_hash/a") == (200, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")
+    assert ask(port, "/check_hash/../version")[0] == 403
+    assert launcher.stop() == Exit(code=0)
+
+
+# --- modes sidecar and init
+
+
+def test_sidecar_with_a_listener(place, area):
+    launcher = sidecar(place, area)
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "staged, hence ready")
+    assert ask(port, "/is_present/bin/7.3.63/fdbserver") == (200, "OK\n")
+    digest = "44f8354494a5ba03ba1792a8dcc3e7b6f1b0a2f8e1b4bb8a1a4d4a1d6a0c5f2a"
+    assert len(ask(port, "/check_hash/bin/7.3.63/fdbserver")[1]) == len(digest)
+    assert json.loads(ask(port, "/substitutions")[1])["BINARY_DIR"] == "/var/dynamic-conf/bin/7.3.63"
+    assert launcher.stop() == Exit(code=0)
+    assert (area / "out" / "bin" / "7.3.63" / "fdbserver").read_bytes() == CONTENT
+
+
+def test_sidecar_copies_on_request(place, area):
+    (area / "in").mkdir()
+    (area / "in" / "fdb.cluster").write_text("one")
+    launcher = sidecar(place, area, "--copy-file", "fdb.cluster")
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "staged")
+    (area / "in" / "fdb.cluster").write_text("two")
+    (area / "usr" / "fdbserver").write_bytes(b"other")
+    assert ask(port, "/copy_files", "POST") == (200, "OK\n")
+    assert (area / "out" / "fdb.cluster").read_text() == "two"
+    assert (area / "out" / "bin" / "7.3.63" / "fdbserver").read_bytes() == CONTENT, "only files were asked for"
+    assert ask(port, "/copy_binaries", "POST") == (200, "OK\n")
+    assert (area / "out" / "bin" / "7.3.63" / "fdbserver").read_bytes() == b"other"
+    (area / "in" / "fdb.cluster").unlink()
+    status, text = ask(port, "/copy_files", "POST")
+    assert status == 500 and "fdb.cluster" in text
+    assert (area / "out" / "fdb.cluster").read_text() == "two"
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_sidecar_copies_again_on_hangup(place, area):
+    (area / "in").mkdir()
+    (area / "in" / "f").write_text("one")
+    launcher = sidecar(place, area, "--copy-file", "f")
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "staged")
+    (area / "in" / "f").write_text("two")
+    launcher.signal(signal.SIGHUP)
+    eventually(lambda: (area / "out" / "f").read_text() == "two", "copied again")
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("mode", ["init", "sidecar"])
+def test_what_cannot_be_staged_ends_it(place, area, mode):
+    launcher = sidecar(place, area, "--copy-file", "missing", mode=mode)
+    assert launcher.wait() == Exit(code=1)
+    assert not list((area / "out").rglob("*"))
+
+
+def test_init_with_a_listener_ends(place, area):
+    launcher = sidecar(place, area, mode="init")
+    assert launcher.wait() == Exit(code=0)
+    assert (area / "out" / "7.3" / "fdbserver").read_bytes() == CONTENT
+
+
+def test_init_that_is_stopped_has_failed(place, area):
+    """Whoever waits for it must not take a part for the whole."""
+    (area / "in").mkdir()
+    with open(area / "in" / "large", "wb") as large:
+        large.truncate(1 << 40)  # holes cost nothing but the time to hash them
+    launcher = sidecar(place, area, "--copy-file", "large", "--format", "json", mode="init")
+    launcher.wait_for_event("process-started", program="stage")
+    assert launcher.stop() == Exit(code=128 + signal.SIGTERM)
+
+
+def test_what_needs_a_listener_says_so(area):
+    done = run_plainly("--mode", "sidecar", "--output-dir", area, "--control-socket", area / "control")
+    assert (done.returncode, done.stderr) == (2, "triton-launch: --control-socket: needs --listen\n")
+
+
+def test_a_sidecar_can_be_upgraded(place, area):
+    launcher = sidecar(place, area)
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "staged")
+    done = subprocess.run([BINARY, "ctl", "--socket", area / "control", "upgrade", BINARY], text=True,
+                          capture_output=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stderr
+    launcher.wait_for_event("upgrade-done")
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    assert launcher.stop() == Exit(code=0)
+
+
+# --- probes over the network
+
+
+def serving(port, area):
+    """A program that accepts connections on a port of loopback from the moment that a file is there."""
+    wait = f"while [ ! -e {area}/serve ]; do read -t 0.01 x <>{area}/fifo; done"
+    return ["bash", "-c", f"{wait}; exec python3 -m http.server --bind 127.0.0.1 {port} --directory {area}"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize("kind", ["tcp", "http"])
+def test_readiness_over_the_network(place, area, kind):
+    """The launcher starts the agent by itself when a configuration needs it."""
+    os.mkfifo(area / "fifo")
+    port = free_port()
+    target = {"address": f"127.0.0.1:{port}"} if kind == "tcp" else {"url": f"http://127.0.0.1:{port}/fifo-not-there"}
+    if kind == "http":
+        target["url"] = f"http://127.0.0.1:{port}/page"
+        (area / "page").write_text("fine")
+    launcher = run(place, {
+        "db": {"command": serving(port, area), "readiness": {"type": kind, "interval": "20ms", **target}},
+        "web": service("web", requires=["db"]),
+    }, "--agent-path", AGENT)
+    launcher.wait_for_event("process-started", program="db")
+    launcher.wait_for_event("process-started", program="triton-agent")
+    launcher.quiet_for(0.1, launcher.probe)
+    assert not launcher.events_named("process-ready")
+    (area / "serve").touch()
+    launcher.wait_for_event("process-ready", program="db")
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_health_over_the_network_survives_the_agent(place, area):
+    os.mkfifo(area / "fifo")
+    (area / "serve").touch()
+    (area / "page").write_text("fine")
+    port = free_port()
+    launcher = run(place, {
+        "db": {"command": serving(port, area), "readiness": {"type": "tcp", "address": f"127.0.0.1:{port}"},
+               "health": {"type": "http", "url": f"http://127.0.0.1:{port}/page", "interval": "20ms", "retries": 2}},
+    }, "--agent-path", AGENT)
+    launcher.wait_for_event("process-ready", program="db")
+    for _ in range(3):
+        launcher.signal_inside(pid_of_agent(area), signal.SIGKILL)
+        launcher.wait_for_event("process-exited", program="triton-agent")
+    launcher.wait_for_event("process-started", program="triton-agent")
+    assert not launcher.events_named("process-unhealthy")
+    (area / "page").unlink()  # 404
+    launcher.wait_for_event("process-unhealthy", program="db")
+    assert launcher.stop() == Exit(code=0)
+
+
+# --- what is wrong
+
+
+@pytest.mark.parametrize("options, code, text", [
+    (("--listen", "nowhere:80"), 2, '--listen: "nowhere:80" is no address; known: IPV4:PORT, [IPV6]:PORT, :PORT'),
+    (("--listen", "127.0.0.1:0", "--agent-path", "/nonexistent/agent"), 1, "--agent-path: "),
+    (("--listen", "127.0.0.1:0", "--agent-path", str(AGENT), "--agent-user", "no-such-user"), 1, "--agent-user: "),
+    (("--kubernetes", "maybe"), 2, '--kubernetes: unknown value "maybe" (known: auto on off)'),
+])
+def test_refused_at_the_start(area, options, code, text):
+    (area / "config.json").write_text(json.dumps({"programs": {"web": {"command": ["/bin/true"]}}}))
+    done = run_plainly("--input-dir", area, "--control-socket", "none", *options)
+    assert done.returncode == code
+    assert text in done.stderr, done.stderr
+
+
+def test_an_agent_that_nobody_can_reach(area, needs_root):
+    (area / "config.json").write_text(json.dumps({"programs": {"web": {"command": ["/bin/true"]}}}))
+    (area / "closed").mkdir(mode=0o700)
+    (area / "closed" / "agent").write_bytes(b"#!/bin/true")
+    (area / "closed" / "agent").chmod(0o755)
+    done = run_plainly("--input-dir", area, "--listen", "127.0.0.1:0", "--agent-path", area / "closed" / "agent")
+    assert done.returncode == 1
+    assert f"user nobody may not enter {area}/closed; copy the agent elsewhere" in done.stderr
+
+
+def test_a_taken_address_is_refused_at_the_start(area):
+    (area / "config.json").write_text(json.dumps({"programs": {"web": {"command": ["/bin/true"]}}}))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run_plainly("--input-dir", area, "--control-socket", "none", "--agent-path", AGENT, "--listen", address)
+    assert done.returncode == 1
+    assert f"--listen: cannot listen on tcp:{address}: Address already in use" in done.stderr
+
+
+def test_no_program_can_have_its_name(place):
+    configuration = place.configuration()
+    configuration.write_text(json.dumps({"programs": {"triton-agent": {"command": ["/bin/true"]}}}))
+    launcher = place.launch(configuration)
+    assert "triton-agent" in launcher.wait_for_event("configuration-rejected")["errors"][0]
+    assert VERSION
