@@ -9,11 +9,15 @@ _triton_launch() {
     local launch="$shared --mode --input-dir --input-monitor-conf --exit-on-bad-config --restart-delay
         --restart-max-delay --restart-factor --restart-jitter --restart-reset-after --restart-minimum-run --stop-signal
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
-        --log-path --cgroup --control-socket --control-mode --control-group"
+        --log-path --cgroup --control-socket --control-mode --control-group --output-dir --kubernetes --annotation-prefix
+        --enable-node-watch"
+    local agent='--listen --bind-address --listen-address --tls --tls-certificate-file --tls-key-file --tls-ca-file
+        --tls-verify-peers --certificate-path --certificate-key-path --agent-path --agent-user --agent-option'
     local stage='--mode --input-dir --output-dir --copy-file --copy-template --copy-binary --copy-library
         --copy-primary-library --require-not-empty --binary-dir --library-dir --binary-output-dir --version-file
         --main-container-version --input-monitor-conf --substitute-variable --public-ip-family --main-container-conf-dir
-        --additional-env-file --watch --format --log-level --log-format --log-path --help --version'
+        --additional-env-file --watch --format --log-level --log-format --log-path --control-socket
+        --help --version'
     local wrap='--single-child --subreaper --warn-on-reap --verbose --remap-exit --setsid --pause --help --version --license'
     local short='-g -c -s -p -w -v -e -r -P -h -V -l'
     COMPREPLY=()
@@ -48,6 +52,8 @@ _triton_launch() {
     --log-level) mapfile -t COMPREPLY < <(compgen -W 'trace debug info warning error off' -- "$cur"); return ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W 'auto text json' -- "$cur"); return ;;
     --cgroup) mapfile -t COMPREPLY < <(compgen -W 'auto none required' -- "$cur"); return ;;
+    --kubernetes) mapfile -t COMPREPLY < <(compgen -W 'auto on off' -- "$cur"); return ;;
+    --agent-user) mapfile -t COMPREPLY < <(compgen -u -- "$cur"); return ;;
     --public-ip-family) mapfile -t COMPREPLY < <(compgen -W '4 6' -- "$cur"); return ;;
     --control-group) mapfile -t COMPREPLY < <(compgen -g -- "$cur"); return ;;
     --for) mapfile -t COMPREPLY < <(compgen -W 'ready up down done' -- "$cur"); return ;;
@@ -68,7 +74,8 @@ _triton_launch() {
         return
         ;;
     --version-file | --fdbserver-path | --binary-path | --additional-env-file | --log-path | --input-monitor-conf | \
-        --copy-file | --copy-template | --require-not-empty | --control-socket | --socket)
+        --copy-file | --copy-template | --require-not-empty | --control-socket | --socket | --tls-certificate-file | \
+        --tls-key-file | --tls-ca-file | --certificate-path | --certificate-key-path | --agent-path)
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
@@ -79,6 +86,7 @@ _triton_launch() {
     --timeout | --interval | --lines | -n) return ;;
     --copy-binary | --copy-library | --copy-primary-library | --binary-output-dir) return ;;
     --substitute-variable | --main-container-conf-dir) return ;;
+    --listen | --bind-address | --listen-address | --tls-verify-peers | --agent-option | --annotation-prefix) return ;;
     esac
 
     # Each mode has options of its own.
@@ -105,9 +113,9 @@ _triton_launch() {
     help) ;;
     *)
         if [[ $cur == -* && $mode == @(init|sidecar) ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "$stage" -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W "$stage $agent" -- "$cur")
         elif [[ $cur == -* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "-- $short $launch $wrap" -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W "-- $short $launch $agent $wrap" -- "$cur")
         elif ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W 'ctl check schema completion help' -- "$cur")
         fi
@@ -134,8 +142,9 @@ _triton_launch_ctl() {  # the word, signals
     start | stop | restart) options+=' --no-wait --timeout' ;;
     logs) options+=' -f --follow -n --lines' ;;
     wait) options+=' --for --timeout' ;;
-    top) options+=' --interval' ;;
-    upgrade) options+=' --timeout' ;;
+    status) options+=' --all' ;;
+    top) options+=' --interval --all' ;;
+    upgrade | stage) options+=' --timeout' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
@@ -144,9 +153,10 @@ _triton_launch_ctl() {  # the word, signals
     case $verb:$words in
     :*)
         mapfile -t COMPREPLY < <(compgen -W 'status describe start stop restart signal reload logs events wait top
-            upgrade version help' -- "$cur")
+            upgrade stage version help' -- "$cur")
         ;;
     signal:0) mapfile -t COMPREPLY < <(compgen -W "$2" -- "${cur#SIG}") ;;
+    stage:0) mapfile -t COMPREPLY < <(compgen -W 'files binaries libraries monitor-conf' -- "$cur") ;;
     upgrade:0)
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")

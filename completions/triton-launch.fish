@@ -100,6 +100,7 @@ complete -c triton-launch -n '__triton_launch_ctl_is' -a events -d 'What happens
 complete -c triton-launch -n '__triton_launch_ctl_is' -a wait -d 'Wait for a state'
 complete -c triton-launch -n '__triton_launch_ctl_is' -a top -d 'What uses the machine'
 complete -c triton-launch -n '__triton_launch_ctl_is' -a upgrade -d 'Replace the launcher while it runs'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a stage -d 'Copy again what the command line says'
 complete -c triton-launch -n '__triton_launch_ctl_is' -a version -d 'The version of the launcher that runs'
 complete -c triton-launch -n '__triton_launch_ctl_is' -a help -d 'The commands and options'
 complete -c triton-launch -n '__triton_launch_ctl_is status start stop restart' -a '(__triton_launch_names)'
@@ -110,11 +111,15 @@ complete -c triton-launch -n '__triton_launch_ctl_is signal; and __triton_launch
 complete -c triton-launch -n '__triton_launch_ctl_is signal; and not __triton_launch_ctl_has 1' \
     -a '(__triton_launch_names)'
 complete -c triton-launch -n '__triton_launch_ctl_is upgrade' -F
+complete -c triton-launch -n '__triton_launch_ctl_is stage; and __triton_launch_ctl_has 1' \
+    -a 'files binaries libraries monitor-conf'
+complete -c triton-launch -n '__triton_launch_ctl_is status top' -l all -d 'The launcher\'s own programs, too'
 complete -c triton-launch -n '__triton_launch_is ctl' -l socket -rF -d 'Where the launcher is reached'
 complete -c triton-launch -n '__triton_launch_is ctl' -l json -d 'Answers as JSON, for programs'
 complete -c triton-launch -n '__triton_launch_is ctl' -s h -l help -d 'The commands and options'
 complete -c triton-launch -n '__triton_launch_ctl_is start stop restart' -l no-wait -d 'Return as soon as it has begun'
-complete -c triton-launch -n '__triton_launch_ctl_is start stop restart wait upgrade' -l timeout -x -d 'Wait no longer'
+complete -c triton-launch -n '__triton_launch_ctl_is start stop restart wait upgrade stage' -l timeout -x \
+    -d 'Wait no longer'
 complete -c triton-launch -n '__triton_launch_ctl_is wait' -l for -xa 'ready up down done' -d 'Which state'
 complete -c triton-launch -n '__triton_launch_ctl_is logs' -s f -l follow -d 'Go on with what is written from now on'
 complete -c triton-launch -n '__triton_launch_ctl_is logs' -s n -l lines -x -d 'How many of the last lines'
@@ -163,9 +168,31 @@ complete -c triton-launch -n __triton_launch_runs -l cgroup -xa 'auto none requi
 complete -c triton-launch -n __triton_launch_runs -l control-socket -rF -d 'Where ctl reaches the launcher, or none'
 complete -c triton-launch -n __triton_launch_runs -l control-mode -x -d 'Permissions of that socket, octal'
 complete -c triton-launch -n __triton_launch_runs -l control-group -xa '(__fish_complete_groups)' -d 'Its group'
+complete -c triton-launch -n __triton_launch_runs -l output-dir -xa '(__fish_complete_directories)' \
+    -d 'Of files that are copied or asked for'
+complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stages' -l kubernetes -xa 'auto on off' \
+    -d 'Report to the Kubernetes API'
+complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stages' -l annotation-prefix -x \
+    -d 'Of the pod\'s annotations'
+complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stages' -l enable-node-watch \
+    -d 'Labels of the node as variables'
+
+# of the agent, in each of these modes
+complete -c triton-launch -n __triton_launch_runs -l listen -x -d 'Serve HTTP on HOST:PORT or :PORT'
+complete -c triton-launch -n __triton_launch_runs -l bind-address -x -d 'The same'
+complete -c triton-launch -n __triton_launch_runs -l listen-address -x -d 'The same'
+complete -c triton-launch -n __triton_launch_runs -l tls -d 'Over HTTPS'
+complete -c triton-launch -n __triton_launch_runs -l tls-certificate-file -rF -d 'Its certificate'
+complete -c triton-launch -n __triton_launch_runs -l tls-key-file -rF -d 'Its key'
+complete -c triton-launch -n __triton_launch_runs -l tls-ca-file -rF -d 'Who signs the certificates of peers'
+complete -c triton-launch -n __triton_launch_runs -l tls-verify-peers -xa none -d 'Which peers are let in'
+complete -c triton-launch -n __triton_launch_runs -l certificate-path -rF -d 'Its certificate, peers show none'
+complete -c triton-launch -n __triton_launch_runs -l certificate-key-path -rF -d 'Its key'
+complete -c triton-launch -n __triton_launch_runs -l agent-path -rF -d 'The program that serves'
+complete -c triton-launch -n __triton_launch_runs -l agent-user -xa '(__fish_complete_users)' -d 'Its user'
+complete -c triton-launch -n __triton_launch_runs -l agent-option -x -d 'A further option of it'
 
 # for the modes init and sidecar
-complete -c triton-launch -n __triton_launch_stages -l output-dir -xa '(__fish_complete_directories)' -d 'Where files go'
 complete -c triton-launch -n __triton_launch_stages -l copy-file -rF -d 'A file of the input directory'
 complete -c triton-launch -n __triton_launch_stages -l copy-template -rF -d 'The same, substituted'
 complete -c triton-launch -n __triton_launch_stages -l copy-binary -x -d 'A program of the binary directory'

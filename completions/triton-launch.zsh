@@ -3,7 +3,7 @@
 
 _triton_launch() {
     local curcontext=$curcontext state line
-    local -a signals shared launch stage wrap typed
+    local -a signals shared launch stage agent wrap typed
     local -A opt_args
     signals=(HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU
         URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS RTMIN RTMAX)
@@ -39,6 +39,10 @@ _triton_launch() {
         '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
         '--control-mode[permissions of that socket, octal]:mode'
         '--control-group[its group]:group:_groups'
+        '--output-dir[the files that may be asked for]:directory:_files -/'
+        '--kubernetes[report to the Kubernetes API]:when:(auto on off)'
+        "--annotation-prefix[of the pod's annotations]:prefix"
+        '--enable-node-watch[labels of the node as variables]'
     )
     stage=(
         '--mode[what to do]:mode:(launch launcher init sidecar)'
@@ -65,6 +69,20 @@ _triton_launch() {
         '--log-level[least level that is logged]:level:(trace debug info warning error off)'
         '--log-format[form of the log]:format:(auto text json)'
         '--log-path[log to this file, too]:file:_files'
+        '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
+    )
+    agent=(
+        '*'{--listen,--bind-address,--listen-address}'[serve HTTP on this address]:address'
+        '--tls[over HTTPS]'
+        '(--tls-certificate-file --certificate-path)--tls-certificate-file[its certificate]:file:_files'
+        '(--tls-key-file --certificate-key-path)--tls-key-file[its key]:file:_files'
+        '--tls-ca-file[who signs the certificates of peers]:file:_files'
+        '--tls-verify-peers[which peers are let in]:rules:(none)'
+        '(--tls-certificate-file --certificate-path)--certificate-path[its certificate, peers show none]:file:_files'
+        '(--tls-key-file --certificate-key-path)--certificate-key-path[its key]:file:_files'
+        '--agent-path[the program that serves]:file:_files'
+        '--agent-user[its user]:user:_users'
+        '*--agent-option[a further option of it]:option'
     )
     wrap=(
         '(-g --kill-group)'{-g,--kill-group}'[signal the group of the process]'
@@ -122,10 +140,10 @@ _triton_launch() {
     help) ((CURRENT > 2)) && return ;;
     esac
     if [[ "$words" == *--mode[=\ ](init|sidecar)* ]]; then
-        _arguments $stage
+        _arguments $stage $agent
         return
     fi
-    _arguments -s $shared $launch $wrap '1:command:((
+    _arguments -s $shared $launch $agent $wrap '1:command:((
         ctl\:"ask or command a running launcher"
         check\:"print the commands of a configuration, or its errors"
         schema\:"print the JSON Schema of the configuration"
@@ -150,7 +168,7 @@ _triton_launch_ctl() {
     done
     timeout=('--timeout=[wait no longer]:duration')
     case $verb in
-    status) further=('*:program:_triton_launch_names') ;;
+    status) further=('--all[the own programs of the launcher, too]' '*:program:_triton_launch_names') ;;
     describe) further=('2:program:_triton_launch_names') ;;
     start | stop | restart)
         further=($timeout '--no-wait[return as soon as it has begun]' '*:program:_triton_launch_names')
@@ -161,8 +179,11 @@ _triton_launch_ctl() {
             '(-n --lines)'{-n,--lines=}'[how many of the last lines]:number' '2:program:_triton_launch_names')
         ;;
     wait) further=($timeout '--for=[which state]:state:(ready up down done)' '2:program:_triton_launch_names') ;;
-    top) further=('--interval=[between two pictures]:duration') ;;
+    top)
+        further=('--interval=[between two pictures]:duration' '--all[the own programs of the launcher, too]')
+        ;;
     upgrade) further=($timeout '2:new launcher:_files') ;;
+    stage) further=($timeout '2:kind:(files binaries libraries monitor-conf)') ;;
     esac
     _arguments $further '--socket=[where the launcher is reached]:socket:_files' \
         '--json[answers as JSON, for programs]' '(- *)'{-h,--help}'[the commands and options]' '1:command:((
@@ -178,6 +199,7 @@ _triton_launch_ctl() {
         wait\:"wait for a state"
         top\:"what uses the machine"
         upgrade\:"replace the launcher while it runs"
+        stage\:"copy again what the command line says"
         version\:"the version of the launcher that runs"
         help\:"the commands and options"))'
 }

@@ -1,4 +1,4 @@
-"""What the completion scripts offer behind `ctl`: options, states, and the names of the programs of a running launcher."""
+"""What the completion scripts offer: options of the mode, their values, behind `ctl` what a running launcher has."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from harness import BINARY, TIMEOUT
 
 # What stands on the line, and all that is offered for its last word.
 LINES = {
-    "ctl st": {"status", "start", "stop"},
+    "ctl st": {"stage", "status", "start", "stop"},
     "ctl restart --socket {socket} ": {"db", "web"},
     "ctl --socket {socket} restart web d": {"db"},
     "ctl --socket={socket} status w": {"web"},
@@ -21,6 +21,13 @@ LINES = {
     "ctl wait web --for d": {"down", "done"},
     "ctl logs --f": {"--follow"},
     "schema --m": {"--markdown"},
+    "ctl stage ": {"files", "binaries", "libraries", "monitor-conf"},
+    "--kubernetes o": {"on", "off"},
+    "--listen :8080 --kubernetes a": {"auto"},
+    "--listen :8080 --agent-u": {"--agent-user"},
+    "--mode sidecar --listen :8080 --tls-c": {"--tls-certificate-file", "--tls-ca-file"},
+    "--mode sidecar --kub": set(),
+    "--agent-user daem": {"daemon"},
 }
 
 # Readline makes words of their own of = and what is around it.
