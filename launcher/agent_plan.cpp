@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ namespace triton::launcher {
 namespace {
 
 constexpr std::uint32_t nobody = 65534;
+constexpr int lowest_program_fd = 200;
 
 std::uint64_t take_number(std::string_view& text) {
     while (text.starts_with(' '))
@@ -102,14 +104,13 @@ std::string document(AgentOptions const& agent) {
     return json.text();
 }
 
-/// The directory that keeps others from a file; empty: none does. Its own permission is looked at elsewhere.
-std::string closed_directory(std::string const& path) {
+/// Whether some directory before a file keeps others out.
+bool is_in_closed_directory(std::string const& path) {
     for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-        std::string directory = path.substr(0, slash);
         struct stat status{};
-        if (::stat(directory.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0) return directory;
+        if (::stat(path.substr(0, slash).c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0) return true;
     }
-    return {};
+    return false;
 }
 
 /// "programs.agent.sockets[0].address: ..." is no place that anybody has written.
@@ -127,37 +128,49 @@ std::string in_words(std::string text) {
     return text;
 }
 
-/// The same with the names of descriptors that no configuration can ask for.
-std::shared_ptr<StartPlan const> with_names(StartPlan const& start, bool has_output) {
+/// The program by a descriptor, which a user may execute who cannot enter the directories before it. High enough that
+/// no process finds one of its own in its place. Errors: those of open(2).
+Result<UniqueFd> open_program(std::string const& path) {
+    UniqueFd const opened{::open(path.c_str(), O_PATH | O_CLOEXEC)};
+    int const err = errno;
+    if (!opened) return fail(err, "open " + path);
+    UniqueFd high{::fcntl(opened.get(), F_DUPFD_CLOEXEC, lowest_program_fd)};
+    int const dup_err = errno;
+    if (!high) return fail(dup_err, "open " + path);
+    return high;
+}
+
+/// The same by another path, with the names of descriptors that no configuration can ask for.
+std::shared_ptr<StartPlan const> completed(StartPlan const& start, std::string path, bool has_output) {
     Attributes attributes = start.attributes();
     attributes.listen_names.emplace_back("launcher");
     if (has_output) attributes.listen_names.emplace_back("output");
-    return std::make_shared<StartPlan const>(start.program(), start.environment(), start.command(),
+    return std::make_shared<StartPlan const>(std::move(path), start.environment(), start.command(),
                                              start.numbered_environment(), std::move(attributes), start.name());
 }
 
 }  // namespace
 
-Result<std::shared_ptr<ProgramPlan const>> plan_agent(AgentOptions const& agent, SourceOptions const& source,
-                                                      char const* const* environment) {
+Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& source, char const* const* environment) {
     SourceOptions plain;
     plain.defaults = source.defaults;
     plain.descriptor_limit = source.descriptor_limit;
     auto loaded = load_configuration(document(agent), plain, environment);
     if (!loaded) return fail(in_words(loaded.error().errors.front()));
+    AgentPlan result;
     auto plan = std::make_shared<ProgramPlan>(*loaded->programs.front());
-    if (agent.user.empty() && plan->start->attributes().identity.user == nobody) {
-        std::string const closed = closed_directory(plan->start->program());
-        if (!closed.empty())
-            return fail("--agent-path: " + agent.path + ": user nobody may not enter " + closed +
-                        "; copy the agent elsewhere, or choose --agent-user");
-    }
     plan->settings.name = agent_name;
     plan->policy.auxiliary = true;
-    plan->start = with_names(*plan->start, !agent.output_directory.empty());
+    std::string path = plan->start->program();
+    if (plan->start->attributes().identity.user && is_in_closed_directory(path)) {
+        result.program = TRY(open_program(path));
+        path = "/proc/self/fd/" + std::to_string(result.program.get());
+    }
+    plan->start = completed(*plan->start, std::move(path), !agent.output_directory.empty());
     for (SocketRequest& socket : plan->sockets)
         socket.place = "--listen";
-    return plan;
+    result.plan = std::move(plan);
+    return result;
 }
 
 }  // namespace triton::launcher

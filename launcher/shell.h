@@ -253,6 +253,7 @@ private:
     std::shared_ptr<ProgramPlan const> agent_plan_;  // null: there is none
     std::unique_ptr<AgentLink> agent_link_;
     UniqueFd agent_output_;
+    UniqueFd agent_program_;
     NetworkProbes probes_;
     std::vector<Staging> stagings_;
     PodState pod_;

@@ -75,14 +75,15 @@ std::unexpected<ControlError> refused(std::string reason) {
 /// Whatever may keep the agent from running, before anything depends on it. Nothing happens when it is there.
 Result<> Shell::prepare_agent() {
     if (agent_plan_) return {};
-    auto plan = TRY(plan_agent(options_.agent, source_, environment_));
+    AgentPlan planned = TRY(plan_agent(options_.agent, source_, environment_));
     if (!agent_link_) {
         agent_link_ =
             TRY(AgentLink::create(*loop_, [this](UniqueFd connection) { agent_connected(std::move(connection)); }));
     }
     if (!options_.agent.output_directory.empty()) agent_output_ = TRY(open_output(options_.agent.output_directory));
-    TRY(sockets_.open(plan->sockets));
-    agent_plan_ = std::move(plan);
+    TRY(sockets_.open(planned.plan->sockets));
+    agent_plan_ = std::move(planned.plan);
+    agent_program_ = std::move(planned.program);
     return {};
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "sidecar/agent/agent.h"
@@ -26,6 +27,8 @@ int run(int argc, char** argv, char** envp) {
     if (!options->text.empty()) return say(STDOUT_FILENO, options->text, 0);
     auto handed = take_handed_over();
     if (!handed) return complain(handed.error().text, 1);
+    // Executed by a descriptor it would have the descriptor's number for a name.
+    (void)::prctl(PR_SET_NAME, "triton-launch-agent");
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
     auto const code = run_agent(std::move(*options), std::move(*handed), envp);
     return code ? *code : complain(code.error().text, 1);
