@@ -22,6 +22,7 @@ namespace {
 constexpr mode_t kept_mode_bits = S_IRWXU | S_IRWXG | S_IRWXO;
 constexpr off_t piece_size = 16 << 20;          // a stop is noticed after so many bytes
 constexpr std::size_t buffer_size = 256 << 10;  // of read and write
+constexpr off_t block_unit = 512;               // of st_blocks
 constexpr int most_attempts = 3;
 
 /// Of a small file no more than it needs: thousands of them are common, and to clear a large buffer is the slow part.
@@ -81,6 +82,7 @@ public:
           to_(pending.fd()),
           target_(target),
           settings_(settings),
+          size_(source.status.st_size),
           use_copy_range_(settings.methods.copy_range) {}
 
     /// Returns: false when it was told to stop.
@@ -89,17 +91,12 @@ public:
         if (settings_.methods.reflink && size > 0 && ::ioctl(to_, FICLONE, source_.file.get()) == 0)
             return keep_going(size);
         if (size == 0) return copy_until_end();
-        if (::ftruncate(to_, size) != 0) {
-            int const err = errno;
-            return fail(err, "write " + target_.shown);
-        }
-        for (off_t at = 0; at < size;) {
-            Extent const data = next_data(at);
-            if (!TRY(copy_range(data.begin, data.end))) return false;
-            at = data.end;
-        }
+        if (!TRY(has_holes() ? copy_data() : copy_range(0, size))) return false;
         return keep_going(size);
     }
+
+    /// Of the copy, afterwards.
+    [[nodiscard]] off_t size() const { return size_; }
 
 private:
     struct Extent {
@@ -110,6 +107,23 @@ private:
     bool keep_going(off_t done) const {
         return !settings_.keep_going || settings_.keep_going(static_cast<std::uint64_t>(done),
                                                              static_cast<std::uint64_t>(source_.status.st_size));
+    }
+
+    /// Less room than content. A file that is compressed has none perhaps, which then shows.
+    [[nodiscard]] bool has_holes() const { return source_.status.st_blocks < source_.status.st_size / block_unit; }
+
+    Result<bool> copy_data() {
+        off_t const size = source_.status.st_size;
+        if (::ftruncate(to_, size) != 0) {
+            int const err = errno;
+            return fail(err, "write " + target_.shown);
+        }
+        for (off_t at = 0; at < size;) {
+            Extent const data = next_data(at);
+            if (!TRY(copy_range(data.begin, data.end))) return false;
+            at = data.end;
+        }
+        return true;
     }
 
     /// What is no hole, from `at` on. A file system that knows no holes says that all is data.
@@ -126,15 +140,16 @@ private:
             if (!keep_going(at)) return false;
             off_t const copied = TRY(copy_piece(at, std::min(piece_size, end - at)));
             if (copied == 0) return end_at(at);
-            // Starts the writing, so that fsync at the end does not have all of it before it. Only a hint.
-            (void)::sync_file_range(to_, at, copied, SYNC_FILE_RANGE_WRITE);
             at += copied;
+            // Starts the writing, so that fsync at the end does not have all of it before it. Only a hint.
+            if (at < end || at > piece_size) (void)::sync_file_range(to_, at - copied, copied, SYNC_FILE_RANGE_WRITE);
         }
         return true;
     }
 
     /// It is shorter than it said: so are files of /sys, for good; else the comparison of its status will tell.
     Result<bool> end_at(off_t at) {
+        size_ = at;
         if (::ftruncate(to_, at) == 0) return true;
         int const err = errno;
         return fail(err, "write " + target_.shown);
@@ -170,6 +185,7 @@ private:
             off_t const copied = TRY(copy_by_buffer(at, piece_size));
             if (copied == 0) return true;
             at += copied;
+            size_ = at;
         }
     }
 
@@ -177,6 +193,7 @@ private:
     int to_;
     Target const& target_;
     CopySettings const& settings_;
+    off_t size_;
     bool use_copy_range_;
     std::vector<char> buffer_;
 };
@@ -210,6 +227,7 @@ struct Existing {
 };
 
 std::optional<Existing> find_candidate(Target const& target, off_t size, mode_t mode) {
+    if (target.is_new) return std::nullopt;
     struct stat status;
     if (::fstatat(target.directory, target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
     // Before opening: what stands there may be a device.
@@ -252,34 +270,43 @@ Comparison compare(Source const& source, Existing const& existing, KeepGoing con
 }
 
 /// Of a file that stays or is about to be published.
-Result<Staged> finished(Outcome outcome, int fd, Target const& target, CopySettings const& settings) {
-    struct stat status;
-    if (::fstat(fd, &status) != 0) {
-        int const err = errno;
-        return fail(err, "read " + target.shown);
-    }
-    Staged staged{outcome, static_cast<std::uint64_t>(status.st_size), {}};
+Result<Staged> finished(Outcome outcome, int fd, off_t size, Target const& target, CopySettings const& settings) {
+    Staged staged{outcome, static_cast<std::uint64_t>(size), {}};
     if (!settings.with_hash) return staged;
-    auto hash = TRY(hash_of(fd, status.st_size, target, settings.keep_going));
+    auto hash = TRY(hash_of(fd, size, target, settings.keep_going));
     if (!hash) return Staged{};
     staged.sha256 = std::move(*hash);
     return staged;
 }
 
+Result<Prepared> reused(Existing const& existing, Target const& target, CopySettings const& settings) {
+    return Prepared{ TRY(finished(Outcome::reused, existing.file.get(), existing.status.st_size, target, settings)),
+                    std::nullopt};
+}
+
+/// What has just been written, with its mode and times.
+Result<Prepared> finish(PendingFile pending, off_t size, mode_t mode, timespec const (&times)[2], Target const& target,
+                        CopySettings const& settings) {
+    Prepared prepared{TRY(finished(Outcome::copied, pending.fd(), size, target, settings)), std::nullopt};
+    if (prepared.staged.outcome == Outcome::stopped) return prepared;
+    TRY(pending.finish(mode, times));
+    prepared.pending.emplace(std::move(pending));
+    return prepared;
+}
+
 /// nullopt: the source changed meanwhile.
-Result<std::optional<Staged>> copy_once(Source const& source, Target const& target, CopySettings const& settings) {
+Result<std::optional<Prepared>> copy_once(Source const& source, Target const& target, CopySettings const& settings) {
     auto pending = TRY(PendingFile::create(target.directory, target.name, target.shown, settings.methods.unnamed_file));
-    if (!TRY(Transfer(source, pending, target, settings).run())) return Staged{};
+    Transfer transfer(source, pending, target, settings);
+    if (!TRY(transfer.run())) return Prepared{};
     struct stat after;
     if (::fstat(source.file.get(), &after) != 0) {
         int const err = errno;
         return fail(err, "read " + source.path);
     }
     if (!is_unchanged(source.status, after)) return std::nullopt;
-    Staged staged = TRY(finished(Outcome::copied, pending.fd(), target, settings));
-    if (staged.outcome == Outcome::stopped) return staged;
-    TRY(pending.publish(source.status.st_mode & kept_mode_bits, {source.status.st_atim, source.status.st_mtim}));
-    return staged;
+    return TRY(finish(std::move(pending), transfer.size(), source.status.st_mode & kept_mode_bits,
+                      {source.status.st_atim, source.status.st_mtim}, target, settings));
 }
 
 std::string_view next_component(std::string_view& path) {
@@ -291,17 +318,23 @@ std::string_view next_component(std::string_view& path) {
 
 }  // namespace
 
-Result<Source> open_source(std::string const& path) {
-    // O_PATH first: to open a device or a FIFO may do something.
-    UniqueFd const found{::open(path.c_str(), O_PATH | O_CLOEXEC)};
-    int err = errno;
-    if (!found) return fail(err, "open " + path);
+Result<struct stat> look_at_source(std::string const& path) {
     struct stat status;
-    if (::fstat(found.get(), &status) == 0 && !S_ISREG(status.st_mode)) return not_a_file(path, status.st_mode);
+    constexpr mode_t for_all = S_IRUSR | S_IRGRP | S_IROTH;
+    bool const is_there = ::stat(path.c_str(), &status) == 0;
+    if (is_there && !S_ISREG(status.st_mode)) return not_a_file(path, status.st_mode);
+    if (is_there && (status.st_mode & for_all) == for_all) return status;
+    if (is_there && ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0) return status;
+    int const err = errno;
+    return fail(err, "open " + path);
+}
+
+Result<Source> open_source(std::string const& path) {
     Source source{UniqueFd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)}, {}, path};
-    err = errno;
-    if (!source.file || ::fstat(source.file.get(), &source.status) != 0)
-        return fail(source.file ? errno : err, "open " + path);
+    if (!source.file || ::fstat(source.file.get(), &source.status) != 0) {
+        int const err = errno;
+        return fail(err, "open " + path);
+    }
     if (!S_ISREG(source.status.st_mode)) return not_a_file(path, source.status.st_mode);
     return source;
 }
@@ -330,35 +363,45 @@ Result<UniqueFd> make_directories(int directory, std::string_view path) {
     return current;
 }
 
-Result<Staged> copy_file(Source const& source, Target const& target, CopySettings const& settings) {
-    Source current{UniqueFd{::fcntl(source.file.get(), F_DUPFD_CLOEXEC, 0)}, source.status, source.path};
-    int const err = errno;
-    if (!current.file) return fail(err, "open " + source.path);
+Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySettings const& settings) {
+    Source const* current = &source;
+    std::optional<Source> again;
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
-        auto const existing = find_candidate(target, current.status.st_size, current.status.st_mode & kept_mode_bits);
-        Comparison const found = existing ? compare(current, *existing, settings.keep_going) : Comparison::different;
-        if (found == Comparison::stopped) return Staged{};
-        if (found == Comparison::same) return finished(Outcome::reused, existing->file.get(), target, settings);
-        if (auto staged = TRY(copy_once(current, target, settings))) return *staged;
-        current = TRY(open_source(source.path));  // it may have been replaced, and be whole under its name
+        mode_t const mode = current->status.st_mode & kept_mode_bits;
+        if (auto const existing = find_candidate(target, current->status.st_size, mode)) {
+            Comparison const found = compare(*current, *existing, settings.keep_going);
+            if (found == Comparison::stopped) return Prepared{};
+            if (found == Comparison::same) return reused(*existing, target, settings);
+        }
+        if (auto prepared = TRY(copy_once(*current, target, settings))) return std::move(*prepared);
+        (void)TRY(look_at_source(source.path));
+        again = TRY(open_source(source.path));  // it may have been replaced, and be whole under its name
+        current = &*again;
     }
     return std::unexpected(Error{EBUSY, source.path + " keeps changing while it is copied"});
 }
 
-Result<Staged> write_file(std::string_view content, mode_t mode, Target const& target, CopySettings const& settings) {
+Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target const& target,
+                              CopySettings const& settings) {
     mode &= kept_mode_bits;
     if (auto const existing = find_candidate(target, static_cast<off_t>(content.size()), mode)) {
         std::string there(content.size() + 1, '\0');
         ssize_t const size = read_fully(existing->file.get(), there, 0);
         if (size >= 0 && std::string_view(there).substr(0, static_cast<std::size_t>(size)) == content)
-            return finished(Outcome::reused, existing->file.get(), target, settings);
+            return reused(*existing, target, settings);
     }
     auto pending = TRY(PendingFile::create(target.directory, target.name, target.shown, settings.methods.unnamed_file));
     TRY(write_at(pending.fd(), content, 0, target.shown));
-    Staged staged = TRY(finished(Outcome::copied, pending.fd(), target, settings));
-    if (staged.outcome == Outcome::stopped) return staged;
-    TRY(pending.publish(mode, {{0, UTIME_NOW}, {0, UTIME_NOW}}));
-    return staged;
+    return finish(std::move(pending), static_cast<off_t>(content.size()), mode, {{0, UTIME_NOW}, {0, UTIME_NOW}},
+                  target, settings);
+}
+
+Result<Staged> publish(Prepared prepared, bool is_durable) {
+    if (prepared.pending) {
+        if (!is_durable) TRY(prepared.pending->make_durable());
+        TRY(prepared.pending->put_in_place());
+    }
+    return std::move(prepared.staged);
 }
 
 }  // namespace triton::sidecar

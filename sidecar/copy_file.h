@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,18 +10,24 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sidecar/pending_file.h"
 
 namespace triton::sidecar {
 
-/// A file to copy from, open. What is no regular file is never opened for reading.
+/// A file to copy from, open.
 struct Source {
     UniqueFd file;
     struct stat status;
     std::string path;
 };
 
-/// Follows symbolic links. Errors: those of open(2), "open <path>"; "<path> is a directory, not a file" (EISDIR), "...
-/// is a FIFO, not a file" and the like (EINVAL).
+/// Looks at a file to copy from without opening it: its status, if it is a regular file that we may read, as far as
+/// that shows without trying. Follows symbolic links. Errors: those of stat(2) and access(2), "open <path>"; "<path> is
+/// a directory, not a file" (EISDIR), "... is a FIFO, not a file" and the like (EINVAL).
+Result<struct stat> look_at_source(std::string const& path);
+
+/// Opens it after such a look; to open what has not been looked at, a device perhaps, may do something. Errors: the
+/// same.
 Result<Source> open_source(std::string const& path);
 
 /// Opens a directory below `directory` (or AT_FDCWD) and makes what is missing on the way, with mode 0777 less the
@@ -47,7 +54,8 @@ struct CopySettings {
 struct Target {
     int directory;
     std::string name;
-    std::string shown;  // its path for messages
+    std::string shown;    // its path for messages
+    bool is_new = false;  // nothing was there; if something is now, it is replaced
 };
 
 enum class Outcome : std::uint8_t {
@@ -62,8 +70,15 @@ struct Staged {
     std::string sha256;  ///< of the target, in hexadecimal; empty unless asked for
 };
 
-/// Copies one file so that the target is, at any moment and after a crash, the old file, nothing or the new file whole.
-/// The caller makes the directory durable afterwards. Two that copy to one target at once both succeed.
+/// A file that is staged, but for its name.
+struct Prepared {
+    Staged staged;
+    std::optional<PendingFile> pending;  ///< when copied: the target to be, whole, for make_durable and put_in_place
+};
+
+/// Copies one file so that the target is, at any moment and after a crash, the old file, nothing or the new file whole,
+/// once what is pending is made durable and then put in place, in this order. The caller makes the directory durable
+/// afterwards. Two that copy to one target at once both succeed.
 ///
 /// Kept: content, holes, permission bits, times. Not kept: owner (as the shipped program), extended attributes, and the
 /// bits setuid, setgid and sticky: the copy belongs to whoever runs us, often root, in a directory that other
@@ -73,9 +88,13 @@ struct Staged {
 /// modification times prove it: to the nanosecond, no whole seconds, and older than the target's own making.
 /// Errors: one, naming the file and the cause; the target is as it was and no temporary file is left. EBUSY when the
 /// source was written to during each of three attempts.
-Result<Staged> copy_file(Source const& source, Target const& target, CopySettings const& settings);
+Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySettings const& settings);
 
 /// The same for a content of our own; the time is now.
-Result<Staged> write_file(std::string_view content, mode_t mode, Target const& target, CopySettings const& settings);
+Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target const& target,
+                              CopySettings const& settings);
+
+/// Puts what is pending in place, if anything is, and before that makes it durable unless it is known to be.
+Result<Staged> publish(Prepared prepared, bool is_durable = false);
 
 }  // namespace triton::sidecar

@@ -1,5 +1,7 @@
 #include "sidecar/pending_file.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -9,9 +11,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace triton::sidecar {
@@ -49,6 +53,25 @@ void remove_if_abandoned(int directory, char const* name) {
     if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) (void)::unlinkat(directory, name, 0);
 }
 
+/// A directory on the way to one of them may be a mount of its own.
+bool are_on_one_system(std::span<PendingFile* const> files) {
+    struct stat first;
+    if (::fstat(files.front()->fd(), &first) != 0) return false;
+    return std::ranges::all_of(files, [&first, known = files.front()->directory()](PendingFile const* file) mutable {
+        struct stat status;
+        if (file->directory() == known) return true;
+        known = file->directory();
+        return ::fstat(file->fd(), &status) == 0 && status.st_dev == first.st_dev;
+    });
+}
+
+/// A file without a name can be given one by its descriptor (AT_EMPTY_PATH) where the kernel lets us, which before
+/// Linux 6.10 is a privilege, and else through /proc.
+bool can_name_unnamed() {
+    static bool const can = ::access("/proc/self/fd", F_OK) == 0;
+    return can;
+}
+
 }  // namespace
 
 void remove_abandoned(int directory) {
@@ -84,8 +107,7 @@ std::string PendingFile::temporary_name() const {
 
 Result<PendingFile> PendingFile::create(int directory, std::string name, std::string shown, bool may_be_unnamed) {
     PendingFile pending(directory, std::move(name), std::move(shown));
-    // It is given its name through /proc: by descriptor (AT_EMPTY_PATH) that is a privilege.
-    if (may_be_unnamed && ::access("/proc/self/fd", F_OK) == 0) {
+    if (may_be_unnamed && can_name_unnamed()) {
         pending.file_ = UniqueFd{::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, unfinished_mode)};
     }
     if (!pending.file_) TRY(pending.create_named());
@@ -119,8 +141,11 @@ Result<> PendingFile::create_named() {
 }
 
 Result<> PendingFile::link_as(std::string const& name, int& err) const {
-    std::string const here = "/proc/self/fd/" + std::to_string(fd());
-    err = ::linkat(AT_FDCWD, here.c_str(), directory_, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    err = ::linkat(fd(), "", directory_, name.c_str(), AT_EMPTY_PATH) == 0 ? 0 : errno;
+    if (err == ENOENT) {  // not for us, as linkat(2) says it
+        std::string const here = "/proc/self/fd/" + std::to_string(fd());
+        err = ::linkat(AT_FDCWD, here.c_str(), directory_, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    }
     if (err != 0) return fail(err, "create " + shown_);
     return {};
 }
@@ -147,7 +172,7 @@ Result<> PendingFile::put_in_place() {
     return {};
 }
 
-Result<> PendingFile::publish(mode_t mode, timespec const (&times)[2]) {
+Result<> PendingFile::finish(mode_t mode, timespec const (&times)[2]) {
     if (::fchmod(fd(), mode) != 0) {
         int const err = errno;
         return fail(err, "set the mode of " + shown_);
@@ -156,11 +181,28 @@ Result<> PendingFile::publish(mode_t mode, timespec const (&times)[2]) {
         int const err = errno;
         return fail(err, "set the times of " + shown_);
     }
-    if (::fsync(fd()) != 0) {
-        int const err = errno;
-        return fail(err, "write " + shown_);
-    }
-    return put_in_place();
+    return {};
+}
+
+Result<> PendingFile::make_durable() {
+    if (::fsync(fd()) == 0) return {};
+    int const err = errno;
+    return fail(err, "write " + shown_);
+}
+
+bool make_durable_together(std::span<PendingFile* const> files) {
+    constexpr std::array<unsigned long, 5> known{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+                                                 TMPFS_MAGIC};
+    if (files.empty()) return true;
+    PendingFile const& first = *files.front();
+    struct statfs system;
+    if (::fstatfs(first.fd(), &system) != 0) return false;
+    if (std::ranges::find(known, static_cast<unsigned long>(system.f_type)) == known.end()) return false;
+    if (!are_on_one_system(files) || ::syncfs(first.fd()) != 0) return false;
+    // Before Linux 5.8 syncfs told of no error. This tells of those of one file, and has nothing left to wait for.
+    return std::ranges::all_of(files, [](PendingFile const* file) {
+        return ::sync_file_range(file->fd(), 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) == 0;
+    });
 }
 
 }  // namespace triton::sidecar

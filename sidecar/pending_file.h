@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include <sys/types.h>
@@ -24,11 +25,18 @@ public:
     ~PendingFile();
 
     [[nodiscard]] int fd() const { return file_.get(); }
+    [[nodiscard]] int directory() const { return directory_; }
     [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
 
-    /// Gives it mode and times, makes it durable (fsync(2)), and puts it under its name in one step, over what is
-    /// there. The directory is not yet durable. Errors: those of the system calls; EISDIR when a directory is there.
-    Result<> publish(mode_t mode, timespec const (&times)[2]);
+    /// Gives it mode and times, when its content is whole. Errors: those of fchmod(2) and futimens(2).
+    Result<> finish(mode_t mode, timespec const (&times)[2]);
+
+    /// Makes all that it is durable: fsync(2). Errors: those of it.
+    Result<> make_durable();
+
+    /// Puts it under its name in one step, over what is there. The directory is not yet durable. Errors: those of the
+    /// system calls; EISDIR when a directory is there.
+    Result<> put_in_place();
 
 private:
     PendingFile(int directory, std::string name, std::string shown)
@@ -36,7 +44,6 @@ private:
     Result<> create_named();
     [[nodiscard]] bool is_held() const;
     Result<> link_as(std::string const& name, int& err) const;
-    Result<> put_in_place();
     [[nodiscard]] std::string temporary_name() const;
 
     int directory_;
@@ -45,6 +52,13 @@ private:
     std::string temporary_;  // empty: unnamed, or in place
     UniqueFd file_;
 };
+
+/// Makes files of one file system durable by writing out all of it once (syncfs(2)): of thousands of small files each
+/// costs a flush of the disk, together they cost one. Only where the file system is known to mean it: FUSE takes
+/// syncfs(2) and makes nothing durable. It waits for what others have written to that file system too, so that it is
+/// for many files.
+/// Returns whether they are durable. If not, or when that is not known, make_durable() of each tells.
+[[nodiscard]] bool make_durable_together(std::span<PendingFile* const> files);
 
 /// Removes from a directory (open for reading, borrowed) what others have left in the middle of a copy: the regular
 /// files that are named as a PendingFile is before it is whole and that no process holds. What may not be opened or

@@ -309,7 +309,7 @@ private:
         started_ = std::chrono::steady_clock::now();
         settings.keep_going = [this, &target](std::uint64_t done, std::uint64_t all) {
             show_progress(target.name, done, all);
-            return signals_.arrived() == 0;
+            return (done > 0 && done == all) || signals_.arrived() == 0;  // when it is done, the next one asks
         };
         Prepared prepared = TRY(job.content ? prepare_file(*job.content, job.mode, target, settings)
                                             : prepare_source(job, target, settings));

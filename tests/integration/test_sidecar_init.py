@@ -290,7 +290,7 @@ def system_calls(stage, *options):
         pytest.skip("no strace")
     trace = stage.output.parent / "trace"
     command = ["strace", "-f", "-y", "-s", "200", "-o", trace, "-e",
-               "trace=openat,open,link,linkat,rename,renameat,renameat2,fsync,fdatasync,fchmod,utimensat,mkdirat",
+               "trace=openat,open,link,linkat,rename,renameat,renameat2,fsync,fdatasync,syncfs,fchmod,utimensat,mkdirat",
                BINARY, *stage.arguments(*options)]
     done = subprocess.run(list(map(str, command)), env={**os.environ, **NO_LEAK_CHECK}, capture_output=True, text=True,
                           timeout=TIMEOUT, check=False)
@@ -316,6 +316,74 @@ def test_durable_before_it_has_its_name_and_the_directory_afterwards(stage, exis
     synced = [index for index, line in enumerate(lines) if "fsync(" in line and line.endswith("= 0")]
     assert place_of(r"fchmod\(") < synced[0] and place_of(r"utimensat\(") < synced[0] < named < synced[-1]
     assert f"<{stage.output}>" in lines[synced[-1]]
+
+
+def test_many_are_durable_before_the_first_has_its_name(stage):
+    """By one syncfs for up to 2048 of them where the file system is known to mean it, else by fsync of each."""
+    names = [f"f{number:04}" for number in range(2100)]
+    for name in names:
+        write(stage.input / name, name)
+    write(stage.output / names[7], "old")
+    lines = system_calls(stage, *(argument for name in names for argument in ("--copy-file", name)))
+    waiting, durable, named = 0, 0, []
+    for line in lines:
+        if "utimensat(" in line:
+            waiting += 1
+        elif " = 0" in line and "syncfs(" in line:
+            waiting, durable = 0, durable + waiting
+        elif " = 0" in line and "fsync(" in line and f"<{stage.output}>" not in line:
+            waiting, durable = waiting - 1, durable + 1
+        elif (found := re.search(r'(?:linkat|renameat2?)\(.*, "(f\d+)"', line)) and " = 0" in line:
+            named.append(found[1])
+            assert durable >= len(named), line
+    assert named == names
+    assert f"<{stage.output}>" in [line for line in lines if "fsync(" in line][-1]
+    assert stage.staged() == {name: name.encode() for name in names}
+
+
+def test_each_is_made_durable_where_the_file_system_is_not_known(stage, needs_root):
+    if not shutil.which("strace"):
+        pytest.skip("no strace")
+    names = [f"f{number}" for number in range(20)]
+    for name in names:
+        write(stage.input / name, name)
+    stage.output.mkdir()
+    trace = stage.output.parent / "trace"
+    options = [argument for name in names for argument in ("--copy-file", name)]
+    command = ["unshare", "--mount", "sh", "-ec", 'mount -t ramfs none "$OUT"; strace -f -o "$TRACE" -e '
+               'trace=fsync,syncfs "$@"; ls "$OUT"', "sh", str(BINARY), *map(str, stage.arguments(*options))]
+    done = subprocess.run(command, env={"PATH": "/usr/bin:/bin:/sbin", "OUT": str(stage.output), "TRACE": str(trace),
+                                        **NO_LEAK_CHECK}, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    if "PTRACE" in done.stderr and "not permitted" in done.stderr:
+        pytest.skip("no ptrace here")
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if re.fullmatch(r"f\d+", line)] == sorted(names)
+    called = trace.read_text()
+    assert called.count("fsync(") == len(names) + 1 and "syncfs" not in called  # and the directory
+
+
+def test_of_many_those_before_the_first_that_fails_stay(stage, needs_root):
+    for number in range(40):
+        write(stage.input / f"f{number:02}", b"x" * (1 << 16))
+    stage.output.mkdir()
+    done = in_mounts('mount -t tmpfs -o size=1m tmpfs "$OUT"', stage,
+                     *(argument for number in range(40) for argument in ("--copy-file", f"f{number:02}")))
+    assert done.returncode == 1, done.stderr
+    there = [line for line in done.stdout.splitlines() if re.fullmatch(r"f\d+", line)]
+    assert 10 < len(there) <= 16 and there == [f"f{number:02}" for number in range(len(there))]
+    assert (done.stderr + done.stdout).count("No space left on device") == 1
+    assert ".tmp" not in done.stdout
+
+
+def test_few_descriptors_are_enough_for_many(stage):
+    names = [f"f{number:03}" for number in range(100)]
+    for name in names:
+        write(stage.input / name, name)
+    command = ["prlimit", "--nofile=32:32", str(BINARY), *map(str, stage.arguments(
+        *(argument for name in names for argument in ("--copy-file", name))))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(stage.staged()) == names
 
 
 def test_what_a_killed_copy_left_goes_with_the_next_one(stage):

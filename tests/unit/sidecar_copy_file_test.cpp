@@ -87,7 +87,15 @@ protected:
     Result<Staged> copy(std::string const& name) const {
         auto const source = open_source(path(name));
         if (!source) return std::unexpected(source.error());
-        return copy_file(*source, target(), settings_);
+        return copy(*source, target());
+    }
+
+    Result<Staged> copy(Source const& source, Target const& to) const {
+        return publish(TRY(prepare_copy(source, to, settings_)));
+    }
+
+    Result<Staged> put(std::string_view content, mode_t mode, Target const& to) const {
+        return publish(TRY(prepare_file(content, mode, to, settings_)));
     }
 
     Outcome outcome(std::string const& name) const {
@@ -142,7 +150,7 @@ TEST_P(CopyFile, AFileThatLiesAboutItsSize) {
     auto const source = open_source("/proc/self/status");
     ASSERT_TRUE(source);
     ASSERT_EQ(source->status.st_size, 0);
-    auto const staged = copy_file(*source, target(), settings_);
+    auto const staged = copy(*source, target());
     ASSERT_TRUE(staged) << staged.error().text;
     EXPECT_THAT(read("out/copy"), testing::HasSubstr("\nPid:\t"));
     EXPECT_GT(staged->bytes, 100U);
@@ -237,7 +245,7 @@ TEST_P(CopyFile, HashIsOfTheTarget) {
     std::string const digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     EXPECT_EQ(copy("a")->sha256, digest);
     EXPECT_EQ(copy("a")->sha256, digest);
-    EXPECT_EQ(write_file("abc", 0600, target("other"), settings_)->sha256, digest);
+    EXPECT_EQ(put("abc", 0600, target("other"))->sha256, digest);
 }
 
 TEST_P(CopyFile, ALongNameHasRoomForATemporaryOne) {
@@ -245,7 +253,7 @@ TEST_P(CopyFile, ALongNameHasRoomForATemporaryOne) {
     auto const source = open_source(path("a"));
     std::string const name(255, 'n');
     write("out/" + name, "old");
-    auto const staged = copy_file(*source, target(name), settings_);
+    auto const staged = copy(*source, target(name));
     ASSERT_TRUE(staged) << staged.error().text;
     EXPECT_EQ(read("out/" + name), "x");
 }
@@ -319,14 +327,64 @@ TEST_P(CopyFile, ADirectoryThatIsGone) {
 }
 
 TEST_P(CopyFile, WriteFileReplacesOnlyADifference) {
-    EXPECT_EQ(write_file("text", 04755, target(), settings_)->outcome, Outcome::copied);
+    EXPECT_EQ(put("text", 04755, target())->outcome, Outcome::copied);
     EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0755U);
-    EXPECT_EQ(write_file("text", 0755, target(), settings_)->outcome, Outcome::reused);
-    EXPECT_EQ(write_file("texT", 0755, target(), settings_)->outcome, Outcome::copied);
+    EXPECT_EQ(put("text", 0755, target())->outcome, Outcome::reused);
+    EXPECT_EQ(put("texT", 0755, target())->outcome, Outcome::copied);
     EXPECT_EQ(read("out/copy"), "texT");
-    EXPECT_EQ(write_file("texT", 0700, target(), settings_)->outcome, Outcome::copied);
-    EXPECT_EQ(write_file("", 0700, target(), settings_)->bytes, 0U);
+    EXPECT_EQ(put("texT", 0700, target())->outcome, Outcome::copied);
+    EXPECT_EQ(put("", 0700, target())->bytes, 0U);
     EXPECT_THAT(names("out"), ElementsAre("copy"));
+}
+
+TEST_P(CopyFile, ManyAreSeenOnlyWhenTheyArePutInPlace) {
+    write("a", "content", 0640);
+    auto const source = open_source(path("a"));
+    std::vector<Prepared> prepared;
+    std::vector<PendingFile*> pending;
+    for (char const* const name : {"1", "2", "3"})
+        prepared.push_back(prepare_copy(*source, target(name), settings_).value());
+    for (Prepared& one : prepared)
+        pending.push_back(&*one.pending);
+    std::vector<std::string> const before = names("out");
+    EXPECT_TRUE(std::ranges::all_of(before, [](std::string const& name) { return name.ends_with(".tmp"); }));
+    (void)make_durable_together(pending);  // by the file system that /tmp is on
+    EXPECT_EQ(names("out"), before);
+    for (Prepared& one : prepared)
+        EXPECT_TRUE(publish(std::move(one)));
+    EXPECT_THAT(names("out"), ElementsAre("1", "2", "3"));
+    EXPECT_EQ(read("out/2"), "content");
+    EXPECT_EQ(status("out/3").st_mode, S_IFREG | 0640U);
+}
+
+TEST_P(CopyFile, WhatIsNotPutInPlaceLeavesNothing) {
+    write("a", "new");
+    write("out/copy", "old");
+    auto const source = open_source(path("a"));
+    ASSERT_TRUE(prepare_copy(*source, target(), settings_));
+    EXPECT_THAT(names("out"), ElementsAre("copy"));
+    EXPECT_EQ(read("out/copy"), "old");
+}
+
+TEST_P(CopyFile, ATargetThatWasNotThereIsReplacedIfItIs) {
+    write("a", "content");
+    write("out/copy", "content");
+    auto const source = open_source(path("a"));
+    Target to = target();
+    to.is_new = true;
+    EXPECT_EQ(copy(*source, to)->outcome, Outcome::copied);
+    EXPECT_THAT(names("out"), ElementsAre("copy"));
+    EXPECT_EQ(read("out/copy"), "content");
+}
+
+TEST_P(CopyFile, ALookTellsWhatOpeningWould) {
+    write("a", "content", 0640);
+    ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0644), 0);
+    EXPECT_EQ(look_at_source(path("a"))->st_size, 7);
+    EXPECT_EQ(look_at_source(path("fifo")).error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
+    EXPECT_EQ(look_at_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
+    EXPECT_EQ(look_at_source(path("nothing")).error(),
+              (Error{ENOENT, "cannot open " + path("nothing") + ": No such file or directory"}));
 }
 
 TEST_P(CopyFile, WhatAKilledCopyLeftIsRemovedAndNothingElse) {
