@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+import serving
+import staging
 from meter import (MeasureError, Session, context_switches, descendants, end_everything, processes,
                    proportional_size, supervisor_processes)
 from peers import FILE_SIZE, JSON, PREFIX, RAW
@@ -358,4 +360,5 @@ def upgrade(bench):
 
 MEASURES = {"wrap": wrap, "start": start, "kill": kill, "kill100": kill100, "signal": signals, "orphans": orphans,
             "stop": stop, "idle": idle, "programs": programs, "capture": capture, "control": control,
-            "upgrade": upgrade, "size": size}
+            "upgrade": upgrade, "copy": staging.copy, "hash": staging.hash_, "serve": serving.serve,
+            "handshake": serving.handshake, "agent": serving.agent, "swap": serving.swap, "size": size}

@@ -29,6 +29,7 @@ def build(directory, loggers):
             [*bare, "-DNOTIFY", SOURCES / "worker.c", "-o", directory / "worker-notify"],
             [*bare, "-DWRITE", SOURCES / "worker.c", "-o", directory / "worker-write"],
             [*bare, SOURCES / "true.c", "-o", directory / "true"],
+            [*c, "-static", SOURCES / "copy.c", "-o", directory / "limit-copy"],
             [*c, "-static", SOURCES / "limit.c", "-o", directory / "limit-spawn"],
             [*c, "-static", "-DUSE_FORK", SOURCES / "limit.c", "-o", directory / "limit-fork"],
             [*c, "-shared", "-fPIC", SOURCES / "meter.c", "-o", directory / "meter.so"],
@@ -103,10 +104,11 @@ class Meter:
             raise MeasureError(f"{name}: {os.strerror(-result)}")
         return result
 
-    def run(self, argv):
-        """Nanoseconds from the start of a command to its being reaped."""
+    def run(self, argv, directory="/"):
+        """Nanoseconds from the start of a command in a directory to its being reaped."""
         status = ctypes.c_int()
-        elapsed = self.call("run", strings(argv), strings(self.environment({})), b"/", ctypes.byref(status))
+        elapsed = self.call("run", strings(argv), strings(self.environment({})), os.fsencode(directory),
+                            ctypes.byref(status))
         if status.value != 0:
             raise MeasureError(f"exit status {os.waitstatus_to_exitcode(status.value)}")
         return elapsed
@@ -167,11 +169,11 @@ class Session:
         except MeasureError:
             raise MeasureError(f"{self.seen} of {count} children seen within {seconds} s") from None
 
-    def start(self, argv, count, seconds=60):
+    def start(self, argv, count, seconds=60, environment=None):
         """Starts the contender and waits for so many children. Returns (first, last) in nanoseconds from the spawn."""
         pid = ctypes.c_int()
-        environment = Meter.environment({"STAMPS": self.stamps, **self.contender.environment(self.directory)})
-        arguments = strings(argv), strings(environment), bytes(self.directory)
+        variables = {"STAMPS": self.stamps, **self.contender.environment(self.directory), **(environment or {})}
+        arguments = strings(argv), strings(Meter.environment(variables)), bytes(self.directory)
         self.expect(count)
         self.started = self.meter.call("spawn", *arguments, ctypes.byref(pid))
         self.pid = pid.value
@@ -245,6 +247,11 @@ def _sum(pids, path, names):
 def proportional_size(pids):
     """Bytes of memory of these processes, pages that are shared counted by their share."""
     return _sum(pids, "smaps_rollup", ("Pss:",)) * 1024
+
+
+def private_size(pids):
+    """Bytes of memory that these processes share with nobody, not even with each other."""
+    return _sum(pids, "smaps_rollup", ("Private_Clean:", "Private_Dirty:")) * 1024
 
 
 def context_switches(pids):

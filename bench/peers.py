@@ -28,6 +28,10 @@ class Contender:
     captures = ()         # the forms in which it can write what its programs write
     answers = False       # can be asked what runs
     upgrades = False      # can replace itself while its children run
+    copies = False        # can copy files
+    hashes = False        # can tell the SHA-256 of a file
+    serves = False        # can serve over HTTP and TLS
+    reports = False       # can report to Kubernetes
     is_limit = False      # no supervisor that one would use
     slow = False          # takes so much longer than the others that it is measured less often
 
@@ -103,22 +107,26 @@ class Ours(Contender):
     """Measured is a copy, so that a build meanwhile does not change what is measured."""
 
     name = "triton-launch"
-    static = wraps = launches = answers = upgrades = True
+    static = wraps = launches = answers = upgrades = copies = hashes = serves = reports = True
     captures = (RAW, PREFIX, JSON)
 
-    def __init__(self, built, binary):
+    def __init__(self, built, binary, agent):
         super().__init__(built)
-        self.binary = binary
+        self.binary, self.agent_binary = binary, agent
 
     @property
     def program(self):
         return str(self.built / self.name)
 
+    @property
+    def agent(self):
+        return str(self.built / "triton-launch-agent")  # where triton-launch looks for it
+
     def prepare(self):
-        if self.binary.exists():
-            shutil.copy(self.binary, self.program)
-        else:
-            pathlib.Path(self.program).unlink(missing_ok=True)
+        for binary, copy in ((self.binary, self.program), (self.agent_binary, self.agent)):
+            pathlib.Path(copy).unlink(missing_ok=True)
+            if binary.exists():
+                shutil.copy(binary, copy)
 
     def missing(self):
         return None if os.path.exists(self.program) else "not built"
@@ -155,6 +163,28 @@ class Ours(Contender):
 
     def upgrade(self, directory):
         return self.ctl(directory, "upgrade", self.program)
+
+    def copy(self, source, names, target):
+        return [self.program, "--mode", "init", "--input-dir", ".", "--output-dir", str(target),
+                *(argument for name in names for argument in ("--copy-file", name))]
+
+    copy_durably = copy  # it always is
+
+    def hash(self, source, name):
+        """Nothing is copied: what is staged already stays."""
+        return [*self.copy(source, [name], source.parent / "staged"), "--format", "json"]
+
+    url = "/check_hash/small"
+
+    def serve(self, directory, files, port, certificate):
+        tls = ["--tls", "--tls-certificate-file", str(certificate), "--tls-key-file", str(certificate),
+               "--tls-verify-peers", "none"]
+        return [self.agent, "--listen", f"127.0.0.1:{port}", "--output-dir", str(files), *(tls if certificate else [])]
+
+    def report(self, directory, *options):
+        """The command line that runs one child, whose configuration is in a ConfigMap that is mounted as input/."""
+        return [self.program, "--input-dir", str(directory / "input"), "--main-container-version", "1",
+                "--control-socket", str(directory / "control"), "--fdbserver-path", self.worker(), *options]
 
 
 class Limit(Contender):
@@ -409,10 +439,10 @@ class Systemd(Contender):
                 "systemctl --user daemon-reexec && until systemctl --user show --property=Version; do :; done"]
 
 
-def contenders(built, binary, cgroup_refusal):
-    """Every contender, ours first, then the limits, then the peers."""
+def contenders(built, binary, agent, cgroup_refusal):
+    """Every contender that supervises, ours first, then the limits, then the peers."""
     return [
-        Ours(built, binary),
+        Ours(built, binary, agent),
         Limit(built, "limit-spawn"),
         Limit(built, "limit-fork"),
         Bare(built),

@@ -21,7 +21,8 @@ LIMITS = ("limit-spawn", "limit-fork")
 SUPERVISORS = ("s6", "runit", "daemontools", "supervisor")
 OURS = ("triton-launch",)
 MEGABYTE = 1_000_000
-HIGHER = ("capture.", "control.rate.")  # keys of which more is better
+HIGHER = ("capture.", "control.rate.", "copy.", "hash.", "serve.http.rate", "serve.https.rate",
+          "handshake.")  # keys of which more is better
 BASELINE = pathlib.Path(__file__).parent / "baseline.json"
 WORSE = 0.05  # than published: marked
 
@@ -76,6 +77,22 @@ TARGETS = [
     Target("status command, 100 programs", "control.status.every", None, SUPERVISORS),
     Target("status command, one of 100", "control.status.one", None, SUPERVISORS),
     Target("self-upgrade with 100 processes", "upgrade", 1.0, ("systemd --user",)),
+    Target("copy of 1 GiB, in memory", "copy.memory.large", 0.95, ("cp",)),
+    Target("copy of 10,000 files, in memory", "copy.memory.small", 0.95, ("cp",)),
+    Target("copy of 1 GiB, durable", "copy.disk.large", 0.95, ("cp",)),
+    Target("copy of 10,000 files, durable", "copy.disk.small", 0.95, ("cp",)),
+    Target("hash of 1 GiB, `init --format json`", "hash.command", 0.95, ("openssl",)),
+    Target("hash of 1 GiB, agent", "hash.agent", 0.95, ("openssl",), reference="hash.command"),
+    Target("known hash over HTTP", "serve.http.rate", None, ("nginx",)),
+    Target("known hash over HTTP, p99", "serve.http.p99", None, ("nginx",)),
+    Target("known hash over TLS", "serve.https.rate", None, ("nginx",)),
+    Target("known hash over TLS, p99", "serve.https.p99", None, ("nginx",)),
+    Target("TLS handshakes", "handshake.rate", None, ("nginx",)),
+    Target("agent's memory, idle", "agent.plain", 6.0 * MEGABYTE),
+    Target("agent's memory, idle, TLS", "agent.tls", 6.0 * MEGABYTE),
+    Target("agent's memory, 200 TLS connections", "agent.connections", None, ("nginx",)),
+    Target("configuration active after a swap, p99", "swap.off", None, statistic="p99"),
+    Target("the same, Kubernetes API hung, p99", "swap.hung", 5e6, statistic="p99"),
     Target("binary size", "size", 3.0 * MEGABYTE),
 ]
 
@@ -100,11 +117,22 @@ def plain(value):
     return f"{value:,.0f}"
 
 
+def per_second(what):
+    return lambda value: f"{value:,.0f} {what}/s"
+
+
+PER_SECOND = {"copy.memory.small": "files", "copy.disk.small": "files", "serve.http.rate": "requests",
+              "serve.https.rate": "requests", "handshake.rate": "connections"}
+PER_SECOND = {key: per_second(what) for key, what in PER_SECOND.items()}
+
+
 def unit_of(key):
     """How values under a key are written."""
-    if key.startswith("memory.") or key in ("programs.memory", "size"):
+    if key in PER_SECOND:
+        return PER_SECOND[key]
+    if key.startswith(("memory.", "agent.")) or key in ("programs.memory", "size"):
         return megabytes
-    if key.startswith("capture."):
+    if key.startswith(("capture.", "copy.", "hash.")):
         return rate
     if (key.startswith(("switches.", "processes.", "control.rate."))
             or key in ("wrap.instructions", "wrap.calls", "programs.processes")):
@@ -177,6 +205,23 @@ TABLES = [
           base="triton-launch"),
     Table("Self-upgrade with 100 processes, the command's start to its end", "upgrade", "upgrades",
           (Column("p50", "upgrade"), Column("p99", "upgrade", "p99")), base="triton-launch"),
+    Table("Copies with one command", "copy", "copies",
+          (Column("1 GiB, in memory", "copy.memory.large"), Column("10,000 files, in memory", "copy.memory.small"),
+           Column("1 GiB, durable", "copy.disk.large"), Column("10,000 files, durable", "copy.disk.small")),
+          base="triton-launch"),
+    Table("SHA-256 of a file of 1 GiB", "hash", "hashes",
+          (Column("command", "hash.command"), Column("the agent's answer", "hash.agent")), base="triton-launch"),
+    Table("A known hash (nginx: a file of that size) over 16 kept connections", "serve", "serves",
+          (Column("HTTP", "serve.http.rate"), Column("p99", "serve.http.p99"), Column("TLS", "serve.https.rate"),
+           Column("p99", "serve.https.p99")), base="triton-launch"),
+    Table("New TLS connections, one request each, 16 at a time", "handshake", "serves",
+          (Column("connections", "handshake.rate"),), base="triton-launch"),
+    Table("Private memory of the agent (nginx: of both processes)", "agent", "serves",
+          (Column("idle", "agent.plain"), Column("idle, TLS", "agent.tls"),
+           Column("200 TLS connections", "agent.connections"))),
+    Table("Swap of a ConfigMap's link, to the configuration being active", "swap", "reports",
+          (Column("p50", "swap.off"), Column("p99", "swap.off", "p99"),
+           Column("Kubernetes API hung, p50", "swap.hung"), Column("p99", "swap.hung", "p99"))),
     Table("Size of the program files", "size", "all", (Column("bytes", "size"),)),
 ]
 
@@ -249,7 +294,7 @@ class Results:
         if value is None:
             return self.reasons.get(column.key, {}).get(name, "-")
         text = unit_of(column.key)(value)
-        if not base or unit_of(column.key) not in (duration, rate):
+        if not base or unit_of(column.key) not in (duration, rate, *PER_SECOND.values()):
             return text
         references = [self.value(column.key, base, column.statistic)]
         if base not in OURS:
