@@ -1,0 +1,231 @@
+#include "sidecar/kubernetes/api_objects.h"
+
+#include <algorithm>
+#include <array>
+
+#include "config/json_reader.h"
+#include "config/json_text.h"
+#include "sidecar/kubernetes/go_values.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+using config::JsonArray;
+using config::JsonObject;
+using config::Node;
+
+constexpr std::size_t longest_message = 512;
+constexpr std::size_t longest_name = 253;  // of an object: a DNS subdomain
+
+/// etcd takes objects of 1.5 MB, which may be more in JSON. Managed fields are nested by path, two levels a step.
+config::Limits limits() {
+    config::Limits limits;
+    limits.document_bytes = 3 << 20;
+    limits.depth = 256;
+    limits.problems = 1;
+    return limits;
+}
+
+/// The last one of that name, as Go reads it; nullptr: there is none, or this is no object.
+Node const* member(Node const* object, std::string_view name) {
+    auto const* const members = object ? object->get<JsonObject>() : nullptr;
+    if (!members) return nullptr;
+    auto const found = std::ranges::find(members->rbegin(), members->rend(), name, &config::Member::key);
+    return found == members->rend() ? nullptr : &found->node;
+}
+
+std::string text(Node const* object, std::string_view name) {
+    Node const* const node = member(object, name);
+    auto const* const value = node ? node->get<std::string>() : nullptr;
+    return value ? *value : std::string();
+}
+
+/// A map of texts. Of names that begin with the prefix, without it.
+Pairs texts(Node const* object, std::string_view prefix) {
+    Pairs pairs;
+    auto const* const members = object ? object->get<JsonObject>() : nullptr;
+    if (!members) return pairs;
+    for (config::Member const& one : *members) {
+        auto const* const value = one.node.get<std::string>();
+        if (value && one.key.starts_with(prefix)) pairs.emplace_back(one.key.substr(prefix.size()), *value);
+    }
+    return pairs;
+}
+
+std::optional<bool> condition_of(Node const* status, std::string_view type) {
+    Node const* const conditions = member(status, "conditions");
+    auto const* const all = conditions ? conditions->get<JsonArray>() : nullptr;
+    if (!all || type.empty()) return std::nullopt;
+    for (Node const& one : *all) {
+        if (text(&one, "type") == type) return text(&one, "status") == "True";
+    }
+    return std::nullopt;
+}
+
+ObjectView view(Node const* object, Wanted const& wanted) {
+    Node const* const metadata = member(object, "metadata");
+    ObjectView view;
+    view.name = text(metadata, "name");
+    view.uid = text(metadata, "uid");
+    view.resource_version = text(metadata, "resourceVersion");
+    view.annotations = texts(member(metadata, "annotations"), wanted.annotation_prefix);
+    view.labels = texts(member(metadata, "labels"), "");
+    view.node_name = text(member(object, "spec"), "nodeName");
+    view.condition = condition_of(member(object, "status"), wanted.condition);
+    return view;
+}
+
+std::string printable(std::string_view text) {
+    std::string shown(text.substr(0, longest_message));
+    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+    return shown;
+}
+
+ApiStatus status_of(Node const* node, int status) {
+    ApiStatus found{status, text(node, "reason"), printable(text(node, "message"))};
+    Node const* const code = member(node, "code");
+    if (auto const* const value = code ? code->get<std::int64_t>() : nullptr; value && *value >= 100 && *value < 600)
+        found.code = static_cast<int>(*value);
+    return found;
+}
+
+Result<Node> read(std::string_view text) {
+    config::ProblemList problems{1};
+    auto node = config::read_json(text, limits(), problems);
+    if (!node) {
+        auto const why = std::move(problems).take();
+        return fail("not to be understood: " + (why.empty() ? "no JSON" : why.front().text()));
+    }
+    if (!node->get<JsonObject>()) return fail("not to be understood: no JSON object");
+    return *std::move(node);
+}
+
+constexpr std::array<std::pair<std::string_view, WatchEventType>, 5> event_types{
+    {{"ADDED", WatchEventType::added},
+     {"MODIFIED", WatchEventType::modified},
+     {"DELETED", WatchEventType::deleted},
+     {"BOOKMARK", WatchEventType::bookmark},
+     {"ERROR", WatchEventType::error}}};
+
+void append_member(std::string& out, std::string_view name, std::string_view value) {
+    if (!out.ends_with('{')) out += ',';
+    config::append_json_string(out, name);
+    out += ':';
+    config::append_json_string(out, value);
+}
+
+}  // namespace
+
+std::string const* ObjectView::annotation(std::string_view wanted) const {
+    for (auto const& [key, value] : annotations) {
+        if (key == wanted) return &value;
+    }
+    return nullptr;
+}
+
+Result<ObjectView> parse_object(std::string_view body, Wanted const& wanted) {
+    Node const node = TRY(read(body));
+    ObjectView found = view(&node, wanted);
+    if (found.name.empty() || found.resource_version.empty()) return fail("not to be understood: no object of the API");
+    return found;
+}
+
+Result<WatchEvent> parse_watch_event(std::string_view line, Wanted const& wanted) {
+    Node const node = TRY(read(line));
+    std::string const type = text(&node, "type");
+    auto const found = std::ranges::find(event_types, type, [](auto const& row) { return row.first; });
+    if (found == event_types.end()) return fail("not to be understood: an event of type " + config::quoted(type));
+    Node const* const object = member(&node, "object");
+    WatchEvent event{found->second, {}, {}};
+    if (event.type == WatchEventType::error) {
+        event.status = status_of(object, 500);
+        return event;
+    }
+    event.object = view(object, wanted);
+    bool const is_named = event.type == WatchEventType::bookmark || !event.object.name.empty();
+    if (!is_named || event.object.resource_version.empty()) return fail("not to be understood: no object of the API");
+    return event;
+}
+
+ApiStatus parse_status(std::string_view body, int status) {
+    auto const node = read(body);
+    ApiStatus found = node ? status_of(&*node, status) : ApiStatus{status, {}, printable(body)};
+    found.code = status;
+    return found;
+}
+
+std::string json_object(Pairs const& pairs) {
+    std::string out = "{";
+    for (auto const& [name, value] : pairs)
+        append_member(out, name, value);
+    return out += '}';
+}
+
+std::string annotations_patch(std::string_view prefix, Pairs const& annotations) {
+    std::string out = R"({"metadata":{"annotations":{)";
+    for (auto const& [name, value] : annotations)
+        append_member(out, std::string(prefix) + name, value);
+    return out += "}}}";
+}
+
+std::string condition_patch(std::string_view type, bool is_true, std::int64_t unix_seconds) {
+    std::string out = R"({"status":{"conditions":[{)";
+    append_member(out, "type", type);
+    append_member(out, "status", is_true ? "True" : "False");
+    append_member(out, "reason", is_true ? "ProgramsReady" : "ProgramsNotReady");
+    append_member(out, "message", is_true ? "every program is ready" : "not every program is ready");
+    append_member(out, "lastTransitionTime", rfc3339(unix_seconds));
+    return out += "}]}}";
+}
+
+std::string event_name(EventSource const& source, EventRecord const& record) {
+    std::string name = source.pod_name.substr(0, longest_name - 1 - record.name.size());
+    while (name.ends_with('.') || name.ends_with('-'))
+        name.pop_back();
+    return name + "." + record.name;
+}
+
+std::string event_body(EventSource const& source, EventRecord const& record) {
+    std::string out = R"({"apiVersion":"v1","kind":"Event","metadata":{)";
+    append_member(out, "name", event_name(source, record));
+    append_member(out, "namespace", source.pod_namespace);
+    out += R"(},"involvedObject":{"apiVersion":"v1","kind":"Pod")";
+    append_member(out, "namespace", source.pod_namespace);
+    append_member(out, "name", source.pod_name);
+    if (!source.pod_uid.empty()) append_member(out, "uid", source.pod_uid);
+    out += R"(},"source":{"component":"triton-launch")";
+    if (!source.node_name.empty()) append_member(out, "host", source.node_name);
+    out += R"(},"reportingComponent":"triton-launch")";
+    append_member(out, "reportingInstance", source.pod_name);
+    append_member(out, "type", record.is_warning ? "Warning" : "Normal");
+    append_member(out, "reason", record.reason);
+    append_member(out, "message", record.message);
+    append_member(out, "firstTimestamp", rfc3339(record.first_seconds));
+    append_member(out, "lastTimestamp", rfc3339(record.last_seconds));
+    return out.append(R"(,"count":)").append(std::to_string(record.count)).append("}");
+}
+
+std::string event_patch(EventRecord const& record) {
+    std::string out = "{";
+    append_member(out, "message", record.message);
+    append_member(out, "lastTimestamp", rfc3339(record.last_seconds));
+    return out.append(R"(,"count":)").append(std::to_string(record.count)).append("}");
+}
+
+std::string percent_encoded(std::string_view text) {
+    constexpr std::string_view hex = "0123456789ABCDEF";
+    std::string out;
+    for (char const c : text) {
+        bool const is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (is_letter || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~') {
+            out += c;
+        } else {
+            auto const byte = static_cast<unsigned char>(c);
+            out.append({'%', hex[byte >> 4], hex[byte & 15]});
+        }
+    }
+    return out;
+}
+
+}  // namespace triton::sidecar

@@ -1,0 +1,163 @@
+#include "sidecar/kubernetes/event_correlator.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace triton::sidecar {
+
+namespace {
+
+constexpr std::size_t most_entries = 64;
+constexpr std::size_t most_messages = 10;
+constexpr std::int64_t group_seconds = 600;
+constexpr double burst = 25;
+constexpr double seconds_per_token = 300;
+constexpr std::string_view combined = "(combined from similar events): ";
+
+/// Ends on a whole UTF-8 character.
+std::string bounded(std::string_view text) {
+    if (text.size() <= EventCorrelator::longest_message) return std::string(text);
+    std::size_t end = EventCorrelator::longest_message - 3;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+        --end;
+    return std::string(text.substr(0, end)) + "...";
+}
+
+}  // namespace
+
+bool EventCorrelator::is_combined(bool is_warning, std::string_view reason, std::string const& message,
+                                  std::int64_t seconds) {
+    auto group = std::ranges::find_if(
+        groups_, [&](Group const& one) { return one.reason == reason && one.is_warning == is_warning; });
+    if (group == groups_.end()) group = groups_.insert(group, Group{std::string(reason), is_warning, {}, seconds});
+    if (seconds - group->last_seconds > group_seconds) group->messages.clear();
+    group->last_seconds = seconds;
+    if (std::ranges::find(group->messages, message) != group->messages.end())
+        return group->messages.size() > most_messages;
+    if (group->messages.size() <= most_messages) group->messages.push_back(message);
+    return group->messages.size() > most_messages;
+}
+
+void EventCorrelator::observe(bool is_warning, std::string_view reason, std::string_view message, Now now) {
+    std::string text = bounded(message);
+    bool const in_group = is_combined(is_warning, reason, text, now.unix_seconds());
+    if (in_group) text = bounded(std::string(combined) + text);
+    auto const is_same = [&](Entry const& entry) {
+        EventRecord const& record = entry.record;
+        if (record.reason != reason || record.is_warning != is_warning) return false;
+        return record.message == text || (in_group && record.message.starts_with(combined));
+    };
+    auto found = std::ranges::find_if(entries_, is_same);
+    if (found == entries_.end()) {
+        make_room();
+        Entry fresh;
+        fresh.record = {.id = ++last_id_,
+                        .is_warning = is_warning,
+                        .reason = std::string(reason),
+                        .message = {},
+                        .name = new_name(now),
+                        .first_seconds = now.unix_seconds()};
+        found = entries_.insert(entries_.end(), std::move(fresh));
+    }
+    found->record.message = std::move(text);
+    found->record.last_seconds = now.unix_seconds();
+    ++found->record.count;
+    found->is_dirty = true;
+}
+
+/// Unique as client-go's are: the time in hexadecimal, in nanoseconds, with a number of ours in place of the last ones.
+std::string EventCorrelator::new_name(Now now) {
+    std::array<char, 16> text{};
+    auto const number = static_cast<std::uint64_t>(now.unix_microseconds) * 1000 + ++names_ % 1000;
+    auto const end = std::to_chars(text.data(), text.data() + text.size(), number, 16).ptr;
+    return {text.data(), end};
+}
+
+void EventCorrelator::make_room() {
+    if (entries_.size() < most_entries) return;
+    auto const written = std::ranges::find_if(entries_, [](Entry const& entry) { return !entry.is_dirty; });
+    entries_.erase(written != entries_.end() ? written : entries_.begin());
+}
+
+EventCorrelator::Entry* EventCorrelator::find(std::uint64_t id) {
+    auto const found = std::ranges::find_if(entries_, [id](Entry const& entry) { return entry.record.id == id; });
+    return found == entries_.end() ? nullptr : &*found;
+}
+
+EventCorrelator::Entry const* EventCorrelator::choose() const {
+    Entry const* update = nullptr;
+    for (Entry const& entry : entries_) {
+        if (!entry.is_dirty) continue;
+        if (!entry.record.is_created) return &entry;
+        if (!update) update = &entry;
+    }
+    return update;
+}
+
+double EventCorrelator::tokens(TimePoint now) const {
+    if (!tokens_at_) return tokens_;
+    return std::min(burst, tokens_ + std::chrono::duration<double>(now - *tokens_at_).count() / seconds_per_token);
+}
+
+std::optional<EventRecord> EventCorrelator::next(TimePoint now) const {
+    Entry const* const entry = choose();
+    if (!entry || tokens(now) < 1) return std::nullopt;
+    return entry->record;
+}
+
+std::optional<TimePoint> EventCorrelator::next_at(TimePoint now) const {
+    if (!choose()) return std::nullopt;
+    double const missing = 1 - tokens(now);
+    if (missing <= 0) return now;
+    // Rounded up: waking a moment early would find no token, and wake again at once.
+    return now + std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(missing * seconds_per_token)) +
+           std::chrono::milliseconds(1);
+}
+
+void EventCorrelator::take_token(TimePoint now) {
+    tokens_ = tokens(now) - 1;
+    tokens_at_ = now;
+}
+
+void EventCorrelator::begin(std::uint64_t id) {
+    if (Entry* const entry = find(id)) entry->is_dirty = false;
+}
+
+void EventCorrelator::written(EventRecord const& record, TimePoint now) {
+    take_token(now);
+    Entry* const entry = find(record.id);
+    if (!entry || entry->record.name != record.name) return;
+    entry->record.is_created = true;
+    // Behind those that have waited longer for their update.
+    std::rotate(entries_.begin() + (entry - entries_.data()), entries_.begin() + (entry - entries_.data()) + 1,
+                entries_.end());
+}
+
+void EventCorrelator::failed(std::uint64_t id) {
+    if (Entry* const entry = find(id)) entry->is_dirty = true;
+}
+
+void EventCorrelator::gone(std::uint64_t id, Now now) {
+    take_token(now.time);
+    Entry* const entry = find(id);
+    if (!entry) return;
+    entry->record.name = new_name(now);
+    entry->record.is_created = false;
+    entry->is_dirty = true;
+}
+
+void EventCorrelator::drop(std::uint64_t id, TimePoint now) {
+    take_token(now);
+    std::erase_if(entries_, [id](Entry const& entry) { return entry.record.id == id; });
+}
+
+void EventCorrelator::forget_written(Now now) {
+    std::erase_if(entries_, [](Entry const& entry) { return entry.record.is_created && !entry.is_dirty; });
+    for (Entry& entry : entries_) {
+        entry.record.name = new_name(now);
+        entry.record.is_created = false;
+    }
+}
+
+}  // namespace triton::sidecar

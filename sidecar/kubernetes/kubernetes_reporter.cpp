@@ -1,0 +1,313 @@
+#include "sidecar/kubernetes/kubernetes_reporter.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <random>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "config/json_text.h"
+#include "sidecar/agent/control_reply.h"
+#include "sidecar/kubernetes/api_client.h"
+#include "sidecar/kubernetes/launcher_replies.h"
+#include "sidecar/kubernetes/reporter.h"
+
+namespace triton::sidecar {
+
+namespace asio = boost::asio;
+using asio::awaitable;
+using boost::system::error_code;
+
+namespace {
+
+constexpr Duration call_limit = std::chrono::seconds(10);
+constexpr std::string_view interface = "org.tritonlaunch.Launcher.";
+
+Now now() {
+    auto const wall = std::chrono::system_clock::now().time_since_epoch();
+    return {std::chrono::steady_clock::now(), std::chrono::duration_cast<std::chrono::microseconds>(wall).count()};
+}
+
+/// As a key of an annotation or a type of condition begins. Source: k8s.io/apimachinery, validation.IsQualifiedName.
+bool is_domain(std::string_view text) {
+    bool const has_ends = !text.empty() && std::string_view(".-").find(text.front()) == text.npos &&
+                          std::string_view(".-").find(text.back()) == text.npos;
+    return has_ends && text.size() <= 253 && std::ranges::all_of(text, [](char c) {
+               return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
+           });
+}
+
+bool is_name(std::string_view text) {
+    auto const is_letter = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
+    auto const is_inner = [&](char c) { return is_letter(c) || c == '.' || c == '-' || c == '_'; };
+    return !text.empty() && text.size() <= 63 && is_letter(text.front()) && is_letter(text.back()) &&
+           std::ranges::all_of(text, is_inner);
+}
+
+bool is_qualified_name(std::string_view text) {
+    std::size_t const slash = text.find('/');
+    if (slash == text.npos) return is_name(text);
+    return is_domain(text.substr(0, slash)) && is_name(text.substr(slash + 1));
+}
+
+Result<asio::ip::address> parse_host(std::string_view host) {
+    std::string_view bare = host;
+    if (bare.starts_with('[') && bare.ends_with(']')) bare = bare.substr(1, bare.size() - 2);
+    error_code failed;
+    auto const address = asio::ip::make_address(std::string(bare), failed);
+    if (host.empty()) return fail("KUBERNETES_SERVICE_HOST is not set: this is no pod, or its service links are off");
+    if (failed) {
+        return fail("KUBERNETES_SERVICE_HOST is " + config::shown(host) +
+                    ", a name; an address is needed, since names are not resolved here");
+    }
+    return address;
+}
+
+Result<> check(KubernetesSettings const& settings) {
+    if (!is_domain(settings.pod_name)) return fail(config::quoted(settings.pod_name) + " is no name of a pod");
+    if (!is_domain(settings.pod_namespace)) return fail(config::quoted(settings.pod_namespace) + " is no namespace");
+    if (!settings.node_name.empty() && !is_domain(settings.node_name))
+        return fail(config::quoted(settings.node_name) + " is no name of a node");
+    if (!is_qualified_name(settings.annotation_prefix + "launcher-current-configuration"))
+        return fail(config::quoted(settings.annotation_prefix) + " is no prefix of an annotation: example.org/");
+    if (!settings.readiness_gate.empty() && !is_qualified_name(settings.readiness_gate))
+        return fail(config::quoted(settings.readiness_gate) + " is no type of a condition: example.org/ready");
+    return {};
+}
+
+ReporterSettings reporter_settings(KubernetesSettings const& settings) {
+    std::random_device device;
+    return {.pod_name = settings.pod_name,
+            .pod_namespace = settings.pod_namespace,
+            .node_name = settings.node_name,
+            .watches_node = settings.watches_node,
+            .readiness_gate = settings.readiness_gate,
+            .annotation_prefix = settings.annotation_prefix,
+            .seed = (std::uint64_t{device()} << 32) | device()};
+}
+
+}  // namespace
+
+/// Performs what the Reporter wants, and tells it what came of it.
+struct KubernetesReporter::State : std::enable_shared_from_this<State> {
+    State(asio::io_context& with, KubernetesSettings const& settings, asio::ip::tcp::endpoint const& server,
+          ServiceAccount account, ControlClient& launcher, AgentLog& to)
+        : io(with),
+          control(launcher),
+          log(to),
+          reporter(reporter_settings(settings), now()),
+          client(io, server, "triton-launch-agent/" + settings.version, std::move(account)),
+          timer(io) {}
+
+    asio::io_context& io;
+    ControlClient& control;
+    AgentLog& log;
+    Reporter reporter;
+    ApiClient client;
+    asio::steady_timer timer;
+    std::array<std::shared_ptr<ApiClient::Watch>, 2> watches;
+    std::array<bool, 2> is_streaming{};
+    std::deque<Heard> heard;
+    bool is_hearing = false;
+    bool is_stopped = false;
+
+    void begin() {
+        listen(0, "WatchConfiguration", [](State& self, config::Node const& reply) {
+            if (value_of<std::int64_t>(reply, "sequence")) self.hear(parse_configuration(reply));
+        });
+        listen(1, "Subscribe", [](State& self, config::Node const& reply) {
+            if (auto record = parse_record(reply)) self.hear(*std::move(record));
+        });
+        hear(heard::TimePassed{});
+    }
+
+    /// One thing after the other, though what is done about one may bring another at once.
+    void hear(Heard one) {
+        if (is_stopped) return;
+        heard.push_back(std::move(one));
+        if (std::exchange(is_hearing, true)) return;
+        while (!heard.empty() && !is_stopped) {
+            Heard const next = std::move(heard.front());
+            heard.pop_front();
+            for (Action& action : reporter.handle(next, now()))
+                std::visit([this](auto& it) { act(it); }, action);
+        }
+        is_hearing = false;
+        arm();
+    }
+
+    void arm() {
+        if (is_stopped) return;
+        auto const deadline = reporter.deadline();
+        if (!deadline) {
+            timer.cancel();
+            return;
+        }
+        if (*deadline == timer.expiry()) return;  // as it is: most of what is heard moves no deadline
+        timer.expires_at(*deadline);
+        timer.async_wait([weak = weak_from_this()](error_code cancelled) {
+            auto const self = weak.lock();
+            if (!self || cancelled) return;
+            self->timer.expires_at(TimePoint{});
+            self->hear(heard::TimePassed{});
+        });
+    }
+
+    // The launcher
+
+    using OnReply = void (*)(State&, config::Node const&);
+
+    void listen(std::size_t stream, std::string_view method, OnReply on_reply) {
+        std::weak_ptr<State> const weak = weak_from_this();
+        control.keep_streaming(
+            std::string(interface).append(method), "{}",
+            [weak, stream, on_reply](config::Node const& reply) {
+                auto const self = weak.lock();
+                if (!self) return;
+                bool const was_reached = self->is_streaming[0] || self->is_streaming[1];
+                self->is_streaming[stream] = true;
+                if (!was_reached) self->hear(heard::LauncherReached{});
+                on_reply(*self, reply);
+            },
+            [weak, stream](Error const& /*why: it is tried again*/) {
+                auto const self = weak.lock();
+                if (!self || !std::exchange(self->is_streaming[stream], false)) return;
+                if (!self->is_streaming[0] && !self->is_streaming[1]) self->hear(heard::LauncherLost{});
+            });
+    }
+
+    void call(LauncherCall kind, std::string_view method, std::string parameters) {
+        asio::co_spawn(io, run_call(shared_from_this(), kind, std::string(interface).append(method), std::move(parameters)),
+                       asio::detached);
+    }
+
+    static awaitable<void> run_call(std::shared_ptr<State> self, LauncherCall kind, std::string method,
+                                    std::string parameters) {
+        auto const replies = co_await self->control.call(std::move(method), std::move(parameters), false, call_limit);
+        if (!replies) {
+            int const code = replies.error().code;
+            if (code == ENOTCONN || code == ETIMEDOUT || code == EAGAIN) {
+                self->hear(heard::CallLost{kind});
+                co_return;
+            }
+            // Of a reload the launcher tells itself, and to all who listen.
+            if (kind != LauncherCall::reload) {
+                self->log.write(AgentLogLevel::warning, "launcher-refused", replies.error().text);
+            }
+        }
+        self->hear(heard::CallDone{kind});
+        if (replies && kind == LauncherCall::get_status && !replies->empty())
+            self->hear(parse_launcher_status(replies->front()));
+    }
+
+    void act(action::SetPod const& pod) { call(LauncherCall::set_pod, "SetPod", set_pod_parameters(pod)); }
+    void act(action::SetReporter const& now) {
+        call(LauncherCall::set_reporter, "SetReporter", set_reporter_parameters(now));
+    }
+    void act(action::Reload const&) { call(LauncherCall::reload, "Reload", "{}"); }
+    void act(action::GetStatus const&) { call(LauncherCall::get_status, "GetStatus", "{}"); }
+    void act(action::Log const& line) { log.write(line.level, line.event, line.message); }
+
+    // The API server
+
+    void act(action::Request& request) {
+        ApiRequest message{.method = request.method,
+                           .target = std::move(request.target),
+                           .content_type = request.content_type,
+                           .body = std::move(request.body),
+                           .wants_metadata_only = request.wants_metadata_only,
+                           .with_fresh_token = request.with_fresh_token};
+        asio::co_spawn(io, run_request(shared_from_this(), request.id, std::move(message)), asio::detached);
+    }
+
+    static awaitable<void> run_request(std::shared_ptr<State> self, std::uint64_t id, ApiRequest request) {
+        Heard answer = heard::Unreachable{id, "out of memory"};
+        try {
+            auto got = co_await self->client.request(std::move(request));
+            if (got) {
+                answer = heard::Response{id, got->status, got->retry_after, std::move(got->body)};
+            } else {
+                answer = heard::Unreachable{id, std::move(got).error().text};
+            }
+        } catch (std::exception const& error) {  // of Asio and the standard library
+            answer = heard::Unreachable{id, error.what()};
+        }
+        self->hear(std::move(answer));
+    }
+
+    void act(action::OpenWatch& open) {
+        std::weak_ptr<State> const weak = weak_from_this();
+        auto const hear_it = [weak](Heard one) {
+            if (auto const self = weak.lock()) self->hear(std::move(one));
+        };
+        auto const watch = ApiClient::make_watch(
+            [hear_it, id = open.id] { hear_it(heard::WatchOpened{id}); },
+            [hear_it, id = open.id](std::string line) { hear_it(heard::WatchLine{id, std::move(line)}); });
+        watches[static_cast<std::size_t>(open.what)] = watch;
+        ApiRequest message;
+        message.target = std::move(open.target);
+        message.wants_metadata_only = open.wants_metadata_only;
+        message.with_fresh_token = open.with_fresh_token;
+        asio::co_spawn(io, run_watch(shared_from_this(), open.id, watch, std::move(message)), asio::detached);
+    }
+
+    static awaitable<void> run_watch(std::shared_ptr<State> self, std::uint64_t id,
+                                     std::shared_ptr<ApiClient::Watch> watch, ApiRequest request) {
+        heard::WatchEnded ended{id, 0, std::nullopt, "out of memory"};
+        try {
+            auto got = co_await self->client.watch(std::move(watch), std::move(request));
+            if (got) {
+                ended = {id, got->status, got->retry_after, std::move(got->body)};
+            } else {
+                ended.text = std::move(got).error().text;
+            }
+        } catch (std::exception const& error) {  // of Asio and the standard library
+            ended.text = error.what();
+        }
+        self->hear(std::move(ended));
+    }
+
+    void act(action::CloseWatch const& close) {
+        auto& watch = watches[static_cast<std::size_t>(close.what)];
+        if (watch) watch->close();
+        watch.reset();
+    }
+
+    void stop() {
+        is_stopped = true;
+        timer.cancel();
+        for (auto& watch : watches) {
+            if (watch) watch->close();
+            watch.reset();
+        }
+        client.stop();
+    }
+};
+
+Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(asio::io_context& io, KubernetesSettings settings,
+                                                                      ControlClient& control, AgentLog& log) {
+    auto const address = TRY(parse_host(settings.api_host));
+    ServiceAccount account(settings.service_account_directory);
+    if (settings.pod_namespace.empty()) settings.pod_namespace = TRY(account.pod_namespace());
+    TRY(check(settings));
+    auto const state = std::make_shared<State>(io, settings, asio::ip::tcp::endpoint(address, settings.api_port),
+                                               std::move(account), control, log);
+    state->begin();
+    return std::unique_ptr<KubernetesReporter>(new KubernetesReporter(state));
+}
+
+KubernetesReporter::KubernetesReporter(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+KubernetesReporter::~KubernetesReporter() { state_->stop(); }
+
+void KubernetesReporter::stop() noexcept { state_->stop(); }
+
+}  // namespace triton::sidecar

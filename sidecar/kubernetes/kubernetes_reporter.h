@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "base/result.h"
+#include "sidecar/agent/control_client.h"
+#include "sidecar/agent/log.h"
+
+namespace triton::sidecar {
+
+struct KubernetesSettings {
+    std::string api_host;             ///< $KUBERNETES_SERVICE_HOST: an IPv4 or IPv6 address, with or without brackets
+    std::uint16_t api_port = 443;     ///< $KUBERNETES_SERVICE_PORT
+    std::string pod_name;             ///< never empty
+    std::string pod_namespace;        ///< empty: what the service account's file `namespace` says
+    std::string node_name;            ///< empty: what the pod's spec says
+    bool watches_node = false;        ///< the node's labels become variables for substitution
+    std::string readiness_gate = {};  ///< type of the pod's condition that follows readiness; empty: none
+    std::string annotation_prefix = "foundationdb.org/";
+    /// `token`, `ca.crt` and perhaps `namespace`. Read again at any time, in start() and after it; nothing else is.
+    std::string service_account_directory = "/var/run/secrets/kubernetes.io/serviceaccount";
+    std::string version = {};  ///< for the User-Agent header and the events' messages
+};
+
+/// Tells the cluster what the launcher does, and the launcher what the pod's annotations say: docs/kubernetes.md.
+///
+/// Reports are the latest state and no queue, so that an API server that is away, slow or hung delays them and nothing
+/// else. What the launcher is told: SetPod, Reload, SetReporter, each only when something has changed.
+///
+/// One I/O thread; every function is called in it. Needs of the system, once the sandbox has closed: TCP sockets
+/// (AF_INET, AF_INET6: socket, connect, getsockopt, setsockopt, shutdown, ioctl FIONBIO), and reading below
+/// `service_account_directory`.
+class KubernetesReporter {
+public:
+    /// Begins. `control` and `log` must outlive it. A service account that is not there yet, an API server that cannot be
+    /// reached, a missing permission are no errors: they are told of by SetReporter and in the log, and tried again.
+    /// Errors: settings that can never work: no pod name, no namespace, an address that is none (names are not resolved:
+    /// the sandbox has no resolver, and a cluster gives an address), a prefix or a gate that Kubernetes would refuse.
+    static Result<std::unique_ptr<KubernetesReporter>> start(boost::asio::io_context& io, KubernetesSettings settings,
+                                                             ControlClient& control, AgentLog& log);
+    ~KubernetesReporter();
+    KubernetesReporter(KubernetesReporter const&) = delete;
+    KubernetesReporter& operator=(KubernetesReporter const&) = delete;
+
+    /// Closes the connections to the API server and all timers, so that the loop can run out of work. The calls to the
+    /// launcher end with their connection.
+    void stop() noexcept;
+
+private:
+    struct State;
+    explicit KubernetesReporter(std::shared_ptr<State> state);
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace triton::sidecar

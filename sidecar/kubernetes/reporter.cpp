@@ -1,0 +1,412 @@
+#include "sidecar/kubernetes/reporter.h"
+
+#include <algorithm>
+
+#include "config/digits.h"
+#include "sidecar/kubernetes/go_values.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+constexpr Duration patience = std::chrono::seconds(10);       // with what may never be known
+constexpr Duration call_retry = std::chrono::seconds(1);      // of a call that got lost
+constexpr Duration status_gap = std::chrono::milliseconds(100);
+constexpr Duration retell = std::chrono::minutes(1);  // another failure of the same part
+constexpr std::uint32_t crash_loop = 3;               // failures in a row
+constexpr std::size_t most_crashes = 4096;
+
+/// Of an annotation; that it is not there means the same as that it is empty.
+std::string text_of(ObjectView const& pod, std::string_view name) {
+    std::string const* const value = pod.annotation(name);
+    return value ? *value : std::string();
+}
+
+/// "web:2", "process 2", as the launcher's log has them.
+std::string who(heard::Record const& record) {
+    if (record.process == 0) return record.program;
+    std::string const number = std::to_string(record.process);
+    return record.program.empty() ? "process " + number : record.program + ":" + number;
+}
+
+/// Versions of one kind of object are numbers that grow. Source: Kubernetes API concepts, "Resource versions" (1.35).
+/// What is no number is never older.
+bool is_older(std::string_view version, std::string_view other) {
+    auto const is_number = [](std::string_view text) {
+        return !text.empty() && std::ranges::all_of(text, &config::is_digit);
+    };
+    if (!is_number(version) || !is_number(other)) return false;
+    return version.size() != other.size() ? version.size() < other.size() : version < other;
+}
+
+std::string joined(std::vector<std::string> const& texts) {
+    std::string all;
+    for (std::string const& text : texts)
+        all.append(all.empty() ? "" : "; ").append(text);
+    return all;
+}
+
+}  // namespace
+
+Reporter::Reporter(ReporterSettings settings, Now now)
+    : settings_(std::move(settings)),
+      wanted_{settings_.annotation_prefix, settings_.readiness_gate},
+      random_(settings_.seed),
+      now_(now),
+      began_(now.time) {}
+
+std::vector<Action> Reporter::handle(Heard const& heard, Now now) {
+    now_ = now;
+    std::visit([this](auto const& one) { on(one); }, heard);
+    settle();
+    return std::exchange(actions_, {});
+}
+
+bool Reporter::is_due(TimePoint when) {
+    if (when <= now_.time) return true;
+    deadline_ = std::min(deadline_.value_or(when), when);
+    return false;
+}
+
+/// Everything that waits is looked at again, and says by is_due() until when it waits.
+void Reporter::settle() {
+    deadline_.reset();
+    keep_watching(Watched::pod);
+    keep_watching(Watched::node);
+    judge_poke();
+    tell_load();
+    write();
+    call_launcher();
+}
+
+// What the launcher says
+
+void Reporter::on(heard::Configuration const& configuration) {
+    std::optional<Annotations> desired;
+    if (configuration.text) {
+        Pairs environment = configuration.environment;
+        std::ranges::sort(environment);
+        desired = Annotations{*configuration.text, json_object(environment)};
+    }
+    bool const is_load = desired && (desired != desired_ || configuration.accepted_at != accepted_at_);
+    if (desired != desired_ && !annotations_since_) annotations_since_ = now_.time;
+    if (desired != desired_) {
+        rewrite_at_.reset();
+        // What the server would not have was the text as it was.
+        if (!health(Part::annotations).is_denied) health(Part::annotations).retry_at.reset();
+    }
+    desired_ = std::move(desired);
+    accepted_at_ = configuration.accepted_at;
+    has_configuration_ = true;
+    is_load_untold_ = is_load_untold_ || is_load;
+    if (is_load && !is_first_load_) tell_load();  // each by itself, though several may come before the next write
+    if (configuration.rejection != rejection_ && !configuration.rejection.empty())
+        events_.observe(true, "ConfigurationRejected", "rejected: " + joined(configuration.rejection), now_);
+    rejection_ = configuration.rejection;
+}
+
+/// The first one that we hear of may be old: an agent before us has told of it if the pod has it already.
+void Reporter::tell_load() {
+    if (!is_load_untold_ || !desired_) return;
+    if (is_first_load_) {
+        if (!is_pod_seen_ && !is_due(began_ + patience)) return;
+        is_first_load_ = false;
+        if (is_pod_seen_ && !written_ && seen_ == desired_) {
+            is_load_untold_ = false;
+            return;
+        }
+    }
+    is_load_untold_ = false;
+    events_.observe(false, "ConfigurationLoaded", "a new configuration is active", now_);
+}
+
+void Reporter::on(heard::Record const& record) {
+    if (record.event == "process-exited" || record.event == "process-start-failed") {
+        crashed(record);
+    } else if (record.event == "process-gave-up") {
+        events_.observe(true, "StartLimitHit", record.message, now_);
+    } else if (record.event == "upgrade-done") {
+        was_lost_ = false;
+        events_.observe(false, "LauncherUpgraded", "upgraded from " + record.from + " to " + record.to, now_);
+    }
+    if (!settings_.readiness_gate.empty()) wants_status_ = true;
+}
+
+/// The launcher starts again at once what has run well; a delay means that it has not.
+void Reporter::crashed(heard::Record const& record) {
+    std::string process = who(record);
+    if (!record.restart_in_seconds) {
+        crashes_.erase(process);
+        return;
+    }
+    if (crashes_.size() > most_crashes) crashes_.clear();
+    std::uint32_t& failures = crashes_[process];
+    failures = *record.restart_in_seconds > 0 ? failures + 1 : 1;
+    if (failures >= crash_loop)
+        events_.observe(true, "CrashLooping", process.append(" keeps failing: ").append(record.ending), now_);
+}
+
+/// Its connections end when it becomes another version, which keeps the process. The record of that comes before anybody
+/// can listen again.
+void Reporter::on(heard::Status const& status) {
+    bool const is_upgraded = launcher_ && was_lost_ && launcher_->pid == status.pid;
+    was_lost_ = false;
+    if (is_upgraded) {
+        events_.observe(false, "LauncherUpgraded", "upgraded from " + launcher_->version + " to " + status.version,
+                        now_);
+    }
+    bool const has_changed = launcher_ && launcher_->is_ready != status.is_ready;
+    if ((!launcher_ || has_changed) && !condition_since_) condition_since_ = now_.time;
+    launcher_ = status;
+}
+
+void Reporter::on(heard::LauncherReached const&) {
+    is_reached_ = true;
+    wants_status_ = true;
+    pod_sent_.reset();
+    reporter_sent_.reset();
+}
+
+void Reporter::on(heard::LauncherLost const&) {
+    is_reached_ = false;
+    was_lost_ = true;
+    status_asked_at_.reset();
+}
+
+void Reporter::on(heard::CallLost const& lost) {
+    is_calling_[static_cast<std::size_t>(lost.call)] = false;
+    calls_retry_at_ = now_.time + call_retry;
+    switch (lost.call) {
+        case LauncherCall::set_pod: pod_sent_.reset(); return;
+        case LauncherCall::set_reporter: reporter_sent_.reset(); return;
+        case LauncherCall::reload: wants_reload_ = true; return;
+        case LauncherCall::get_status: wants_status_ = true; return;
+    }
+}
+
+void Reporter::on(heard::CallDone const& done) { is_calling_[static_cast<std::size_t>(done.call)] = false; }
+
+void Reporter::call(LauncherCall call, Action action) {
+    is_calling_[static_cast<std::size_t>(call)] = true;
+    actions_.push_back(std::move(action));
+}
+
+/// Of each kind one is under way at most: what changes meanwhile goes with the next.
+void Reporter::call_launcher() {
+    if (!is_reached_) return;
+    if (calls_retry_at_ && !is_due(*calls_retry_at_)) return;
+    calls_retry_at_.reset();
+    auto const is_free = [this](LauncherCall kind) { return !is_calling_[static_cast<std::size_t>(kind)]; };
+    if (is_free(LauncherCall::set_pod)) tell_pod();
+    if (wants_reload_ && is_free(LauncherCall::reload)) {
+        wants_reload_ = false;
+        call(LauncherCall::reload, action::Reload{});
+    }
+    if (wants_status_ && is_free(LauncherCall::get_status) &&
+        (!status_asked_at_ || is_due(*status_asked_at_ + status_gap))) {
+        wants_status_ = false;
+        status_asked_at_ = now_.time;
+        call(LauncherCall::get_status, action::GetStatus{});
+    }
+    if (is_free(LauncherCall::set_reporter)) tell_health();
+}
+
+/// The labels go with the rest. They are waited for, since "none" would take back what the launcher has; but not for
+/// long, and not when they cannot be had.
+void Reporter::tell_pod() {
+    if (!is_pod_seen_) return;
+    if (settings_.watches_node && !variables_ && health(Part::node_watch).failure.empty() && !is_due(began_ + patience))
+        return;
+    action::SetPod pod{is_isolated_, shutdown_delay_, variables_.value_or(Pairs{})};
+    if (pod_sent_ == pod) return;
+    pod_sent_ = pod;
+    call(LauncherCall::set_pod, std::move(pod));
+}
+
+void Reporter::tell_health() {
+    action::SetReporter now{"ok", {}, last_success_};
+    auto const broken = std::ranges::find_if(health_, [](Health const& one) { return !one.failure.empty(); });
+    if (broken != health_.end()) {
+        now.state = "failing";
+        now.detail = broken->failure;
+    } else if (!watch_of(Watched::pod).has_opened) {
+        now.state = "connecting";
+    }
+    if (reporter_sent_ == now) return;
+    reporter_sent_ = now;
+    call(LauncherCall::set_reporter, std::move(now));
+}
+
+// What the pod says
+
+void Reporter::pod_seen(ObjectView const& pod) {
+    if (is_older(pod.resource_version, pod_version_)) return;  // the watch and our own writes overtake each other
+    if (pod.uid != pod_uid_) another_pod(pod.uid);
+    pod_version_ = pod.resource_version;
+    is_pod_seen_ = true;
+    if (std::exchange(is_pod_gone_, false)) {
+        for (Part const part : {Part::annotations, Part::condition, Part::events})
+            part_works(part);
+    }
+    if (!pod.node_name.empty()) pod_node_ = pod.node_name;
+    annotations_seen(annotations_of(pod));
+    if (!settings_.readiness_gate.empty()) seen_condition_ = pod.condition;
+    is_isolated_ = parse_go_bool(text_of(pod, "isolate-process-group")).value_or(false);
+    shutdown_delay_ = std::max(Duration::zero(), parse_go_duration(text_of(pod, "delay-shutdown")).value_or(Duration::zero()));
+    take_poke(pod.annotation("outdated-config-map-seen"));
+}
+
+Reporter::Annotations Reporter::annotations_of(ObjectView const& pod) {
+    return {text_of(pod, "launcher-current-configuration"), text_of(pod, "launcher-environment")};
+}
+
+/// Somebody made it again under our name, and what we knew was of the old one.
+void Reporter::another_pod(std::string const& uid) {
+    if (!pod_uid_.empty()) events_.forget_written(now_);
+    pod_uid_ = uid;
+    seen_.reset();
+    written_.reset();
+    seen_condition_.reset();
+    contested_at_.reset();
+    rewrite_at_.reset();
+}
+
+void Reporter::pod_gone() {
+    is_pod_gone_ = true;
+    seen_.reset();
+    written_.reset();
+    seen_condition_.reset();
+    part_failed(Part::annotations, "there is no pod " + settings_.pod_namespace + "/" + settings_.pod_name);
+    retry_slowly(Part::annotations);
+}
+
+/// Writes again what somebody else has changed: the first time at once, then less and less often, since a second
+/// launcher with the same pod would do the same to us.
+void Reporter::annotations_seen(Annotations found) {
+    bool const was_ours = seen_ && written_ && *seen_ == *written_;
+    bool const is_contested = was_ours && found != *written_;
+    if (is_contested) {
+        if (!contested_at_ || now_.time - *contested_at_ > 2 * std::chrono::minutes(5)) {
+            contest_backoff_.reset();
+            rewrite_at_ = now_.time;
+            log(AgentLogLevel::warning, "annotations-changed",
+                "somebody else has changed the launcher's annotations; writing them again");
+        } else {
+            rewrite_at_ = now_.time + contest_backoff_.after_failure(random_);
+        }
+        contested_at_ = now_.time;
+    }
+    seen_ = std::move(found);
+    if (desired_ && seen_ != desired_ && !annotations_since_) annotations_since_ = now_.time;
+}
+
+void Reporter::take_poke(std::string const* value) {
+    auto const poke = value ? parse_unix_seconds(*value) : std::nullopt;
+    if (!poke || poke == poke_) return;
+    poke_before_ = std::exchange(poke_, poke);
+    is_poke_new_ = true;
+}
+
+/// Once for each value: if it is later than the last load. The writer's clock may be behind ours; then a value that is
+/// later than the one before is a new request all the same.
+void Reporter::judge_poke() {
+    if (!is_poke_new_ || !has_configuration_) return;
+    is_poke_new_ = false;
+    bool const is_after_load = !accepted_at_ || *poke_ > *accepted_at_ / 1'000'000;
+    if (!is_after_load && !(poke_before_ && *poke_ > *poke_before_)) return;
+    wants_reload_ = true;
+    log(AgentLogLevel::info, "reload-requested", "the pod's annotation asks for the configuration to be read again");
+}
+
+void Reporter::node_seen(ObjectView const& node) {
+    Pairs variables;
+    for (auto const& [key, value] : node.labels) {
+        std::string name = node_label_variable(key);
+        auto const same = std::ranges::find(variables, name, &std::pair<std::string, std::string>::first);
+        if (same != variables.end()) {
+            same->second = value;
+        } else {
+            variables.emplace_back(std::move(name), value);
+        }
+    }
+    std::ranges::sort(variables);
+    variables_ = std::move(variables);
+}
+
+std::string const& Reporter::node_name() const {
+    return settings_.node_name.empty() ? pod_node_ : settings_.node_name;
+}
+
+/// What we read stands in the metadata, but for two things. A node's images alone are 50 kB, sent again every 5 minutes.
+bool Reporter::wants_metadata_only() const {
+    return settings_.readiness_gate.empty() && (!settings_.watches_node || !settings_.node_name.empty());
+}
+
+// Health
+
+namespace {
+
+struct PartRow {
+    std::string_view what;
+    std::string_view resource;
+};
+constexpr std::array<PartRow, 5> part_rows{{{"the pod cannot be watched", "pods"},
+                                            {"the pod's annotations cannot be written", "pods"},
+                                            {"the pod's condition cannot be written", "pods/status"},
+                                            {"events cannot be written", "events"},
+                                            {"the node cannot be watched", "nodes"}}};
+
+}  // namespace
+
+void Reporter::log(AgentLogLevel level, std::string_view event, std::string message) {
+    actions_.push_back(action::Log{level, event, std::move(message)});
+}
+
+/// One line for a failure that lasts; of one that changes all the time, one a minute.
+void Reporter::part_failed(Part part, std::string why, AgentLogLevel level) {
+    Health& one = health(part);
+    one.failure = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
+    bool const is_told = one.told_at && (one.told == one.failure || now_.time - *one.told_at < retell);
+    if (is_told) return;
+    one.told = one.failure;
+    one.told_at = now_.time;
+    log(level, "kubernetes-failing", one.failure);
+}
+
+void Reporter::part_works(Part part) {
+    Health& one = health(part);
+    bool const had_failed = !one.failure.empty();
+    one = Health{};
+    if (had_failed) {
+        log(AgentLogLevel::info, "kubernetes-works-again",
+            std::string(part_rows[static_cast<std::size_t>(part)].what) + ": no longer so");
+    }
+}
+
+void Reporter::retry_slowly(Part part) {
+    health(part).retry_at = now_.time + health(part).backoff.after_failure(random_);
+}
+
+/// Also of other refusals that are called forbidden: of an admission plugin, or in a namespace that is going away.
+void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& status) {
+    Health& one = health(part);
+    std::string_view const resource = part_rows[static_cast<std::size_t>(part)].resource;
+    bool const is_permission = status.message.find("cannot ") != std::string::npos || status.message.empty();
+    std::string why = status.message;
+    if (is_permission) {
+        why = "permission missing: verb \"" + std::string(verb) + "\" on resource \"" + std::string(resource) + "\"";
+        if (part != Part::node_watch) why += " in namespace \"" + settings_.pod_namespace + "\"";
+    }
+    if (is_permission && !std::exchange(one.is_denied, true)) {
+        one.failure = one.told = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
+        one.told_at = now_.time;
+        log(AgentLogLevel::error, "permission-missing",
+            one.failure + (status.message.empty() ? "" : " (" + status.message + ")"));
+        if (part != Part::events) events_.observe(true, "MissingPermission", one.failure, now_);
+    } else {
+        part_failed(part, std::move(why));
+    }
+    retry_slowly(part);
+}
+
+}  // namespace triton::sidecar

@@ -1,0 +1,90 @@
+#include "sidecar/kubernetes/service_account.h"
+
+#include <algorithm>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/stat.h>
+
+#include "base/read_file.h"
+
+namespace triton::sidecar {
+
+namespace ssl = boost::asio::ssl;
+
+namespace {
+
+constexpr std::size_t most_token_bytes = 64 << 10;
+constexpr std::size_t most_certificate_bytes = 1 << 20;
+
+std::string trimmed(std::string text) {
+    std::size_t const end = text.find_last_not_of(" \t\r\n");
+    text.resize(end == text.npos ? 0 : end + 1);
+    return text;
+}
+
+/// How many certificates were added; those that are there twice count.
+int add_certificates(SSL_CTX* context, std::string const& pem) {
+    std::unique_ptr<BIO, decltype(&::BIO_free)> const reader(
+        ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free);
+    int count = 0;
+    while (reader) {
+        std::unique_ptr<X509, decltype(&::X509_free)> const one(::PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr),
+                                                                &::X509_free);
+        if (!one) break;
+        count += ::X509_STORE_add_cert(::SSL_CTX_get_cert_store(context), one.get());
+    }
+    ::ERR_clear_error();
+    return count;
+}
+
+}  // namespace
+
+ServiceAccount::Stamp ServiceAccount::stamp(std::string const& path) const {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+Result<std::string> ServiceAccount::token(bool must_read) {
+    std::string const path = directory_ + "/token";
+    Stamp const now = stamp(path);
+    if (!must_read && now == token_stamp_ && now.size >= 0) return token_;
+    std::string token = trimmed(TRY(read_file(path, most_token_bytes)));
+    bool const is_clean = std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; });
+    if (token.empty() || !is_clean) return fail(path + ": no token in it");
+    token_ = std::move(token);
+    token_stamp_ = now;
+    return token_;
+}
+
+Result<std::shared_ptr<ssl::context>> ServiceAccount::tls() {
+    std::string const path = directory_ + "/ca.crt";
+    Stamp const now = stamp(path);
+    if (tls_ && (now == tls_stamp_ || now.size < 0)) return tls_;
+    auto const pem = read_file(path, most_certificate_bytes);
+    if (!pem && tls_) return tls_;
+    if (!pem) return std::unexpected(pem.error());
+    auto fresh = std::make_shared<ssl::context>(ssl::context::tls_client);
+    SSL_CTX* const context = fresh->native_handle();
+    if (add_certificates(context, *pem) == 0) {
+        if (tls_) return tls_;
+        return fail(path + ": no certificate in it");
+    }
+    ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+    tls_ = std::move(fresh);
+    tls_stamp_ = now;
+    return tls_;
+}
+
+Result<std::string> ServiceAccount::pod_namespace() const {
+    std::string const path = directory_ + "/namespace";
+    std::string name = trimmed(TRY(read_file(path, most_token_bytes)));
+    if (name.empty()) return fail(path + ": empty");
+    return name;
+}
+
+}  // namespace triton::sidecar
