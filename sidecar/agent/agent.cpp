@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "sidecar/agent/file_watch.h"
+#include "sidecar/agent/probe_runner.h"
 #include "sidecar/agent/sandbox.h"
 #include "sidecar/agent/server.h"
 #include "sidecar/agent/substitutions.h"
+#include "sidecar/kubernetes/kubernetes_reporter.h"
 
 namespace triton::sidecar {
 
@@ -22,7 +24,8 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr Duration grace = std::chrono::seconds(5);
-constexpr rlim_t own_descriptors = 512;  // files being hashed, and what a connection is not
+/// Files being hashed, probes under way, and what else is no connection of a peer.
+constexpr rlim_t own_descriptors = 768;
 
 /// A connection is a descriptor: as many as we may have, and no more connections than that.
 void fit_to_descriptors(ServerLimits& limits) {
@@ -43,7 +46,8 @@ public:
         : options_(std::move(options)),
           handed_(std::move(handed)),
           log_(STDOUT_FILENO, options_.log_level),
-          control_(io_, options_.control_socket, handed_.control.release(), [this] { launcher_lost(); }),
+          has_broker_(handed_.launcher),
+          control_(io_, std::move(handed_.launcher), options_.control_socket, [this] { launcher_ended(); }),
           signals_(io_, SIGTERM, SIGINT, SIGHUP) {}
 
     Result<int> run(char const* const* environment) {
@@ -54,15 +58,19 @@ public:
         std::string substitutions = TRY(substitutions_json(options_.substitutions, environment));
         watch_certificates();
         SandboxReport sandbox;
-        TRY(drop_rights(sandbox_rules(), sandbox));
-        make_service(std::move(substitutions));  // starts its threads
-        TRY(filter_system_calls(sandbox));
+        SandboxRules const rules = sandbox_rules();
+        TRY(drop_rights(rules, sandbox));
+        if (!sockets.empty()) make_service(std::move(substitutions));  // starts its threads
+        TRY(filter_system_calls(rules, sandbox));
         tell_of(sandbox);
         for (UniqueFd& socket : sockets) {
             std::string const address = local_address(socket.get());
             TRY(server_->listen(std::move(socket)));
             log_.write(AgentLogLevel::info, "listening", "serving on " + address, {{"address", address}});
         }
+        // The launcher lets nobody probe for it but the agent that it has started.
+        if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
+        if (options_.has_kubernetes) reporter_ = TRY(KubernetesReporter::start(io_, options_.kubernetes, control_, log_));
         wait_for_signal();
         io_.run();
         log_.write(AgentLogLevel::info, "stopped", "stopped");
@@ -94,7 +102,8 @@ private:
         std::vector<UniqueFd> sockets = std::move(handed_.listening);
         for (ListenAddress const& address : options_.listen)
             sockets.push_back(TRY(open_listening_socket(address)));
-        if (sockets.empty()) return fail("nothing to listen on: --listen is missing, and no socket was handed over");
+        if (sockets.empty() && !has_broker_ && !options_.has_kubernetes)
+            return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
         return sockets;
     }
 
@@ -135,6 +144,9 @@ private:
         SandboxRules rules;
         if (output_) rules.output_directory = output_->fd();
         if (certificates_) rules.read_only = directories_of(certificate_paths());
+        // The whole of it: a new token comes in a new directory there.
+        if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
+        rules.may_connect = has_broker_ || options_.has_kubernetes;
         return rules;
     }
 
@@ -160,10 +172,15 @@ private:
             {{"landlock", sandbox.has_landlock ? "yes" : "no"}, {"seccomp", sandbox.has_seccomp ? "yes" : "no"}});
     }
 
-    /// Only whoever starts us can hand us another connection.
-    void launcher_lost() {
-        log_.write(AgentLogLevel::error, "launcher-lost", "the connection to the launcher has ended; ending too");
+    /// For good: over its upgrades the launcher keeps the other end.
+    void launcher_ended() {
+        log_.write(AgentLogLevel::error, "launcher-ended", "the launcher has ended; ending too");
         exit_code_ = 1;
+        stop();
+    }
+
+    void stop() {
+        if (!server_) return io_.stop();
         server_->stop(grace);
     }
 
@@ -175,7 +192,7 @@ private:
                 return wait_for_signal();
             }
             log_.write(AgentLogLevel::info, "stop-requested", "stopping");
-            server_->stop(grace);
+            stop();
         });
     }
 
@@ -186,11 +203,14 @@ private:
     std::optional<ConfinedDirectory> output_;
     std::optional<Certificates> certificates_;
     asio::io_context io_{1};
+    bool has_broker_;
     ControlClient control_;
     asio::signal_set signals_;
     std::unique_ptr<FileWatch> watch_;
     std::optional<Service> service_;
     std::optional<Server> server_;
+    std::optional<ProbeRunner> probes_;
+    std::unique_ptr<KubernetesReporter> reporter_;
     int exit_code_ = 0;
 };
 

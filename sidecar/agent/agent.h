@@ -6,7 +6,8 @@
 
 namespace triton::sidecar {
 
-/// Serves until SIGTERM or SIGINT, or until somebody who may asks for a restart. SIGHUP reads the certificates again.
+/// Serves, probes and reports until SIGTERM or SIGINT, until somebody who may asks for a restart, or until the launcher
+/// that started us has ended. SIGHUP reads the certificates again.
 /// Gives up all rights that it does not need first. Returns the exit code.
 /// Errors: what keeps it from serving.
 ///

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "config/json_reader.h"
 
 namespace triton::sidecar {
+
+/// One in bytes, at most. The longest carries the text of a configuration as a JSON string, which at worst doubles it.
+inline constexpr std::size_t longest_control_reply = 4 << 20;
 
 /// One reply to a Varlink call.
 struct ControlReply {
@@ -19,5 +25,17 @@ Result<ControlReply> parse_control_reply(std::string_view frame);
 
 /// The member of an object with this name; nullptr when there is none, or no object.
 config::Node const* member(config::Node const& object, std::string_view name);
+
+/// The same with a type; nullptr when it has another.
+template <class T>
+T const* value_of(config::Node const& object, std::string_view name) {
+    config::Node const* const node = member(object, name);
+    return node ? node->get<T>() : nullptr;
+}
+
+/// Empty when it is no string.
+std::string text_member(config::Node const& object, std::string_view name);
+/// Of a number with or without a fraction.
+std::optional<double> real_member(config::Node const& object, std::string_view name);
 
 }  // namespace triton::sidecar

@@ -25,10 +25,10 @@ int number_of(char const* name) {
     return error == std::errc{} && end == text.data() + text.size() ? number : -1;
 }
 
-bool is_listening(int fd) {
-    int listens = 0;
-    socklen_t size = sizeof listens;
-    return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens == 1;
+bool has_option(int fd, int option, int value) {
+    int found = 0;
+    socklen_t size = sizeof found;
+    return ::getsockopt(fd, SOL_SOCKET, option, &found, &size) == 0 && found == value;
 }
 
 Result<> take(HandedOver& handed, UniqueFd fd, std::string_view name) {
@@ -36,9 +36,11 @@ Result<> take(HandedOver& handed, UniqueFd fd, std::string_view name) {
         return fail(errno, "use descriptor " + std::to_string(fd.get()) + ", which LISTEN_FDS counts");
     if (name == "output") {
         handed.output = std::move(fd);
-    } else if (name == "control") {
-        handed.control = std::move(fd);
-    } else if (is_listening(fd.get())) {
+    } else if (name == "launcher") {
+        if (!has_option(fd.get(), SO_TYPE, SOCK_SEQPACKET))
+            return fail("descriptor " + std::to_string(fd.get()) + " (launcher) is no socket for messages");
+        handed.launcher = std::move(fd);
+    } else if (has_option(fd.get(), SO_ACCEPTCONN, 1)) {
         handed.listening.push_back(std::move(fd));
     } else {
         return fail("descriptor " + std::to_string(fd.get()) + " (" + std::string(name) + ") is no listening socket");

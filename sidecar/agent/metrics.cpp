@@ -156,7 +156,9 @@ std::string legacy_process(SupervisedProgram const& program, SupervisedProcess c
     return program.name.empty() ? number_text(process) : program.name + ":" + number_text(process);
 }
 
-void add_legacy(Writer& writer, SupervisionStatus const& status, double now) {
+/// What the shipped monitor would tell: it has no program of its own.
+void add_legacy(Writer& writer, SupervisionStatus status, double now) {
+    std::erase_if(status.programs, [](SupervisedProgram const& program) { return program.is_internal; });
     writer.family("fdbkubernetesmonitor_restart_count", Type::legacy_counter, "Starts so far, the first included.");
     for (SupervisedProgram const& program : status.programs) {
         for (SupervisedProcess const& process : program.processes)

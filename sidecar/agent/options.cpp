@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <functional>
-#include <optional>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
-#include "config/duration.h"
-#include "config/nearest.h"
+#include "config/flags.h"
 
 #ifndef TRITON_AGENT_VERSION
 #define TRITON_AGENT_VERSION "unknown"
@@ -17,59 +14,9 @@
 
 namespace triton::sidecar {
 
+using namespace flags;
+
 namespace {
-
-using Apply = std::function<Result<>(std::string const&)>;
-
-struct Flag {
-    std::string_view name;
-    std::string_view alias;  // the shipped spelling; empty: none
-    std::string_view value;  // what --help calls it; empty: a switch
-    std::string_view help;
-    Apply apply;
-    std::function<void()> clear = {};  // before the first value from the command line
-};
-using Flags = std::vector<Flag>;
-
-Apply into(std::string& target) {
-    return [&target](std::string const& text) -> Result<> {
-        target = text;
-        return {};
-    };
-}
-
-Apply into(bool& target) {
-    return [&target](std::string const& text) -> Result<> {
-        target = text == "true" || text == "1" || text == "yes" || text == "on";
-        if (!target && text != "false" && text != "0" && text != "no" && text != "off")
-            return fail("unknown value \"" + text + "\" (known: true false)");
-        return {};
-    };
-}
-
-Apply into(Duration& target) {
-    return [&target](std::string const& text) -> Result<> {
-        auto const duration = config::parse_duration(text);
-        bool const fits = duration && *duration > Duration::zero() && *duration <= std::chrono::hours(24);
-        if (!fits) return fail("\"" + text + "\" is not a duration up to a day (for example 500ms, 10s, 1m30s)");
-        target = *duration;
-        return {};
-    };
-}
-
-template <class T>
-Apply into_number(T& target, std::size_t lowest, std::size_t highest) {
-    return [&target, lowest, highest](std::string const& text) -> Result<> {
-        std::size_t number = 0;
-        auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (error != std::errc{} || end != text.data() + text.size() || number < lowest || number > highest) {
-            return fail("\"" + text + "\" is not a whole number from " + std::to_string(lowest) + " to " +
-                        std::to_string(highest));
-        }
-        target = static_cast<T>(number);
-        return {};
-    };
-}
 
 Apply into_addresses(std::vector<ListenAddress>& target) {
     return [&target](std::string const& text) -> Result<> {
@@ -78,162 +25,89 @@ Apply into_addresses(std::vector<ListenAddress>& target) {
     };
 }
 
-Apply append_to(std::vector<std::string>& target) {
-    return [&target](std::string const& text) -> Result<> {
-        if (text.empty()) return fail("must not be empty");
-        target.push_back(text);
-        return {};
-    };
-}
-
-Apply into_level(AgentLogLevel& target) {
-    return [&target](std::string const& text) -> Result<> {
-        constexpr std::array<std::string_view, 4> names{"debug", "info", "warning", "error"};
-        auto const found = std::ranges::find(names, text);
-        if (found == names.end()) return fail("unknown value \"" + text + "\" (known: debug info warning error)");
-        target = static_cast<AgentLogLevel>(found - names.begin());
-        return {};
-    };
-}
-
-Apply into_family(int& target) {
-    return [&target](std::string const& text) -> Result<> {
-        if (text != "4" && text != "6") return fail("\"" + text + "\" is not 4 or 6");
-        target = text == "4" ? 4 : 6;
-        return {};
-    };
-}
+constexpr std::array<Choice<AgentLogLevel>, 4> log_levels{{{"debug", AgentLogLevel::debug},
+                                                           {"info", AgentLogLevel::info},
+                                                           {"warning", AgentLogLevel::warning},
+                                                           {"error", AgentLogLevel::error}}};
+constexpr std::array<Choice<int>, 2> families{{{"4", 4}, {"6", 6}}};
 
 Flags make_flags(AgentOptions& options, std::string& verify_peers) {
+    ServerLimits& limits = options.server.limits;
     SubstitutionOptions& substitutions = options.substitutions;
+    KubernetesSettings& kubernetes = options.kubernetes;
     return {
-        {"listen", "bind-address", "ADDRESS", "HOST:PORT to serve on; [V6]:PORT, :PORT (may be repeated)",
-         into_addresses(options.listen), [&options] { options.listen.clear(); }},
-        {"output-dir", "", "DIR", "the directory whose files may be asked for", into(options.output_directory)},
-        {"control-socket", "", "PATH", "of the launcher", into(options.control_socket)},
-        {"tls", "", "", "serve by TLS; what no flag names comes from FDB_TLS_*", into(options.has_tls)},
-        {"tls-certificate-file", "certificate-path", "FILE", "our certificate and its chain, PEM",
+        {"listen", "bind-address", 0, "ADDRESS", "HOST:PORT to serve on; [V6]:PORT, :PORT (may be repeated)",
+         into_addresses(options.listen)},
+        {"output-dir", "", 0, "DIR", "the directory whose files may be asked for", into(options.output_directory)},
+        {"control-socket", "", 0, "PATH", "of the launcher, unless it starts us", into(options.control_socket)},
+        {"tls", "", 0, "", "serve by TLS; what no flag names comes from FDB_TLS_*", into_switch(options.has_tls)},
+        {"tls-certificate-file", "certificate-path", 0, "FILE", "our certificate and its chain, PEM",
          into(options.certificates.certificate)},
-        {"tls-key-file", "certificate-key-path", "FILE", "its key, PEM", into(options.certificates.key)},
-        {"tls-ca-file", "", "FILE", "who may have signed the peers' certificates, PEM",
+        {"tls-key-file", "certificate-key-path", 0, "FILE", "its key, PEM", into(options.certificates.key)},
+        {"tls-ca-file", "", 0, "FILE", "who may have signed the peers' certificates, PEM",
          into(options.certificates.authority)},
-        {"tls-verify-peers", "", "RULES", "which peers are let in; none: certificates are not asked for",
-         into(verify_peers)},
-        {"open-metrics", "", "", "serve /metrics to peers without a certificate too",
-         into(options.server.has_open_metrics)},
-        {"max-connections", "", "N", "at the same time (default: 1024)",
-         into_number(options.server.limits.connections, 1, 1'000'000)},
-        {"request-timeout", "", "DURATION", "for a handshake, a header, a body (default: 10s)",
-         into(options.server.limits.request)},
-        {"idle-timeout", "", "DURATION", "between two requests (default: 1m)", into(options.server.limits.idle)},
-        {"max-header-bytes", "", "N", "of one request (default: 16384)",
-         into_number(options.server.limits.header_bytes, 256, 1 << 20)},
-        {"max-body-bytes", "", "N", "of one request (default: 262144)",
-         into_number(options.server.limits.body_bytes, 0, 1 << 24)},
-        {"hash-threads", "", "N", "that compute hashes (default: 2)", into_number(options.hash_threads, 1, 64)},
-        {"version-file", "", "FILE", "holds this container's version (default: /var/fdb/version)",
+        {"tls-verify-peers", "", 0, "RULES", "which peers are let in; none: certificates are not asked for",
+         into_any(verify_peers)},
+        {"open-metrics", "", 0, "", "serve /metrics to peers without a certificate too",
+         into_switch(options.server.has_open_metrics)},
+        {"max-connections", "", 0, "N", "at the same time (default: 1024)", into(limits.connections, 1, 1'000'000)},
+        {"request-timeout", "", 0, "DURATION", "for a handshake, a header, a body (default: 10s)",
+         into_time_limit(limits.request)},
+        {"idle-timeout", "", 0, "DURATION", "between two requests (default: 1m)", into_time_limit(limits.idle)},
+        {"max-header-bytes", "", 0, "N", "of one request (default: 16384)", into(limits.header_bytes, 256, 1 << 20)},
+        {"max-body-bytes", "", 0, "N", "of one request (default: 262144)", into(limits.body_bytes, 0, 1 << 24)},
+        {"hash-threads", "", 0, "N", "that compute hashes (default: 2)", into(options.hash_threads, 1, 64)},
+        {"version-file", "", 0, "FILE", "holds this container's version (default: /var/fdb/version)",
          into(substitutions.version_file)},
-        {"main-container-version", "", "VERSION", "of the container that the files are for",
-         into(substitutions.main_container_version)},
-        {"main-container-conf-dir", "", "DIR",
+        {"main-container-version", "", 0, "VERSION", "of the container that the files are for",
+         into_any(substitutions.main_container_version)},
+        {"main-container-conf-dir", "", 0, "DIR",
          "the output directory there, for BINARY_DIR (default: /var/dynamic-conf)",
          into(substitutions.main_container_conf_directory)},
-        {"binary-dir", "", "DIR", "BINARY_DIR when both versions are equal (default: /usr/bin)",
+        {"binary-dir", "", 0, "DIR", "BINARY_DIR when both versions are equal (default: /usr/bin)",
          into(substitutions.binary_directory)},
-        {"additional-env-file", "", "FILE", "name=value lines, before the environment",
-         into(substitutions.environment_file)},
-        {"substitute-variable", "", "NAME", "a further name in /substitutions (may be repeated)",
-         append_to(substitutions.variables), [&substitutions] { substitutions.variables.clear(); }},
-        {"public-ip-family", "", "FAMILY", "4 or 6: of FDB_PUBLIC_IP and FDB_POD_IP take the first such address",
-         into_family(substitutions.ip_family)},
-        {"log-level", "", "LEVEL", "debug, info (default), warning, error", into_level(options.log_level)},
+        {"additional-env-file", "", 0, "FILE", "name=value lines, before the environment",
+         into_any(substitutions.environment_file)},
+        {"substitute-variable", "", 0, "NAME", "a further name in /substitutions (may be repeated)",
+         append_to(substitutions.variables)},
+        {"public-ip-family", "", 0, "4|6", "of FDB_PUBLIC_IP and FDB_POD_IP take the first such address",
+         into_choice(substitutions.ip_family, families)},
+        {"kubernetes", "", 0, "on|off", "tell the API server what happens here (default: off)",
+         into_switch(options.has_kubernetes)},
+        {"annotation-prefix", "", 0, "PREFIX", "of the pod's annotations (default: foundationdb.org/)",
+         into(kubernetes.annotation_prefix)},
+        {"watch-node", "", 0, "", "the node's labels become NODE_LABEL_* for substitution",
+         into_switch(kubernetes.watches_node)},
+        {"pod-name", "", 0, "NAME", "(default: $FDB_POD_NAME, $POD_NAME, $HOSTNAME)", into(kubernetes.pod_name)},
+        {"pod-namespace", "", 0, "NAME", "(default: $FDB_POD_NAMESPACE, $POD_NAMESPACE, what the service account says)",
+         into(kubernetes.pod_namespace)},
+        {"node-name", "", 0, "NAME", "(default: $FDB_NODE_NAME, $NODE_NAME, what the pod says)",
+         into(kubernetes.node_name)},
+        {"service-account-dir", "", 0, "DIR",
+         "token and ca.crt (default: /var/run/secrets/kubernetes.io/serviceaccount)",
+         into(kubernetes.service_account_directory)},
+        {"readiness-gate", "", 0, "TYPE", "a condition of the pod that follows readiness (default: none)",
+         into(kubernetes.readiness_gate)},
+        {"log-level", "", 0, "LEVEL", "debug, info (default), warning, error",
+         into_choice(options.log_level, log_levels)},
     };
-}
-
-std::string environment_name(std::string_view flag) {
-    std::string name = "TRITON_AGENT_";
-    for (char const c : flag)
-        name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    return name;
-}
-
-std::optional<std::string> variable(char const* const* environment, std::string const& name) {
-    for (; environment && *environment; ++environment) {
-        std::string_view const entry(*environment);
-        if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
-            return std::string(entry.substr(name.size() + 1));
-    }
-    return std::nullopt;
 }
 
 std::string help_text(Flags const& flags) {
-    std::string text =
-        "usage: triton-launch-agent [FLAG]...\n\n"
-        "Serves hashes, presence, status and metrics over HTTP. Usually started by triton-launch, which hands it its\n"
-        "sockets; see docs/openapi.yaml for what it answers.\n\n";
-    for (Flag const& flag : flags) {
-        std::string left = "  --" + std::string(flag.name);
-        if (!flag.value.empty()) left.append(" ").append(flag.value);
-        if (left.size() < 34) left.resize(34, ' ');
-        text.append(left).append("  ").append(flag.help);
-        if (!flag.alias.empty()) text.append(" (also --").append(flag.alias).append(")");
-        text += '\n';
-    }
-    return text +
-           "  --help, --version\n\n"
-           "Each flag is also an environment variable: TRITON_AGENT_MAX_CONNECTIONS for --max-connections.\n";
+    return "Usage: triton-launch-agent [OPTIONS]\n\n"
+           "Serves hashes, presence, status and metrics over HTTP, makes network probes, and tells Kubernetes what\n"
+           "happens. Usually started by triton-launch, which hands it its sockets.\n\n" +
+           help_rows(flags) + help_row('h', "help", "", "this text") + help_row('V', "version", "", "the version") +
+           "\nEach option is also an environment variable: --max-connections is TRITON_AGENT_MAX_CONNECTIONS.\n"
+           "Manual: triton-launch-agent(1).\n";
 }
 
-Result<> apply_environment(Flags const& flags, char const* const* environment) {
-    for (Flag const& flag : flags) {
-        std::string const name = environment_name(flag.name);
-        auto const value = variable(environment, name);
-        if (!value || value->empty()) continue;
-        if (auto const done = flag.apply(*value); !done) return fail(name + ": " + done.error().text);
+/// What no flag says is what the first of these variables says that is there.
+void complete(std::string& target, char const* const* environment, std::initializer_list<std::string_view> names) {
+    for (std::string_view const name : names) {
+        char const* const value = variable(environment, name);
+        if (target.empty() && value) target = value;
     }
-    return {};
-}
-
-Flag const* find(Flags const& flags, std::string_view name) {
-    for (Flag const& flag : flags) {
-        if (name == flag.name || (!flag.alias.empty() && name == flag.alias)) return &flag;
-    }
-    return nullptr;
-}
-
-std::unexpected<Error> unknown_flag(Flags const& flags, std::string const& given) {
-    std::vector<std::string_view> names;
-    for (Flag const& flag : flags)
-        names.push_back(flag.name);
-    auto const meant = config::nearest(std::string_view(given).substr(2), names);
-    return fail("unknown option " + given + (meant ? "; did you mean --" + std::string(*meant) + "?" : ""));
-}
-
-Result<> apply_arguments(Flags const& flags, std::span<char const* const> arguments, AgentOptions& options) {
-    std::vector<Flag const*> seen;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        std::string const argument = arguments[i];
-        if (!argument.starts_with("--")) return fail("unexpected argument " + argument);
-        std::size_t const equals = argument.find('=');
-        std::string const given = argument.substr(0, equals);
-        if (given == "--help" || given == "--version") {
-            options.text = given == "--help" ? help_text(flags) : "triton-launch-agent " + agent_version() + "\n";
-            return {};
-        }
-        Flag const* const flag = find(flags, std::string_view(given).substr(2));
-        if (!flag) return unknown_flag(flags, given);
-        std::string value = "true";
-        if (equals != argument.npos) {
-            value = argument.substr(equals + 1);
-        } else if (!flag->value.empty()) {
-            if (i + 1 == arguments.size()) return fail(given + ": its value is missing");
-            value = arguments[++i];
-        }
-        if (flag->clear && std::ranges::find(seen, flag) == seen.end()) flag->clear();
-        seen.push_back(flag);
-        if (auto const done = flag->apply(value); !done) return fail(given + ": " + done.error().text);
-    }
-    return {};
 }
 
 /// What TLS needs, from FDB_TLS_* where no flag says it, and the rules.
@@ -244,14 +118,11 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
         if (!verify_peers.empty()) return fail("--tls-verify-peers needs --tls");
         return {};
     }
-    auto const complete = [environment](std::string& target, char const* name) {
-        if (target.empty()) target = variable(environment, name).value_or("");
-    };
-    complete(files.certificate, "FDB_TLS_CERTIFICATE_FILE");
-    complete(files.key, "FDB_TLS_KEY_FILE");
-    complete(files.authority, "FDB_TLS_CA_FILE");
-    complete(files.password, "FDB_TLS_PASSWORD");
-    complete(verify_peers, "FDB_TLS_VERIFY_PEERS");
+    complete(files.certificate, environment, {"FDB_TLS_CERTIFICATE_FILE"});
+    complete(files.key, environment, {"FDB_TLS_KEY_FILE"});
+    complete(files.authority, environment, {"FDB_TLS_CA_FILE"});
+    complete(files.password, environment, {"FDB_TLS_PASSWORD"});
+    complete(verify_peers, environment, {"FDB_TLS_VERIFY_PEERS"});
     if (files.certificate.empty()) return fail("--tls: --tls-certificate-file (FDB_TLS_CERTIFICATE_FILE) is missing");
     if (files.key.empty()) return fail("--tls: --tls-key-file (FDB_TLS_KEY_FILE) is missing");
     if (verify_peers == "none") {
@@ -269,6 +140,22 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
     return {};
 }
 
+/// What only the surroundings say, and what they say where no flag does.
+Result<> complete_kubernetes(KubernetesSettings& settings, char const* const* environment) {
+    complete(settings.pod_name, environment, {"FDB_POD_NAME", "POD_NAME", "HOSTNAME"});
+    complete(settings.pod_namespace, environment, {"FDB_POD_NAMESPACE", "POD_NAMESPACE"});
+    complete(settings.node_name, environment, {"FDB_NODE_NAME", "NODE_NAME"});
+    complete(settings.api_host, environment, {"KUBERNETES_SERVICE_HOST"});
+    if (settings.pod_name.empty()) return fail("--kubernetes: --pod-name (POD_NAME) is missing");
+    if (settings.api_host.empty()) return fail("--kubernetes: KUBERNETES_SERVICE_HOST is not set: this is no cluster");
+    if (char const* const port = variable(environment, "KUBERNETES_SERVICE_PORT"); port && *port) {
+        Result<> const done = into(settings.api_port, 1, 65535)(port);
+        if (!done) return fail("KUBERNETES_SERVICE_PORT: " + done.error().text);
+    }
+    settings.version = agent_version();
+    return {};
+}
+
 }  // namespace
 
 std::string agent_version() { return TRITON_AGENT_VERSION; }
@@ -277,11 +164,15 @@ Result<AgentOptions> parse_agent_options(int argc, char const* const* argv, char
     AgentOptions options;
     std::string verify_peers;
     Flags const flags = make_flags(options, verify_peers);
-    TRY(apply_environment(flags, environment));
     std::span<char const* const> const arguments(argv + std::min(argc, 1),
                                                  static_cast<std::size_t>(std::max(argc - 1, 0)));
-    TRY(apply_arguments(flags, arguments, options));
-    if (options.text.empty()) TRY(complete_tls(options, std::move(verify_peers), environment));
+    Words const words = TRY(parse_words({"triton-launch-agent", "TRITON_AGENT_", environment}, flags, arguments));
+    if (words.wants_help) options.text = help_text(flags);
+    if (words.wants_version) options.text = "triton-launch-agent " + agent_version() + "\n";
+    if (!options.text.empty()) return options;
+    if (!words.positional.empty()) return fail("unexpected argument " + words.positional.front());
+    TRY(complete_tls(options, std::move(verify_peers), environment));
+    if (options.has_kubernetes) TRY(complete_kubernetes(options.kubernetes, environment));
     return options;
 }
 

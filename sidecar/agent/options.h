@@ -11,6 +11,7 @@
 #include "sidecar/agent/listen_address.h"
 #include "sidecar/agent/log.h"
 #include "sidecar/agent/server_settings.h"
+#include "sidecar/kubernetes/kubernetes_reporter.h"
 
 namespace triton::sidecar {
 
@@ -29,6 +30,8 @@ struct AgentOptions {
     std::vector<ListenAddress> listen;  ///< beside the sockets that are handed over
     std::string output_directory;       ///< empty: handed over, or none
     std::string control_socket;         ///< empty: handed over, or none
+    bool has_kubernetes = false;
+    KubernetesSettings kubernetes;  ///< complete when has_kubernetes
     bool has_tls = false;
     CertificateFiles certificates;
     ServerSettings server;
@@ -39,9 +42,10 @@ struct AgentOptions {
 };
 
 /// Reads the command line. Each flag also has an environment variable, TRITON_AGENT_ and its name in capitals with `_`
-/// for
-/// `-`; the command line wins, and what may be repeated is taken from one of the two. With --tls what no flag names
-/// comes from FDB_TLS_CERTIFICATE_FILE, FDB_TLS_KEY_FILE, FDB_TLS_CA_FILE, FDB_TLS_VERIFY_PEERS and FDB_TLS_PASSWORD.
+/// for `-`; the command line wins, and what may be repeated adds up. With --tls what no flag names comes from
+/// FDB_TLS_CERTIFICATE_FILE, FDB_TLS_KEY_FILE, FDB_TLS_CA_FILE, FDB_TLS_VERIFY_PEERS and FDB_TLS_PASSWORD; with
+/// --kubernetes from KUBERNETES_SERVICE_HOST and _PORT, FDB_POD_NAME, POD_NAME or HOSTNAME, FDB_POD_NAMESPACE or
+/// POD_NAMESPACE, FDB_NODE_NAME or NODE_NAME.
 /// Errors: one line that names the flag and what is wrong with it.
 Result<AgentOptions> parse_agent_options(int argc, char const* const* argv, char const* const* environment);
 

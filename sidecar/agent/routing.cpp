@@ -29,6 +29,7 @@ constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::copy_binaries, "copy_binaries", "/copy_binaries", true, false},
     {Endpoint::copy_libraries, "copy_libraries", "/copy_libraries", true, false},
     {Endpoint::copy_monitor_conf, "copy_monitor_conf", "/copy_monitor_conf", true, false},
+    {Endpoint::stage, "stage", "/v1/stage", true, false},
     {Endpoint::refresh_certs, "refresh_certs", "/refresh_certs", true, false},
     {Endpoint::restart, "restart", "/restart", true, false},
     {Endpoint::none, "unknown", "", false, false},

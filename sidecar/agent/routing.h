@@ -21,6 +21,7 @@ enum class Endpoint : std::uint8_t {
     copy_binaries,      ///< POST
     copy_libraries,     ///< POST
     copy_monitor_conf,  ///< POST
+    stage,              ///< POST /v1/stage: copies, and says what
     refresh_certs,      ///< POST
     restart,            ///< POST
     none                ///< there is no such path

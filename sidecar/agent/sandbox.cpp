@@ -3,11 +3,13 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -109,8 +111,10 @@ public:
         for (int const call : calls)
             note(::seccomp_rule_add(context_, SCMP_ACT_ALLOW, call, 0));
     }
-    void allow_if(int call, scmp_arg_cmp condition) {
-        note(::seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, 1, &condition));
+    /// When all of these hold.
+    void allow_if(int call, std::initializer_list<scmp_arg_cmp> conditions) {
+        note(::seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, static_cast<unsigned int>(conditions.size()),
+                                      std::data(conditions)));
     }
     int load() {
         if (!context_) return ENOMEM;
@@ -200,7 +204,7 @@ Result<> drop_rights(SandboxRules const& rules, SandboxReport& report) {
     return drop_capabilities();
 }
 
-Result<> filter_system_calls(SandboxReport& report) {
+Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     if (is_sanitized) {
         report.missing += report.missing.empty() ? "" : "; ";
         report.missing += "no seccomp in this build: the sanitizers need more";
@@ -209,14 +213,19 @@ Result<> filter_system_calls(SandboxReport& report) {
     Filter filter;
     filter.allow(always_allowed);
     constexpr std::uint64_t writing = O_ACCMODE | O_CREAT | O_TRUNC;
-    filter.allow_if(SCMP_SYS(open), masked(1, writing, O_RDONLY));
-    filter.allow_if(SCMP_SYS(openat), masked(2, writing, O_RDONLY));
-    filter.allow_if(SCMP_SYS(mmap), masked(2, PROT_EXEC, 0));
-    filter.allow_if(SCMP_SYS(mprotect), masked(2, PROT_EXEC, 0));
-    filter.allow_if(SCMP_SYS(socket), equal(0, AF_UNIX));
-    filter.allow_if(SCMP_SYS(ioctl), equal(1, FIONBIO));
-    filter.allow_if(SCMP_SYS(ioctl), equal(1, FIONREAD));
-    filter.allow_if(SCMP_SYS(tgkill), equal(0, static_cast<std::uint64_t>(::getpid())));  // abort(3)
+    filter.allow_if(SCMP_SYS(open), {masked(1, writing, O_RDONLY)});
+    filter.allow_if(SCMP_SYS(openat), {masked(2, writing, O_RDONLY)});
+    filter.allow_if(SCMP_SYS(mmap), {masked(2, PROT_EXEC, 0)});
+    filter.allow_if(SCMP_SYS(mprotect), {masked(2, PROT_EXEC, 0)});
+    scmp_arg_cmp const is_stream = masked(1, 0xffffffff & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), SOCK_STREAM);
+    filter.allow_if(SCMP_SYS(socket), {equal(0, AF_UNIX), is_stream});
+    filter.allow_if(SCMP_SYS(socketpair), {equal(0, AF_UNIX), is_stream});
+    for (std::uint64_t const family : {AF_INET, AF_INET6}) {
+        if (rules.may_connect) filter.allow_if(SCMP_SYS(socket), {equal(0, family), is_stream, equal(2, IPPROTO_TCP)});
+    }
+    filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONBIO)});
+    filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONREAD)});
+    filter.allow_if(SCMP_SYS(tgkill), {equal(0, static_cast<std::uint64_t>(::getpid()))});  // abort(3)
     int const err = filter.load();
     if (err == ENOSYS || err == EINVAL) {  // a kernel, or a sandbox that plays one, without it
         report.missing += report.missing.empty() ? "" : "; ";

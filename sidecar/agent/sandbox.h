@@ -10,7 +10,8 @@ namespace triton::sidecar {
 /// What the agent keeps of its rights. Everything else goes, for good, and in all threads.
 struct SandboxRules {
     int output_directory = -1;           ///< borrowed; may be read below; -1: none
-    std::vector<std::string> read_only;  ///< directories that may be read below: of certificates
+    std::vector<std::string> read_only;  ///< directories that may be read below
+    bool may_connect = false;            ///< by TCP, to anybody: probes, Kubernetes
 };
 
 /// What came of it, for the log.
@@ -27,8 +28,8 @@ Result<> drop_rights(SandboxRules const& rules, SandboxReport& report);
 
 /// Once all threads are there: a seccomp filter for all of them with what the agent needs from now on. Anything else
 /// fails with EPERM: no program is executed, no process made, no memory made executable, no socket opened but Unix
-/// ones, no file opened for writing but by openat2(2), whose flags a filter cannot see (Landlock does). Errors: those
-/// of seccomp(2).
-Result<> filter_system_calls(SandboxReport& report);
+/// streams and, if the rules say so, TCP ones, none bound to an address and none made to listen, no file opened for
+/// writing but by openat2(2), whose flags a filter cannot see (Landlock does). Errors: those of seccomp(2).
+Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report);
 
 }  // namespace triton::sidecar

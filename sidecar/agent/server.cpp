@@ -3,23 +3,21 @@
 #include <array>
 #include <cerrno>
 #include <list>
+#include <new>
 #include <optional>
-#include <type_traits>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/ssl/ssl_stream.hpp>
 
 #include "base/idle_memory.h"
 #include "sidecar/agent/peer_certificate.h"
+#include "sidecar/agent/transport.h"
 
 namespace triton::sidecar {
 
@@ -38,19 +36,8 @@ constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration idle_pause = std::chrono::seconds(1);
 constexpr std::size_t read_size = 2048;
 
-using TlsStream = beast::ssl_stream<beast::tcp_stream>;
-
-tcp::socket& socket_of(beast::tcp_stream& stream) { return stream.socket(); }
-tcp::socket& socket_of(TlsStream& stream) { return beast::get_lowest_layer(stream).socket(); }
-
 /// Without an exception, and with the error where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
-
-std::string address_text(tcp::socket const& socket) {
-    error_code failed;
-    tcp::endpoint const remote = socket.remote_endpoint(failed);
-    return failed ? std::string("?") : remote.address().to_string() + ":" + std::to_string(remote.port());
-}
 
 /// Who is at the other end.
 struct Peer {
@@ -59,6 +46,21 @@ struct Peer {
     bool has_certificate = false;  ///< one that is accepted
     std::string refusal;           ///< why not
 };
+
+std::string response_text(Reply const& reply, unsigned version, bool keeps, bool is_head) {
+    auto const reason = http::obsolete_reason(static_cast<http::status>(reply.status));
+    std::string text = "HTTP/1." + std::to_string(version % 10) + " " + std::to_string(reply.status) + " ";
+    text.append(reason.data(), reason.size());
+    text.append("\r\nContent-Type: ").append(reply.type);
+    if (!reply.allow.empty()) text.append("\r\nAllow: ").append(reply.allow);
+    if (reply.asks_to_retry) text += "\r\nRetry-After: 1";
+    text.append("\r\nCache-Control: no-store\r\nContent-Length: ").append(std::to_string(reply.body.size()));
+    // What each version of HTTP does without being told.
+    if (keeps != (version > 10)) text.append("\r\nConnection: ").append(keeps ? "keep-alive" : "close");
+    text += "\r\n\r\n";
+    if (!is_head) text += reply.body;
+    return text;
+}
 
 }  // namespace
 
@@ -103,7 +105,7 @@ private:
     /// which that began.
     class Slot {
     public:
-        Slot(Impl& server, tcp::socket& socket) : server_(server), socket_(&socket) {
+        Slot(Impl& server, Transport& transport) : server_(server), transport_(transport) {
             ++server_.open_;
             server_.around_.figures.open_connections = server_.open_;
         }
@@ -125,16 +127,14 @@ private:
             if (place_) server_.silent_.erase(*place_);
             place_.reset();
         }
-        void move_to(tcp::socket& socket) { socket_ = &socket; }
         void close() {
             heard();
-            error_code ignored;
-            socket_->close(ignored);
+            transport_.close();
         }
 
     private:
         Impl& server_;
-        tcp::socket* socket_;
+        Transport& transport_;
         std::optional<std::list<Slot*>::iterator> place_;
     };
 
@@ -198,121 +198,96 @@ private:
     }
 
     static awaitable<void> converse(std::shared_ptr<Impl> self, tcp::socket accepted) {
-        beast::tcp_stream stream(std::move(accepted));
-        Slot slot(*self, stream.socket());
+        Transport stream(std::move(accepted));
+        Slot slot(*self, stream);
         try {
-            error_code ignored;
-            stream.socket().set_option(tcp::no_delay(true), ignored);
             Peer peer;
-            if (self->around_.certificates) {
-                co_await self->converse_by_tls(std::move(stream), slot, peer);
-            } else {
+            if (!self->around_.certificates || co_await self->begin_tls(stream, slot, peer))
                 co_await self->serve(stream, slot, peer);
-            }
         } catch (std::exception const& error) {
             // Out of memory, for one: this connection ends, the others go on.
             self->around_.log.write(AgentLogLevel::error, "connection-failed", error.what());
         }
     }
 
-    awaitable<void> converse_by_tls(beast::tcp_stream plain, Slot& slot, Peer& peer) {
-        slot.move_to(plain.socket());
-        error_code failed;
-        // Whoever connects and says nothing shall not cost the 100 kB of a TLS connection.
+    /// Returns whether the peer may go on.
+    awaitable<bool> begin_tls(Transport& stream, Slot& slot, Peer& peer) {
+        // Whoever connects and says nothing shall not cost the memory of a TLS connection.
         slot.wait();
-        bool const has_spoken = co_await is_readable(plain.socket());
-        slot.heard();
-        if (!has_spoken) co_return;
-        auto const context = tls_context();
-        TlsStream stream(std::move(plain), *context);
-        slot.move_to(socket_of(stream));
-        slot.wait();
+        stream.expires_after(settings_.limits.request);
+        if (!co_await stream.wait_readable()) co_return false;
+        stream.expires_after(settings_.limits.request);
+        auto const context = around_.certificates->context();
+        SSL* const tls = stream.prepare_tls(context.get());
+        if (!tls) throw std::bad_alloc();
         ChainFaults faults;
-        ChainFaults::attach(stream.native_handle(), &faults);
-        beast::get_lowest_layer(stream).expires_after(settings_.limits.request);
-        co_await stream.async_handshake(asio::ssl::stream_base::server, into(failed));
-        ChainFaults::attach(stream.native_handle(), nullptr);
+        ChainFaults::attach(tls, &faults);
+        auto const done = co_await stream.accept_tls();
+        ChainFaults::attach(tls, nullptr);
         slot.heard();
-        if (failed) {
+        if (done) {
+            identify(peer, stream, tls, faults);
+        } else {
             ++around_.figures.failed_handshakes;
-            around_.log.write(AgentLogLevel::debug, "handshake-failed", failed.message(),
-                              {{"peer", address_text(socket_of(stream))}});
-            co_return;
+            around_.log.write(AgentLogLevel::debug, "handshake-failed", done.error().text,
+                              {{"peer", stream.peer_address()}});
         }
-        identify(peer, stream, faults);
-        co_await serve(stream, slot, peer);
+        co_return done.has_value();
     }
 
-    /// Waits for the first byte, which stays where it is, or for the end of patience.
-    awaitable<bool> is_readable(tcp::socket& socket) {
-        // tcp_stream limits what it reads itself only. The flag: a timer that has expired cannot be called back.
-        auto const is_waiting = std::make_shared<bool>(true);
-        asio::steady_timer limit(around_.io, settings_.limits.request);
-        limit.async_wait([&socket, is_waiting](error_code cancelled) {
-            error_code ignored;
-            if (!cancelled && *is_waiting) socket.close(ignored);
-        });
-        error_code failed;
-        co_await socket.async_wait(tcp::socket::wait_read, into(failed));
-        *is_waiting = false;
-        co_return !failed;
-    }
-
-    std::shared_ptr<asio::ssl::context> tls_context() {
-        auto const& latest = around_.certificates->context();
-        if (latest.get() != context_of_) {
-            ::SSL_CTX_up_ref(latest.get());  // the object takes one reference over
-            context_ = std::make_shared<asio::ssl::context>(latest.get());
-            context_of_ = latest.get();
-        }
-        return context_;
-    }
-
-    void identify(Peer& peer, TlsStream& stream, ChainFaults const& faults) {
+    void identify(Peer& peer, Transport const& stream, SSL* tls, ChainFaults const& faults) {
         peer.must_identify = !around_.certificates->files().authority.empty();
-        peer.address = address_text(socket_of(stream));
         if (!peer.must_identify) return;
-        auto const shown = peer_certificate(stream.native_handle(), faults);
-        if (!shown) {
-            peer.refusal = "no certificate was shown";
-            return;
-        }
-        auto const verdict = settings_.rules.check(*shown);
+        auto const shown = peer_certificate(tls, faults);
+        auto const verdict = shown ? settings_.rules.check(*shown) : fail("no certificate was shown");
         peer.has_certificate = verdict.has_value();
-        if (!verdict) peer.refusal = verdict.error().text;
+        if (verdict) return;
+        peer.refusal = verdict.error().text;
+        peer.address = stream.peer_address();
     }
 
     // --- requests
 
-    template <class Stream>
-    awaitable<void> serve(Stream& stream, Slot& slot, Peer& peer) {
+    using Parser = http::request_parser<http::string_body>;
+
+    awaitable<void> serve(Transport& stream, Slot& slot, Peer& peer) {
         beast::flat_buffer buffer(settings_.limits.header_bytes + 64 * 1024);
         for (bool is_first = true;; is_first = false) {
             slot.wait();
-            error_code failed;
-            beast::get_lowest_layer(stream).expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
-            if (buffer.size() == 0) {
-                std::size_t const size = co_await stream.async_read_some(buffer.prepare(read_size), into(failed));
-                if (failed) break;
-                buffer.commit(size);
-            }
+            stream.expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
+            if (buffer.size() == 0 && !co_await stream.wait_readable()) break;
             if (!co_await serve_one(stream, slot, peer, buffer)) break;
             if (is_stopping_) break;
-            // What a burst has left behind is given back before the wait for the next.
+            // Whoever is waited for has no memory of his own but his place.
             if (buffer.size() == 0) buffer.shrink_to_fit();
         }
         co_await finish(stream, slot);
     }
 
+    /// Until the header is read, or all. Errors: of what was sent; partial_message when the peer has gone.
+    static awaitable<error_code> read(Transport& stream, Parser& parser, beast::flat_buffer& buffer, bool is_whole) {
+        parser.eager(is_whole);
+        for (;;) {
+            if (is_whole ? parser.is_done() : parser.is_header_done()) co_return error_code();
+            error_code failed = http::error::need_more;
+            if (buffer.size() > 0) buffer.consume(parser.put(buffer.data(), failed));
+            if (!failed) continue;
+            if (failed != http::error::need_more) co_return failed;
+            if (buffer.size() + read_size > buffer.max_size()) co_return http::error::buffer_overflow;
+            auto const place = buffer.prepare(read_size);
+            std::size_t const size = co_await stream.read_some({static_cast<char*>(place.data()), place.size()});
+            if (size == 0) co_return http::error::partial_message;
+            buffer.commit(size);
+        }
+    }
+
     /// Returns whether the connection goes on.
-    template <class Stream>
-    awaitable<bool> serve_one(Stream& stream, Slot& slot, Peer& peer, beast::flat_buffer& buffer) {
-        http::request_parser<http::string_body> parser;
+    awaitable<bool> serve_one(Transport& stream, Slot& slot, Peer& peer, beast::flat_buffer& buffer) {
+        Parser parser;
         parser.header_limit(settings_.limits.header_bytes);
         parser.body_limit(settings_.limits.body_bytes);
-        error_code failed;
-        beast::get_lowest_layer(stream).expires_after(settings_.limits.request);
-        co_await http::async_read_header(stream, buffer, parser, into(failed));
+        stream.expires_after(settings_.limits.request);
+        error_code failed = co_await read(stream, parser, buffer, false);
         if (failed) co_return co_await refuse(stream, failed);
         auto const& head = parser.get();
         Request request;
@@ -326,16 +301,14 @@ private:
             co_return co_await send(stream, request.route, std::move(*refusal), version, keeps && parser.is_done());
         }
         if (!parser.is_done()) {
-            if (beast::iequals(head[http::field::expect], "100-continue")) {
-                http::response<http::empty_body> go_on(http::status::continue_, version);
-                co_await http::async_write(stream, go_on, into(failed));
-            }
-            beast::get_lowest_layer(stream).expires_after(settings_.limits.request);
-            if (!failed) co_await http::async_read(stream, buffer, parser, into(failed));
+            stream.expires_after(settings_.limits.request);
+            bool const is_awaited = beast::iequals(head[http::field::expect], "100-continue");
+            if (is_awaited && !co_await stream.write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
+            failed = co_await read(stream, parser, buffer, true);
             if (failed) co_return co_await refuse(stream, failed);
         }
         slot.heard();
-        beast::get_lowest_layer(stream).expires_never();
+        stream.expires_never();
         request.body = parser.get().body();
         auto const accept = parser.get()[http::field::accept];
         request.accept = std::string_view(accept.data(), accept.size());
@@ -376,8 +349,7 @@ private:
     }
 
     /// A request that cannot be read. Returns false: the connection ends.
-    template <class Stream>
-    awaitable<bool> refuse(Stream& stream, error_code why) {
+    awaitable<bool> refuse(Transport& stream, error_code why) {
         Reply reply;
         if (why == http::error::header_limit || why == http::error::buffer_overflow) {
             reply = text_reply(431, "the header is too long");
@@ -393,45 +365,26 @@ private:
         co_return co_await send(stream, unknown, std::move(reply), 11, false);
     }
 
-    template <class Stream>
-    awaitable<bool> send(Stream& stream, Route const& route, Reply reply, unsigned version, bool keeps) {
+    awaitable<bool> send(Transport& stream, Route const& route, Reply reply, unsigned version, bool keeps) {
         ++around_.figures.requests[{route.endpoint, reply.status}];
-        http::response<http::string_body> response(static_cast<http::status>(reply.status), version);
-        response.set(http::field::content_type, beast::string_view(reply.type.data(), reply.type.size()));
-        if (!reply.allow.empty())
-            response.set(http::field::allow, beast::string_view(reply.allow.data(), reply.allow.size()));
-        if (reply.asks_to_retry) response.set(http::field::retry_after, "1");
-        response.set(http::field::cache_control, "no-store");
-        response.body() = std::move(reply.body);
-        response.prepare_payload();
-        response.keep_alive(keeps && !is_stopping_);
-        beast::get_lowest_layer(stream).expires_after(settings_.limits.answer);
-        error_code failed;
-        if (route.is_head) {
-            http::response_serializer<http::string_body> serializer(response);
-            co_await http::async_write_header(stream, serializer, into(failed));
-        } else {
-            co_await http::async_write(stream, response, into(failed));
-        }
-        co_return !failed && response.keep_alive();
+        keeps = keeps && !is_stopping_;
+        std::string const text = response_text(reply, version, keeps, route.is_head);
+        stream.expires_after(settings_.limits.answer);
+        co_return co_await stream.write(text) && keeps;
     }
 
     /// Says that nothing more comes, and waits a moment for the peer to say so too: closing at once would reset the
     /// connection when the peer is still sending, and the last answer with it.
-    template <class Stream>
-    awaitable<void> finish(Stream& stream, Slot& slot) {
-        if (!socket_of(stream).is_open()) co_return;
+    static awaitable<void> finish(Transport& stream, Slot& slot) {
+        if (!stream.is_open()) co_return;
         slot.wait();
-        error_code ignored;
-        beast::get_lowest_layer(stream).expires_after(lingering);
-        if constexpr (std::is_same_v<Stream, TlsStream>) co_await stream.async_shutdown(into(ignored));
-        auto& plain = beast::get_lowest_layer(stream);
-        plain.socket().shutdown(tcp::socket::shutdown_send, ignored);
-        std::array<char, 4096> dropped;
+        stream.expires_after(lingering);
+        co_await stream.end_writing();
+        std::array<char, 1024> dropped;
         for (std::size_t total = 0; total < most_lingering_bytes;) {
-            error_code ended;
-            total += co_await plain.async_read_some(asio::buffer(dropped), into(ended));
-            if (ended) break;
+            std::size_t const size = co_await stream.drop_some(dropped);
+            if (size == 0) break;
+            total += size;
         }
         slot.heard();
     }
@@ -447,8 +400,6 @@ private:
     std::list<Slot*> silent_;  // the longest silent first
     asio::steady_timer slot_freed_;
     asio::steady_timer idle_;
-    std::shared_ptr<asio::ssl::context> context_;
-    SSL_CTX const* context_of_ = nullptr;
     std::size_t open_ = 0;
     TimePoint refusal_told_{};
     bool is_stopping_ = false;

@@ -140,10 +140,11 @@ awaitable<Reply> Service::answer_slowly(Request const& request) {
         case Endpoint::check_hash: co_return co_await check_hash(request.route.path);
         case Endpoint::is_present: co_return is_present(request.route.path);
         case Endpoint::hashes: co_return co_await hashes(request.body);
-        case Endpoint::copy_files: co_return co_await stage("files");
-        case Endpoint::copy_binaries: co_return co_await stage("binaries");
-        case Endpoint::copy_libraries: co_return co_await stage("libraries");
-        case Endpoint::copy_monitor_conf: co_return co_await stage("monitor_conf");
+        case Endpoint::copy_files: co_return co_await copy("files");
+        case Endpoint::copy_binaries: co_return co_await copy("binaries");
+        case Endpoint::copy_libraries: co_return co_await copy("libraries");
+        case Endpoint::copy_monitor_conf: co_return co_await copy("monitor_conf");
+        case Endpoint::stage: co_return co_await stage_in_detail(request.body);
         case Endpoint::refresh_certs: co_return refresh_certificates();
         case Endpoint::restart: {
             // The shipped program says OK to everybody and does nothing. Ours does, so it asks who wants it.
@@ -185,10 +186,17 @@ awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
     co_return latest_;
 }
 
+/// A launcher that becomes another version ends its connections: what only reads is then asked once more.
+awaitable<Result<std::vector<config::Node>>> Service::ask_state(std::string method, bool more) {
+    auto replies = co_await around_.control.call(method, "{}", more, status_limit);
+    if (replies || replies.error().code != ENOTCONN) co_return replies;
+    co_return co_await around_.control.call(method, "{}", more, status_limit);
+}
+
 awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
-    auto launcher = co_await around_.control.call("org.tritonlaunch.Launcher.GetStatus", "{}", false, status_limit);
+    auto launcher = co_await ask_state("org.tritonlaunch.Launcher.GetStatus", false);
     if (!launcher) co_return std::unexpected(std::move(launcher).error());
-    auto list = co_await around_.control.call("org.tritonlaunch.Launcher.List", "{}", true, status_limit);
+    auto list = co_await ask_state("org.tritonlaunch.Launcher.List", true);
     if (!list) co_return std::unexpected(std::move(list).error());
     if (launcher->empty()) co_return fail("the launcher answered nothing");
     auto result = std::make_shared<Snapshot>();
@@ -240,26 +248,39 @@ awaitable<Reply> Service::status() {
 }
 
 /// The agent may not write where it looks, and what it has read must not steer a writer: the launcher gets one word of
-/// four and copies what its own command line says.
-awaitable<Reply> Service::stage(std::string_view what) {
-    if (!around_.control.has_launcher()) co_return text_reply(501, "there is no launcher here that copies");
-    if (staging_ >= most_staging) co_return busy("too many copies at once");
+/// five and copies what its own command line says.
+awaitable<Result<StagingReply>> Service::stage(std::string_view what) {
+    if (!around_.control.has_launcher()) co_return fail(ENOSYS, "copy without a launcher");
+    if (staging_ >= most_staging) co_return fail(EAGAIN, "copy, too many do already");
     CountGuard const guard(staging_);
     std::string parameters = R"({"what":")" + std::string(what) + R"("})";
     auto const replies =
         co_await around_.control.call("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
-    if (!replies) co_return failed(replies.error());
+    if (!replies) co_return std::unexpected(replies.error());
+    co_return staging_reply(*replies);
+}
+
+/// As the shipped program says it.
+awaitable<Reply> Service::copy(std::string_view what) {
+    auto const copied = co_await stage(what);
+    if (!copied) co_return failed(copied.error());
+    if (copied->errors.empty()) co_return text_reply(200, "OK");
     std::string errors;
-    for (config::Node const& reply : *replies) {
-        config::Node const* const list = member(reply, "errors");
-        auto const* const elements = list ? list->get<config::JsonArray>() : nullptr;
-        if (!elements) continue;
-        for (config::Node const& element : *elements) {
-            if (auto const* const text = element.get<std::string>()) errors.append(*text).append("\n");
-        }
+    for (std::string const& one : copied->errors)
+        errors.append(one).append("\n");
+    co_return make_reply(500, text_type, std::move(errors));
+}
+
+awaitable<Reply> Service::stage_in_detail(std::string_view body) {
+    auto const what = parse_stage_request(body);
+    if (!what) {
+        std::string refusal = R"({"error":)";
+        config::append_json_string(refusal, what.error());
+        co_return make_reply(400, json_type, refusal + "}\n");
     }
-    if (!errors.empty()) co_return make_reply(500, text_type, errors);
-    co_return text_reply(200, "OK");
+    auto const copied = co_await stage(*what);
+    if (!copied) co_return failed(copied.error());
+    co_return make_reply(copied->errors.empty() ? 200U : 500U, json_type, staging_json(*copied));
 }
 
 // --- files

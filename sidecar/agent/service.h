@@ -98,6 +98,7 @@ private:
     };
 
     boost::asio::awaitable<Reply> answer_slowly(Request const& request);
+    boost::asio::awaitable<Result<std::vector<config::Node>>> ask_state(std::string method, bool more);
     boost::asio::awaitable<Result<SharedSnapshot>> snapshot();
     boost::asio::awaitable<Result<SharedSnapshot>> fetch_snapshot();
     boost::asio::awaitable<Reply> readyz();
@@ -105,7 +106,9 @@ private:
     boost::asio::awaitable<Reply> status();
     boost::asio::awaitable<Reply> check_hash(std::string path);
     boost::asio::awaitable<Reply> hashes(std::string_view body);
-    boost::asio::awaitable<Reply> stage(std::string_view what);
+    boost::asio::awaitable<Result<StagingReply>> stage(std::string_view what);
+    boost::asio::awaitable<Reply> copy(std::string_view what);
+    boost::asio::awaitable<Reply> stage_in_detail(std::string_view body);
     Reply is_present(std::string const& path) const;
     Reply refresh_certificates();
 

@@ -1,6 +1,7 @@
 #include "sidecar/agent/status.h"
 
 #include <algorithm>
+#include <array>
 
 #include "config/json_text.h"
 #include "sidecar/agent/control_reply.h"
@@ -12,65 +13,49 @@ namespace {
 using config::JsonArray;
 using config::Node;
 
-std::string text(Node const& object, std::string_view name) {
-    Node const* const node = member(object, name);
-    auto const* const value = node ? node->get<std::string>() : nullptr;
-    return value ? *value : std::string();
-}
-
 std::optional<std::string> optional_text(Node const& object, std::string_view name) {
-    std::string value = text(object, name);
+    std::string value = text_member(object, name);
     if (value.empty()) return std::nullopt;
     return value;
 }
 
 bool flag(Node const& object, std::string_view name) {
-    Node const* const node = member(object, name);
-    auto const* const value = node ? node->get<bool>() : nullptr;
+    auto const* const value = value_of<bool>(object, name);
     return value && *value;
 }
 
-std::optional<double> real(Node const& object, std::string_view name) {
-    Node const* const node = member(object, name);
-    if (!node) return std::nullopt;
-    if (auto const* const whole = node->get<std::int64_t>()) return static_cast<double>(*whole);
-    if (auto const* const odd = node->get<config::JsonOddNumber>()) return std::strtod(odd->text.c_str(), nullptr);
-    return std::nullopt;
-}
-
 std::optional<std::int64_t> whole(Node const& object, std::string_view name) {
-    Node const* const node = member(object, name);
-    auto const* const value = node ? node->get<std::int64_t>() : nullptr;
+    auto const* const value = value_of<std::int64_t>(object, name);
     if (!value) return std::nullopt;
     return *value;
 }
 
 JsonArray const& array(Node const& object, std::string_view name) {
     static JsonArray const none;
-    Node const* const node = member(object, name);
-    auto const* const value = node ? node->get<JsonArray>() : nullptr;
+    auto const* const value = value_of<JsonArray>(object, name);
     return value ? *value : none;
 }
 
 SupervisedProcess process_of(Node const& node) {
     SupervisedProcess process;
     process.number = whole(node, "number").value_or(1);
-    process.state = text(node, "state");
+    process.state = text_member(node, "state");
     process.is_ready = flag(node, "ready");
     process.starts = whole(node, "starts").value_or(0);
-    process.uptime_seconds = real(node, "uptime_seconds");
+    process.uptime_seconds = real_member(node, "uptime_seconds");
     process.memory_bytes = whole(node, "memory_bytes");
-    process.cpu_seconds = real(node, "cpu_seconds");
+    process.cpu_seconds = real_member(node, "cpu_seconds");
     process.version = optional_text(node, "version");
     return process;
 }
 
 SupervisedProgram program_of(Node const& node) {
     SupervisedProgram program;
-    program.name = text(node, "name");
-    program.kind = text(node, "kind");
+    program.name = text_member(node, "name");
+    program.kind = text_member(node, "kind");
     program.wanted = whole(node, "wanted").value_or(0);
     program.is_ready = flag(node, "ready");
+    program.is_internal = flag(node, "internal");
     program.version = optional_text(node, "version");
     for (Node const& process : array(node, "processes"))
         program.processes.push_back(process_of(process));
@@ -102,12 +87,12 @@ void append_program(std::string& out, SupervisedProgram const& program, bool is_
 SupervisionStatus supervision_status(Node const& get_status, std::vector<Node> const& list) {
     SupervisionStatus status;
     if (Node const* const launcher = member(get_status, "launcher")) {
-        status.version = text(*launcher, "version");
-        status.phase = text(*launcher, "phase");
-        status.uptime_seconds = real(*launcher, "uptime_seconds").value_or(0);
+        status.version = text_member(*launcher, "version");
+        status.phase = text_member(*launcher, "phase");
+        status.uptime_seconds = real_member(*launcher, "uptime_seconds").value_or(0);
         status.has_configuration = flag(*launcher, "has_configuration");
         status.configuration_changes = whole(*launcher, "configuration_changes");
-        status.configuration_time = real(*launcher, "configuration_time");
+        status.configuration_time = real_member(*launcher, "configuration_time");
         for (Node const& reason : array(*launcher, "rejection")) {
             if (auto const* const value = reason.get<std::string>()) status.rejection.push_back(*value);
         }
@@ -127,7 +112,7 @@ Readiness readiness(SupervisionStatus const& status) {
         result = {false, "[-]configuration none\n"};
     }
     for (SupervisedProgram const& program : status.programs) {
-        if (program.kind == "scheduled") continue;
+        if (program.kind == "scheduled" || program.is_internal) continue;
         append_program(result.text, program, program.is_ready);
         result.is_ready = result.is_ready && program.is_ready;
     }
@@ -197,6 +182,50 @@ std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::s
         result.push_back(*path);
     }
     return result;
+}
+
+std::expected<std::string, std::string> parse_stage_request(std::string_view body) {
+    constexpr std::array<std::string_view, 5> known{"all", "files", "binaries", "libraries", "monitor_conf"};
+    if (body.empty()) return "all";
+    config::ProblemList problems{1};
+    auto const document = config::read_json(body, config::Limits{}, problems);
+    if (!document || !document->get<config::JsonObject>()) return std::unexpected("the body is no JSON object");
+    if (!member(*document, "what")) return "all";
+    std::string what = text_member(*document, "what");
+    if (std::ranges::find(known, what) == known.end())
+        return std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf");
+    return what;
+}
+
+StagingReply staging_reply(std::vector<Node> const& replies) {
+    StagingReply result;
+    auto const collect = [](std::vector<std::string>& into, JsonArray const& from) {
+        for (Node const& element : from) {
+            if (auto const* const text = element.get<std::string>()) into.push_back(*text);
+        }
+    };
+    for (Node const& reply : replies) {
+        collect(result.files, array(reply, "files"));
+        collect(result.errors, array(reply, "errors"));
+    }
+    return result;
+}
+
+std::string staging_json(StagingReply const& reply) {
+    std::string json = "{";
+    auto const append = [&json](std::string_view name, std::vector<std::string> const& texts) {
+        config::append_json_string(json, name);
+        json += ":[";
+        for (std::string const& text : texts) {
+            if (&text != &texts.front()) json += ',';
+            config::append_json_string(json, text);
+        }
+        json += ']';
+    };
+    append("files", reply.files);
+    json += ',';
+    append("errors", reply.errors);
+    return json + "}\n";
 }
 
 }  // namespace triton::sidecar

@@ -29,6 +29,7 @@ struct SupervisedProgram {
     std::string kind;  ///< "service", "one_shot", "scheduled"
     std::int64_t wanted = 0;
     bool is_ready = false;
+    bool is_internal = false;            ///< the launcher's own: the agent
     std::optional<std::string> version;  ///< it is to run
     std::vector<SupervisedProcess> processes;
 };
@@ -56,7 +57,7 @@ struct Readiness {
 };
 
 /// A configuration that wants no process is ready: nothing is missing, and clusters are made that way. Scheduled
-/// programs wait most of the time and do not count; neither does what is done.
+/// programs wait most of the time and do not count; neither do what is done and the launcher's own programs.
 Readiness readiness(SupervisionStatus const& status);
 
 /// The JSON text of a value as it was read.
@@ -69,5 +70,17 @@ std::string programs_json(std::vector<config::Node> const& list);
 /// Errors: what is wrong with it, for the answer.
 std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::string_view body,
                                                                           std::size_t most_paths);
+
+/// Requests to /v1/stage: {"what": "binaries"}, or nothing for "all". Returns a word that is one of the launcher's.
+/// Errors: what is wrong with it, for the answer.
+std::expected<std::string, std::string> parse_stage_request(std::string_view body);
+
+/// What became of a copy.
+struct StagingReply {
+    std::vector<std::string> files;  ///< that are as they should be now
+    std::vector<std::string> errors;
+};
+StagingReply staging_reply(std::vector<config::Node> const& replies);
+std::string staging_json(StagingReply const& reply);
 
 }  // namespace triton::sidecar

@@ -1,5 +1,6 @@
-// Whatever is in peer rules and in a launcher's replies: no crash. Rules that are read let in an invalid or expired
-// chain only when they say so; replies become a status whose JSON and metrics can be written.
+// Whatever is in peer rules, in a launcher's replies and in requests: no crash. Rules that are read let in an invalid
+// or expired chain only when they say so; replies become a status whose JSON and metrics can be written, or a probe
+// whose target is within limits.
 
 #include <cstdint>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include "config/limits.h"
 #include "sidecar/agent/control_reply.h"
 #include "sidecar/agent/metrics.h"
+#include "sidecar/agent/probe_order.h"
 #include "sidecar/agent/status.h"
 #include "sidecar/agent/verify_peers.h"
 
@@ -41,6 +43,11 @@ void check_reply(std::string_view text) {
     auto const status = supervision_status(reply->parameters, {reply->parameters, reply->parameters});
     require(readiness(status).text.ends_with("ready\n"));
     require(render_metrics(&status, {}, "1", 1, MetricsFormat::open_metrics).ends_with("# EOF\n"));
+    if (auto const order = parse_probe_order(reply->parameters)) {
+        require(order->timeout > Duration::zero());
+        auto const target = target_of(*order);
+        require(target ? target->port != 0 && !target->host.empty() : !target.error().text.empty());
+    }
     std::string json;
     append_json(json, reply->parameters);
     config::Limits limits;
@@ -60,6 +67,9 @@ extern "C" int agent_fuzz(std::uint8_t const* data, std::size_t size) {
     std::string_view const text(reinterpret_cast<char const*>(data), size);
     if (text.starts_with('{')) {
         check_reply(text);
+        (void)parse_hashes_request(text, 10);
+        auto const what = parse_stage_request(text);
+        require(what ? !what->empty() : !what.error().empty());
     } else {
         check_rules(text);
     }

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "config/probe_target.h"
 #include "config/process_configuration.h"
 #include "config/substitution.h"
 
@@ -55,11 +57,37 @@ void check_template(std::expected<CommandTemplate, Problems> const& command) {
     check_rendering(*command, highest);
 }
 
+void check_target(std::optional<Argument> const& target, Where const& at, Variables const& variables) {
+    require(target.has_value());
+    auto const command = CommandTemplate::create(*target, at, variables, highest, limits);
+    check_template(command);
+    require(!command || command->argument_count() == 1);
+}
+
+void check_probe(auto const& probe, bool is_command, bool is_connection, bool is_request, Variables const& variables) {
+    Where const at;
+    require(!is_command || !probe.command.empty());
+    if (is_connection) check_target(probe.address, at, variables);
+    if (is_request) check_target(probe.url, at, variables);
+    if (probe.address && probe.address->type == ArgumentType::literal)
+        require(parse_probe_address(probe.address->value).has_value());
+    if (probe.url && probe.url->type == ArgumentType::literal) require(parse_probe_url(probe.url->value).has_value());
+}
+
 void check_program(Program const& program, bool has_version, Variables const& variables) {
     require(!program.name.empty() && program.name.size() <= 64);
     require(!program.command.empty() || program.version || has_version);
     require(!program.one_shot || (!program.schedule && program.restart != RestartWhen::always));
-    require(!program.health || !program.health->command.empty());
+    if (program.readiness) {
+        Readiness const& readiness = *program.readiness;
+        check_probe(readiness, readiness.type == ReadinessType::exec, readiness.type == ReadinessType::tcp,
+                    readiness.type == ReadinessType::http, variables);
+    }
+    if (program.health) {
+        Health const& health = *program.health;
+        check_probe(health, health.type == HealthType::exec, health.type == HealthType::tcp,
+                    health.type == HealthType::http, variables);
+    }
     require(!program.watchdog || (program.readiness && program.readiness->type == ReadinessType::notify));
     for (ResourceLimit const& limit : program.limits)
         require(limit.soft <= limit.hard);

@@ -23,9 +23,9 @@ AGENT = Path(os.environ.get("TRITON_AGENT", "/nonexistent/triton-launch-agent"))
 
 
 class Agent:
-    """A running agent. `port` is where it listens; each line of its log is a record in `log.all`."""
+    """A running agent. `port` is where it listens, if it `serves`; each line of its log is a record in `log.all`."""
 
-    def __init__(self, *arguments, env=None, listen=True, hand_over=None, user=None, preexec=None):
+    def __init__(self, *arguments, env=None, listen=True, hand_over=None, user=None, preexec=None, serves=True):
         read_end, write_end = os.pipe()
         command = [AGENT, *(["--listen", "127.0.0.1:0"] if listen else []), *map(str, arguments)]
         environment = {"PATH": "/usr/bin:/bin", **(env or {})}
@@ -45,7 +45,8 @@ class Agent:
         os.close(write_end)
         self.log = Stream(read_end)
         self.pid = self.process.pid
-        self.port = int(self.wait_for_event("listening")["address"].rsplit(":", 1)[1])
+        if serves:
+            self.port = int(self.wait_for_event("listening")["address"].rsplit(":", 1)[1])
 
     def wait_for_event(self, event, timeout=TIMEOUT, **fields):
         """The next log record with this event and these fields."""
@@ -221,65 +222,118 @@ class Authority:
 
 
 class FakeLauncher:
-    """Answers Varlink calls on a Unix socket, or on one end of a pair, from a thread. `handle` gets the call and
-    returns a list of replies; None: no answer."""
+    """Answers Varlink calls from threads: on a Unix socket with a path, or on connections that come through a broker,
+    whose other end is `broker`, to be handed to an agent. `handle` gets the call and returns a list of replies; None: no
+    answer; "close": the connection ends."""
 
-    def __init__(self, handle, path=None, connection=None):
+    def __init__(self, handle, path=None):
         self.handle = handle
         self.calls = []
         self.connections = 0
+        self.broker = None
+        self._streams = []  # (method, connection) of calls that are not over
+        self._open = set()
+        self._changed = threading.Condition()
         self._stopping = False
-        self._listener = None
         if path:
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(str(path))
-            self._listener.listen()
-            self._thread = threading.Thread(target=self._accept)
+            self._source = socket.socket(socket.AF_UNIX)
+            self._source.bind(str(path))
+            self._source.listen()
         else:
-            self._thread = threading.Thread(target=self._serve, args=(connection,))
+            self._source, self.broker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._accept)
         self._thread.start()
 
     def _readable(self, sock):
         ready, _, _ = select.select([sock, self._wake_read], [], [])
         return sock in ready and not self._stopping
 
+    def _next_connection(self):
+        if not self.broker:
+            return self._source.accept()[0]
+        data, fds, _, _ = socket.recv_fds(self._source, 16, 4)
+        assert len(data) == 1 and len(fds) == 1, (data, fds)
+        return socket.socket(fileno=fds[0])
+
     def _accept(self):
         threads = []
-        while self._readable(self._listener):
-            connection, _ = self._listener.accept()
+        while self._readable(self._source):
+            connection = self._next_connection()
+            connection.setblocking(True)
             self.connections += 1
+            self._open.add(connection)
             threads.append(threading.Thread(target=self._serve, args=(connection,)))
             threads[-1].start()
         for thread in threads:
             thread.join()
 
     def _serve(self, connection):
+        try:
+            self._converse(connection)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it had enough
+        finally:
+            with self._changed:
+                self._open.discard(connection)
+                self._streams = [stream for stream in self._streams if stream[1] is not connection]
+                connection.close()
+                self._changed.notify_all()
+
+    def _converse(self, connection):
         rest = b""
-        with connection:
-            while self._readable(connection):
-                data = connection.recv(65536)
-                if not data:
-                    return
-                *frames, rest = (rest + data).split(b"\0")
-                for frame in frames:
-                    call = json.loads(frame)
+        while self._readable(connection):
+            data = connection.recv(65536)
+            if not data:
+                return
+            *frames, rest = (rest + data).split(b"\0")
+            for frame in frames:
+                call = json.loads(frame)
+                with self._changed:
                     self.calls.append(call)
-                    replies = self.handle(call)
-                    if replies == "close":
-                        return
-                    try:
-                        for reply in replies or []:
-                            connection.sendall(json.dumps(reply).encode() + b"\0")
-                    except BrokenPipeError:
-                        return  # it had enough
+                    self._changed.notify_all()
+                replies = self.handle(call)
+                if replies == "close":
+                    return
+                for reply in replies or []:
+                    connection.sendall(json.dumps(reply).encode() + b"\0")
+                if replies and isinstance(replies[-1], dict) and replies[-1].get("continues"):
+                    with self._changed:
+                        self._streams.append((call["method"].rsplit(".", 1)[1], connection))
+                        self._changed.notify_all()
+
+    def called(self, method):
+        """The parameters of all calls of a method so far."""
+        return [call["parameters"] for call in list(self.calls) if call["method"].rsplit(".", 1)[1] == method]
+
+    def wait_for(self, check, what):
+        """Waits until `check` returns something true, as it may at each call, stream and end; returns that."""
+        with self._changed:
+            assert self._changed.wait_for(check, TIMEOUT), what
+            return check()
+
+    def tell(self, method, parameters):
+        """One more reply to the latest call of a method that is not over."""
+        stream = self.wait_for(lambda: [one for name, one in self._streams if name == method], f"nobody asks {method}")
+        stream[-1].sendall(json.dumps({"parameters": parameters, "continues": True}).encode() + b"\0")
+
+    def drop_connections(self):
+        """What becoming another version does to them."""
+        with self._changed:
+            dropped = set(self._open)
+            for connection in dropped:
+                connection.shutdown(socket.SHUT_RDWR)
+            assert self._changed.wait_for(lambda: not dropped & self._open, TIMEOUT)
 
     def close(self):
-        """Ends it."""
+        """Ends it; a second time does nothing."""
+        if self._stopping:
+            return
         self._stopping = True
         os.write(self._wake_write, b"x")
         self._thread.join()
-        if self._listener:
-            self._listener.close()
+        self._source.close()
+        if self.broker:
+            self.broker.close()
         os.close(self._wake_read)
         os.close(self._wake_write)

@@ -270,7 +270,7 @@ def test_a_log_that_nobody_reads_stops_nothing(start):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    ([], "nothing to listen on: --listen is missing, and no socket was handed over"),
+    ([], "nothing to do: --listen is missing, and whoever started us handed over nothing"),
     (["--listen", "host:80"], '--listen: "host:80" is no address (for example 10.0.0.1:8080, [::1]:8080, :8080)'),
     (["--listen", "127.0.0.1:99999"], '"127.0.0.1:99999" is no address'),
     (["--listn", ":1"], "unknown option --listn; did you mean --listen?"),
@@ -278,7 +278,7 @@ def test_a_log_that_nobody_reads_stops_nothing(start):
     (["--request-timeout", "0"], '"0" is not a duration up to a day'),
     (["--tls"], "--tls: --tls-certificate-file (FDB_TLS_CERTIFICATE_FILE) is missing"),
     (["--tls-verify-peers", "CN=a"], "--tls-verify-peers needs --tls"),
-    (["--listen"], "--listen: its value is missing"),
+    (["--listen"], "--listen: ADDRESS is missing"),
     (["extra"], "unexpected argument extra")])
 def test_wrong_options_are_told(arguments, text):
     done = run_agent(*arguments)
@@ -327,7 +327,9 @@ def test_descriptors_are_handed_over(start, area):
     assert agent.get("/is_present/a") == (200, "OK\n")
 
 
-def test_descriptors_that_are_something_else_are_refused(area):
-    reason = "descriptor 3 .http. is no listening socket"
-    with open(area / "file", "w", encoding="ascii") as file, pytest.raises(AssertionError, match=reason):
-        Agent(listen=False, hand_over={"http": file.fileno()})
+@pytest.mark.parametrize("name, reason", [("http", r"descriptor 3 \(http\) is no listening socket"),
+                                          ("launcher", r"descriptor 3 \(launcher\) is no socket for messages")])
+def test_descriptors_that_are_something_else_are_refused(name, reason):
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(AssertionError, match=reason):
+        Agent(listen=False, hand_over={name: ours.fileno()})

@@ -20,11 +20,39 @@ TEST(AgentOptions, TheCommandLineWinsOverTheEnvironment) {
                                {"TRITON_AGENT_LISTEN=:3", "TRITON_AGENT_MAX_CONNECTIONS=8",
                                 "TRITON_AGENT_IDLE_TIMEOUT=5s", "TRITON_AGENT_OUTPUT_DIR="});
     ASSERT_TRUE(options) << options.error().text;
-    ASSERT_EQ(options->listen.size(), 2U);
-    EXPECT_EQ(options->listen[1].host, "::1");
+    ASSERT_EQ(options->listen.size(), 3U) << "what may be repeated adds up";
+    EXPECT_EQ(options->listen[2].host, "::1");
     EXPECT_EQ(options->server.limits.connections, 7U);
     EXPECT_EQ(options->server.limits.idle, std::chrono::seconds(5));
     EXPECT_FALSE(options->has_tls);
+    EXPECT_FALSE(options->has_kubernetes);
+}
+
+TEST(AgentOptions, KubernetesIsCompletedFromThePodsVariables) {
+    std::vector<char const*> const variables{"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=6443",
+                                             "HOSTNAME=web-0", "POD_NAMESPACE=shop", "NODE_NAME=node-a"};
+    auto options = parse({"--kubernetes", "on", "--annotation-prefix", "example.org/", "--watch-node"}, variables);
+    ASSERT_TRUE(options) << options.error().text;
+    EXPECT_TRUE(options->has_kubernetes);
+    EXPECT_EQ(options->kubernetes.api_host, "10.0.0.1");
+    EXPECT_EQ(options->kubernetes.api_port, 6443);
+    EXPECT_EQ(options->kubernetes.pod_name, "web-0");
+    EXPECT_EQ(options->kubernetes.pod_namespace, "shop");
+    EXPECT_EQ(options->kubernetes.node_name, "node-a");
+    EXPECT_EQ(options->kubernetes.annotation_prefix, "example.org/");
+    EXPECT_TRUE(options->kubernetes.watches_node);
+    EXPECT_EQ(options->kubernetes.service_account_directory, "/var/run/secrets/kubernetes.io/serviceaccount");
+
+    std::vector<char const*> more = variables;
+    more.insert(more.end(), {"FDB_POD_NAME=db-1", "POD_NAME=db-2", "FDB_POD_NAMESPACE=data",
+                             "FDB_NODE_NAME=", "TRITON_AGENT_KUBERNETES=1"});
+    options = parse({"--node-name", "node-b", "--readiness-gate", "example.org/ready"}, more);
+    ASSERT_TRUE(options) << options.error().text;
+    EXPECT_EQ(options->kubernetes.pod_name, "db-1");
+    EXPECT_EQ(options->kubernetes.pod_namespace, "data");
+    EXPECT_EQ(options->kubernetes.node_name, "node-b");
+    EXPECT_EQ(options->kubernetes.readiness_gate, "example.org/ready");
+    EXPECT_FALSE(parse({}, variables)->has_kubernetes);
 }
 
 TEST(AgentOptions, TlsIsCompletedFromFoundationDbsVariables) {
@@ -47,12 +75,21 @@ TEST(AgentOptions, Errors) {
         std::string_view error;
     };
     Row const rows[] = {
-        {{"--nothing"}, "unknown option --nothing"},
+        {{"--nothing"}, "unknown option --nothing; see triton-launch-agent --help"},
         {{"--max-conections", "1"}, "unknown option --max-conections; did you mean --max-connections?"},
-        {{"-x"}, "unexpected argument -x"},
+        {{"-x"}, "unknown option -x; see triton-launch-agent --help"},
+        {{"x"}, "unexpected argument x"},
+        {{"--listen"}, "--listen: ADDRESS is missing"},
+        {{"--output-dir="}, "--output-dir: must not be empty"},
+        {{"--idle-timeout", "0s"},
+         R"(--idle-timeout: "0s" is not a duration up to a day (for example 500ms, 10s, 1m30s))"},
+        {{"--max-header-bytes", "255"}, R"(--max-header-bytes: "255" is not a whole number from 256 to 1048576)"},
         {{"--log-level", "loud"}, R"(--log-level: unknown value "loud" (known: debug info warning error))"},
-        {{"--open-metrics=maybe"}, R"(--open-metrics: unknown value "maybe" (known: true false))"},
-        {{"--public-ip-family", "5"}, R"(--public-ip-family: "5" is not 4 or 6)"},
+        {{"--open-metrics=maybe"}, R"(--open-metrics: unknown value "maybe" (known: true 1 yes on false 0 no off))"},
+        {{"--public-ip-family", "15"}, R"(--public-ip-family: unknown value "15" (known: 4 6))"},
+        {{"--kubernetes=on"}, "--kubernetes: --pod-name (POD_NAME) is missing"},
+        {{"--kubernetes=on", "--pod-name", "a"},
+         "--kubernetes: KUBERNETES_SERVICE_HOST is not set: this is no cluster"},
         {{"--tls-certificate-file", "/c"}, "--tls: --tls-key-file (FDB_TLS_KEY_FILE) is missing"},
         {{"--tls-certificate-file", "/c", "--tls-key-file", "/k", "--tls-ca-file", "/a", "--tls-verify-peers", "X=1"},
          "--tls-verify-peers: alternative 1, condition 1: unknown field \"X\" (known: CN C L ST O OU UID DC "

@@ -36,6 +36,8 @@ TEST(Routing, EveryEndpointByMethodAndTarget) {
         {"POST", "/copy_binaries", copy_binaries, RouteError::none, ""},
         {"POST", "/copy_libraries", copy_libraries, RouteError::none, ""},
         {"POST", "/copy_monitor_conf", copy_monitor_conf, RouteError::none, ""},
+        {"POST", "/v1/stage", stage, RouteError::none, ""},
+        {"GET", "/v1/stage", stage, RouteError::method, ""},
         {"POST", "/refresh_certs", refresh_certs, RouteError::none, ""},
         {"POST", "/restart", restart, RouteError::none, ""},
         {"get", "/ready", Endpoint::ready, RouteError::method, ""},

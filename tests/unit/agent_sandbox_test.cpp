@@ -1,3 +1,4 @@
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -85,7 +87,7 @@ TEST_F(Sandbox, TheFilterLeavesWhatTheAgentDoes) {
         SandboxReport report;
         if (!drop_rights({}, report)) return 101;
         auto const refused = [](long result) { return result < 0 && errno == EPERM; };
-        if (!filter_system_calls(report)) return 102;
+        if (!filter_system_calls({}, report)) return 102;
         if (!report.has_seccomp) return skipped;
         if (!refused(::socket(AF_INET, SOCK_STREAM, 0)) || !refused(::socket(AF_NETLINK, SOCK_RAW, 0))) return 1;
         UniqueFd const local{::socket(AF_UNIX, SOCK_STREAM, 0)};
@@ -102,6 +104,85 @@ TEST_F(Sandbox, TheFilterLeavesWhatTheAgentDoes) {
     });
     if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
     EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Sandbox, TcpGoesOutWhenTheRulesSaySo) {
+    constexpr int skipped = 100;
+    int const wrong = in_child([] {
+        UniqueFd const server{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof address;
+        if (::bind(server.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return 101;
+        if (::listen(server.get(), 1) != 0) return 101;
+        if (::getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return 101;
+        SandboxRules rules;
+        rules.may_connect = true;
+        SandboxReport report;
+        if (!drop_rights(rules, report)) return 102;
+        auto const refused = [](long result) { return result < 0 && errno == EPERM; };
+        if (!filter_system_calls(rules, report)) return 103;
+        if (!report.has_seccomp) return skipped;
+        UniqueFd const client{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)};
+        if (!client) return 1;
+        if (::connect(client.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 && errno != EINPROGRESS) return 2;
+        // A machine without IPv6 answers too, but not with EPERM.
+        if (refused(::socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP))) return 3;
+        if (!refused(::socket(AF_INET, SOCK_DGRAM, IPPROTO_UDP)) || !refused(::socket(AF_INET, SOCK_RAW, 1))) return 4;
+        if (!refused(::socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP))) return 5;
+        if (!refused(::bind(client.get(), reinterpret_cast<sockaddr*>(&address), size))) return 6;
+        if (!refused(::listen(client.get(), 1))) return 7;
+        int pair[2];
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return 8;
+        if (!refused(::socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) || !refused(::socket(AF_UNIX, SOCK_DGRAM, 0)))
+            return 9;
+        return 0;
+    });
+    if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Sandbox, ADirectoryOfLinksThatChangesStaysReadable) {
+    constexpr int skipped = 100;
+    // As the kubelet mounts a service account, and as it rotates the token.
+    std::filesystem::create_directories(area_ / "account/..one");
+    std::ofstream(area_ / "account/..one/token") << "1";
+    std::filesystem::create_directory_symlink("..one", area_ / "account/..data");
+    std::filesystem::create_symlink("..data/token", area_ / "account/token");
+    std::array<int, 2> asked{};
+    std::array<int, 2> answered{};
+    ASSERT_EQ(::pipe(asked.data()), 0);
+    ASSERT_EQ(::pipe(answered.data()), 0);
+    pid_t const child = ::fork();
+    if (child == 0) {
+        SandboxRules rules;
+        rules.read_only = {area_ / "account"};
+        SandboxReport report;
+        if (!drop_rights(rules, report)) ::_exit(101);
+        if (!report.has_landlock) ::_exit(skipped);
+        if (!can_open("account/token", O_RDONLY)) ::_exit(1);
+        char byte = 0;
+        if (::write(asked[1], &byte, 1) != 1 || ::read(answered[0], &byte, 1) != 1) ::_exit(102);
+        if (!can_open("account/token", O_RDONLY)) ::_exit(2);
+        ::_exit(can_open("secret", O_RDONLY) ? 3 : 0);
+    }
+    ::close(asked[1]);
+    char byte = 0;
+    if (::read(asked[0], &byte, 1) == 1) {
+        std::filesystem::create_directories(area_ / "account/..two");
+        std::ofstream(area_ / "account/..two/token") << "2";
+        std::filesystem::create_directory_symlink("..two", area_ / "account/..data.new");
+        std::filesystem::rename(area_ / "account/..data.new", area_ / "account/..data");
+        std::filesystem::remove_all(area_ / "account/..one");
+        EXPECT_EQ(::write(answered[1], &byte, 1), 1);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    for (int const fd : {asked[0], answered[0], answered[1]})
+        ::close(fd);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == skipped) GTEST_SKIP() << "this kernel has no Landlock";
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

@@ -44,6 +44,15 @@ TEST(ControlReply, EveryKind) {
         EXPECT_EQ(parse_control_reply(bad).error(), (Error{0, "the launcher's reply is no JSON object"})) << bad;
 }
 
+TEST(ControlReply, TheLongestConfigurationFits) {
+    std::string escaped;  // the worst that a document can be made of
+    for (std::size_t i = 0; i < config::Limits{}.document_bytes; ++i)
+        escaped += "\\\"";
+    auto const reply = parse_control_reply(R"({"parameters":{"configuration":")" + escaped + R"("}})");
+    ASSERT_TRUE(reply) << reply.error().text;
+    EXPECT_EQ(text_member(reply->parameters, "configuration"), std::string(config::Limits{}.document_bytes, '"'));
+}
+
 TEST(SupervisionStatus, WhatIsMissingOrOddCountsAsAbsent) {
     auto const empty = status_of("{}", {});
     EXPECT_TRUE(empty.programs.empty());
@@ -134,6 +143,33 @@ void expect_well_formed(std::string const& text, bool is_open_metrics) {
         }
     }
     EXPECT_EQ(text.substr(at), is_open_metrics ? "# EOF\n" : "");
+}
+
+TEST(StageRequest, GoodAndBad) {
+    EXPECT_EQ(parse_stage_request(""), "all");
+    EXPECT_EQ(parse_stage_request("{}"), "all");
+    EXPECT_EQ(parse_stage_request(R"({"what":"monitor_conf"})"), "monitor_conf");
+    for (std::string_view const bad : {"[]", "1", "{"})
+        EXPECT_EQ(parse_stage_request(bad), std::unexpected("the body is no JSON object")) << bad;
+    for (std::string_view const bad : {R"({"what":""})", R"({"what":["all"]})", R"({"what":"All"})"}) {
+        EXPECT_EQ(parse_stage_request(bad),
+                  std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf"))
+            << bad;
+    }
+}
+
+TEST(StagingReply, IsWrittenAsItWasRead) {
+    auto const reply = staging_reply({node(R"({"files":["/out/a\n",3],"errors":[]})"), node(R"({"errors":["why"]})")});
+    EXPECT_EQ(staging_json(reply), "{\"files\":[\"/out/a\\n\"],\"errors\":[\"why\"]}\n");
+    EXPECT_EQ(staging_json({}), "{\"files\":[],\"errors\":[]}\n");
+}
+
+TEST(Readiness, TheLaunchersOwnProgramsDoNotCount) {
+    auto const status = status_of(R"({"launcher":{"phase":"running","has_configuration":true}})",
+                                  {R"({"programs":[{"name":"web","ready":true},
+                                                   {"name":"triton-agent","ready":false,"internal":true}]})"});
+    EXPECT_TRUE(readiness(status).is_ready);
+    EXPECT_EQ(readiness(status).text, "[+]web ok\nready\n");
 }
 
 TEST(Metrics, BothFormatsAreWellFormed) {

@@ -1,0 +1,45 @@
+#include "sidecar/agent/probe_order.h"
+
+#include <algorithm>
+
+#include "config/json_text.h"
+#include "sidecar/agent/control_reply.h"
+
+namespace triton::sidecar {
+
+namespace {
+
+// A launcher that says nothing of the kind, or nonsense, gets these.
+constexpr double shortest_seconds = 0.001;
+constexpr double longest_seconds = 24 * 3600;
+
+}  // namespace
+
+std::optional<ProbeOrder> parse_probe_order(config::Node const& reply) {
+    auto const* const id = value_of<std::int64_t>(reply, "id");
+    if (!id) return std::nullopt;
+    ProbeOrder order;
+    order.id = *id;
+    order.kind = text_member(reply, "kind");
+    order.target = text_member(reply, "target");
+    double const seconds = real_member(reply, "timeout_seconds").value_or(0);
+    order.timeout = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(std::clamp(seconds, shortest_seconds, longest_seconds)));
+    return order;
+}
+
+Result<config::ProbeTarget> target_of(ProbeOrder const& order) {
+    bool const is_tcp = order.kind == "tcp";
+    if (!is_tcp && order.kind != "http") return fail("probes of kind \"" + order.kind + "\" are unknown here");
+    auto target = is_tcp ? config::parse_probe_address(order.target) : config::parse_probe_url(order.target);
+    if (!target) return fail(std::move(target).error());
+    return *target;
+}
+
+std::string probe_result_json(std::int64_t id, std::optional<std::string> const& problem) {
+    std::string json = R"({"id":)" + std::to_string(id) + R"(,"ok":)" + (problem ? "false" : "true") + R"(,"detail":)";
+    config::append_json_string(json, problem.value_or(""));
+    return json + '}';
+}
+
+}  // namespace triton::sidecar

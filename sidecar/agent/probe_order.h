@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "config/json_reader.h"
+#include "config/probe_target.h"
+
+namespace triton::sidecar {
+
+/// What the launcher wants probed over the network, or no longer: one reply to its method Probes.
+struct ProbeOrder {
+    std::int64_t id = 0;
+    std::string kind;    ///< "tcp", "http"; empty: cancel the probe with this id
+    std::string target;  ///< HOST:PORT, or a URL
+    Duration timeout{};  ///< for all of it
+
+    bool operator==(ProbeOrder const&) const = default;
+};
+
+/// nullopt: the reply orders nothing, as the first one does.
+std::optional<ProbeOrder> parse_probe_order(config::Node const& reply);
+
+/// Where the probe goes; borrows from the order. Errors: a kind that this version does not know, a target that cannot
+/// be read; in words for whoever wrote the configuration.
+Result<config::ProbeTarget> target_of(ProbeOrder const& order);
+
+/// What ProbeResult is called with. `problem`: why the probe failed; nullopt: it succeeded.
+std::string probe_result_json(std::int64_t id, std::optional<std::string> const& problem);
+
+}  // namespace triton::sidecar

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "sidecar/agent/control_client.h"
+
+namespace triton::sidecar {
+
+/// Makes the probes over the network that the launcher asks for, because PID 1 does not speak to networks, and tells it
+/// what came of each: a connection was made, or a request was answered by a status from 200 to 399. As the kubelet's,
+/// they verify no certificate and follow no redirection.
+///
+/// At most 256 at once; what is more waits for a place, and its time runs. When the stream of orders ends, all are
+/// forgotten: the launcher asks anew.
+class ProbeRunner {
+public:
+    /// Begins. `user_agent`: what it calls itself in requests. `control` must outlive it.
+    ProbeRunner(boost::asio::io_context& io, ControlClient& control, std::string user_agent);
+    ~ProbeRunner();
+    ProbeRunner(ProbeRunner const&) = delete;
+    ProbeRunner& operator=(ProbeRunner const&) = delete;
+
+private:
+    class State;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace triton::sidecar
