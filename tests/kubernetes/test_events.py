@@ -1,0 +1,112 @@
+"""Events of the pod: what a person sees with kubectl describe, and how few objects they are."""
+
+import json
+
+from harness import BINARY
+from rig import VERSION
+
+SERVE = ("say:up", "trap", "until:15")
+SOON = ("--restart-delay", "10ms", "--restart-max-delay", "10ms")
+BURST = 25  # writes of events at once
+
+
+def test_a_load_and_a_rejection(reporting):
+    loaded = reporting.wait_event("ConfigurationLoaded")
+    assert loaded["type"] == "Normal" and loaded["count"] == 1
+    reporting.configure_text(json.dumps({"version": 7, "arguments": [{"type": "Unknown"}], "count": -1}))
+    record = reporting.launcher.wait_for_event("configuration-rejected")
+    assert len(record["errors"]) == 3
+    rejected = reporting.wait_event("ConfigurationRejected")
+    assert rejected["type"] == "Warning"
+    for reason in record["errors"]:
+        assert reason in rejected["message"]
+    reporting.configure(*SERVE, "say:again")
+    again = reporting.wait_event("ConfigurationLoaded", lambda event: event["count"] == 2)
+    assert again["metadata"]["name"] == loaded["metadata"]["name"]
+
+
+def test_the_object_is_as_clients_expect_it(reporting, namespace):
+    event = reporting.wait_event("ConfigurationLoaded")
+    pod = reporting.object()["metadata"]
+    about = event["involvedObject"]
+    assert (about["kind"], about["name"], about["namespace"], about["uid"]) == (
+        "Pod", pod["name"], namespace.name, pod["uid"])
+    assert event["source"]["component"] and event["metadata"]["name"].startswith(pod["name"] + ".")
+    assert event["firstTimestamp"] <= event["lastTimestamp"]
+    described = namespace.kubectl("describe", "pod", reporting.name)
+    line, = (line for line in described.splitlines() if "ConfigurationLoaded" in line)
+    assert line.split()[0] == "Normal" and event["message"] in line
+
+
+def test_the_same_reason_for_rejection_is_one_object(reporting):
+    for number in range(3):
+        reporting.configure_text("{")
+        reporting.launcher.wait_for_event("configuration-rejected")
+        reporting.load(*SERVE, f"say:{number}")
+    rejected = reporting.wait_event("ConfigurationRejected", lambda event: event["count"] == 3)
+    assert [event["metadata"]["name"] for event in reporting.events("ConfigurationRejected")] == [
+        rejected["metadata"]["name"]]
+
+
+def test_a_crash_loop_is_one_event_that_counts(pod):
+    """A hundred failures, a few writes."""
+    pod.configure("exit:3")
+    pod.start(*SOON)
+    for _ in range(100):
+        pod.launcher.wait_for_event("process-exited")
+    event = pod.wait_event("CrashLooping")
+    assert event["type"] == "Warning" and "exit code 3" in event["message"]
+    assert len(pod.events("CrashLooping")) == 1
+    assert len(pod.namespace.requests(resource="events")) <= BURST + 1
+
+
+def test_one_failure_is_no_crash_loop(reporting):
+    up = reporting.launcher.wait_started()
+    reporting.launcher.signal_inside(up["pid"], 9)
+    reporting.launcher.wait_started()
+    reporting.wait_reported(reporting.configure(*SERVE, "say:again"))
+    reporting.wait_event("ConfigurationLoaded", lambda event: event["count"] == 2)
+    assert reporting.events("CrashLooping") == []
+
+
+def test_the_start_limit(pod):
+    probe = str(pod.programs / "probe")
+    pod.configure_text(json.dumps({"programs": {
+        "db": {"command": [probe, *SERVE]},
+        "web": {"command": [probe, "exit:1"], "startLimit": {"count": 3, "interval": "1m"},
+                "backoff": {"initial": "1ms", "max": "1ms"}}}}))
+    pod.start()
+    pod.launcher.wait_for_event("process-gave-up")
+    event = pod.wait_event("StartLimitHit")
+    assert event["type"] == "Warning" and "web" in event["message"]
+
+
+def test_an_upgrade(reporting):
+    reporting.wait_event("ConfigurationLoaded")
+    reporting.ctl("upgrade", BINARY)
+    event = reporting.wait_event("LauncherUpgraded")
+    assert event["type"] == "Normal"
+    reporting.wait_reporter("ok")
+    reporting.configure(*SERVE, "say:again")
+    reporting.wait_event("ConfigurationLoaded", lambda loaded: loaded["count"] == 2)  # not 3: the upgrade loads nothing
+    assert len(reporting.events("LauncherUpgraded")) == 1
+
+
+def test_a_flood_of_different_rejections(reporting):
+    """Sixty different messages: ten objects and one that stands for the rest, and never more writes than a burst."""
+    for number in range(60):
+        reporting.configure_text(json.dumps({"version": VERSION, "arguments": [{"type": f"Unknown{number}"}]}))
+        reporting.launcher.wait_for_event("configuration-rejected")
+    reporting.wait_event("ConfigurationRejected", lambda event: event["message"].startswith("(combined"))
+    assert len(reporting.events("ConfigurationRejected")) <= 11
+    assert len(reporting.namespace.requests(resource="events")) <= BURST + 1
+
+
+def test_very_long_reasons_are_cut(reporting):
+    """An event holds 1,024 bytes of message; the server refuses what is longer."""
+    arguments = [{"type": "Unknown", "value": "ä" * 100} for _ in range(40)]
+    reporting.configure_text(json.dumps({"version": VERSION, "arguments": arguments}))
+    record = reporting.launcher.wait_for_event("configuration-rejected")
+    assert len("".join(record["errors"])) > 1024
+    event = reporting.wait_event("ConfigurationRejected")
+    assert len(event["message"].encode()) <= 1024 and record["errors"][0] in event["message"]
