@@ -69,15 +69,14 @@ def test_one_failure_is_no_crash_loop(reporting):
     assert reporting.events("CrashLooping") == []
 
 
-def test_the_start_limit(pod):
-    probe = str(pod.programs / "probe")
-    pod.configure_text(json.dumps({"programs": {
+def test_the_start_limit(reporting):
+    probe = str(reporting.programs / "probe")
+    reporting.configure_text(json.dumps({"programs": {
         "db": {"command": [probe, *SERVE]},
         "web": {"command": [probe, "exit:1"], "startLimit": {"count": 3, "interval": "1m"},
                 "backoff": {"initial": "1ms", "max": "1ms"}}}}))
-    pod.start()
-    pod.launcher.wait_for_event("process-gave-up")
-    event = pod.wait_event("StartLimitHit")
+    reporting.launcher.wait_for_event("process-gave-up")
+    event = reporting.wait_event("StartLimitHit")
     assert event["type"] == "Warning" and "web" in event["message"]
 
 
