@@ -36,7 +36,8 @@ auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, 
 
 bool is_end(error_code why) {
     return why == asio::error::eof || why == asio::ssl::error::stream_truncated || why == http::error::end_of_stream ||
-           why == http::error::partial_message || why == asio::error::connection_reset || why == asio::error::broken_pipe;
+           why == http::error::partial_message || why == asio::error::connection_reset ||
+           why == asio::error::broken_pipe;
 }
 
 std::string reason(error_code why, Duration limit) {
@@ -99,8 +100,13 @@ struct ApiClient::Connection {
 
 struct ApiClient::Shared : std::enable_shared_from_this<Shared> {
     Shared(asio::io_context& with, tcp::endpoint at, std::string agent, ServiceAccount of, ApiLimits const& within)
-        : io(with), server(std::move(at)), authority(authority_of(server)), user_agent(std::move(agent)),
-          account(std::move(of)), limits(within), idle(io) {}
+        : io(with),
+          server(std::move(at)),
+          authority(authority_of(server)),
+          user_agent(std::move(agent)),
+          account(std::move(of)),
+          limits(within),
+          idle(io) {}
 
     asio::io_context& io;
     tcp::endpoint server;
@@ -132,9 +138,10 @@ struct ApiClient::Shared : std::enable_shared_from_this<Shared> {
         message.set(http::field::host, authority);
         message.set(http::field::user_agent, user_agent);
         message.set(http::field::authorization, "Bearer " + token);
-        message.set(http::field::accept, request.wants_metadata_only
-                                             ? "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-                                             : "application/json");
+        message.set(http::field::accept,
+                    request.wants_metadata_only
+                        ? "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+                        : "application/json");
         if (request.content_type.empty()) return message;
         message.set(http::field::content_type, {request.content_type.data(), request.content_type.size()});
         message.body() = request.body;

@@ -55,8 +55,8 @@ public:
     ApiClient& operator=(ApiClient const&) = delete;
 
     /// One at a time. A connection that was kept and has ended before the first byte of the answer is replaced once: a
-    /// request may arrive twice. Errors: no token, no connection, no TLS, no answer in time, an answer that is too long;
-    /// never a status.
+    /// request may arrive twice. Errors: no token, no connection, no TLS, no answer in time, an answer that is too
+    /// long; never a status.
     boost::asio::awaitable<Result<ApiAnswer>> request(ApiRequest request);
 
     /// An answer that never ends: each line of its body goes to `on_line`.

@@ -29,7 +29,7 @@ struct ObjectView {
     std::string resource_version;
     Pairs annotations;  ///< those with the prefix, which is left off
     Pairs labels;
-    std::string node_name;         ///< spec.nodeName
+    std::string node_name;          ///< spec.nodeName
     std::optional<bool> condition;  ///< nullopt: it has none of that type
 
     /// The value of an annotation; nullptr: there is none.

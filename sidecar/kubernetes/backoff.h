@@ -24,8 +24,8 @@ class Backoff {
 public:
     constexpr Backoff(Duration first, Duration most) : first_(first), most_(most), next_(first) {}
 
-    /// The delay after one more failure: between half of its step and the whole. The server's own wish is a lower bound,
-    /// as far as it is sensible (10 minutes), with up to a tenth more.
+    /// The delay after one more failure: between half of its step and the whole. The server's own wish is a lower
+    /// bound, as far as it is sensible (10 minutes), with up to a tenth more.
     Duration after_failure(Random& random, std::optional<Duration> retry_after = std::nullopt);
     void reset() { next_ = first_; }
 

@@ -111,7 +111,8 @@ std::optional<TimePoint> EventCorrelator::next_at(TimePoint now) const {
     double const missing = 1 - tokens(now);
     if (missing <= 0) return now;
     // Rounded up: waking a moment early would find no token, and wake again at once.
-    return now + std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(missing * seconds_per_token)) +
+    return now +
+           std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(missing * seconds_per_token)) +
            std::chrono::milliseconds(1);
 }
 

@@ -23,8 +23,8 @@ struct EventRecord {
     std::uint64_t id = 0;  ///< ours
     bool is_warning = false;
     std::string reason;
-    std::string message;   ///< at most EventCorrelator::longest_message bytes
-    std::string name;      ///< of the object, behind the pod's; a new one each time that it has to be made
+    std::string message;  ///< at most EventCorrelator::longest_message bytes
+    std::string name;     ///< of the object, behind the pod's; a new one each time that it has to be made
     std::int64_t first_seconds = 0;
     std::int64_t last_seconds = 0;
     std::uint64_t count = 0;
@@ -51,10 +51,11 @@ public:
     [[nodiscard]] std::optional<TimePoint> next_at(TimePoint now) const;
     /// next() goes out. What is observed from here on is still to be written.
     void begin(std::uint64_t id);
-    /// What has become of it. An answer costs a token, whatever it says; a request that got none, or was put off, does not.
+    /// What has become of it. An answer costs a token, whatever it says; a request that got none, or was put off, does
+    /// not.
     void written(EventRecord const& record, TimePoint now);
-    void failed(std::uint64_t id);         ///< it is still to be written
-    void gone(std::uint64_t id, Now now);  ///< there is no such object any more: it is to be made again
+    void failed(std::uint64_t id);               ///< it is still to be written
+    void gone(std::uint64_t id, Now now);        ///< there is no such object any more: it is to be made again
     void drop(std::uint64_t id, TimePoint now);  ///< it will never be taken
     /// Another pod has our name: its objects are none of the old one's. What has not been written yet concerns it too.
     void forget_written(Now now);

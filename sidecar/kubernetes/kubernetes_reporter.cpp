@@ -185,7 +185,8 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     }
 
     void call(LauncherCall kind, std::string_view method, std::string parameters) {
-        asio::co_spawn(io, run_call(shared_from_this(), kind, std::string(interface).append(method), std::move(parameters)),
+        asio::co_spawn(io,
+                       run_call(shared_from_this(), kind, std::string(interface).append(method), std::move(parameters)),
                        asio::detached);
     }
 

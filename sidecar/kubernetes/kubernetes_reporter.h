@@ -36,10 +36,11 @@ struct KubernetesSettings {
 /// `service_account_directory`.
 class KubernetesReporter {
 public:
-    /// Begins. `control` and `log` must outlive it. A service account that is not there yet, an API server that cannot be
-    /// reached, a missing permission are no errors: they are told of by SetReporter and in the log, and tried again.
-    /// Errors: settings that can never work: no pod name, no namespace, an address that is none (names are not resolved:
-    /// the sandbox has no resolver, and a cluster gives an address), a prefix or a gate that Kubernetes would refuse.
+    /// Begins. `control` and `log` must outlive it. A service account that is not there yet, an API server that cannot
+    /// be reached, a missing permission are no errors: they are told of by SetReporter and in the log, and tried again.
+    /// Errors: settings that can never work: no pod name, no namespace, an address that is none (names are not
+    /// resolved: the sandbox has no resolver, and a cluster gives an address), a prefix or a gate that Kubernetes would
+    /// refuse.
     static Result<std::unique_ptr<KubernetesReporter>> start(boost::asio::io_context& io, KubernetesSettings settings,
                                                              ControlClient& control, AgentLog& log);
     ~KubernetesReporter();

@@ -9,8 +9,7 @@ namespace triton::sidecar {
 
 namespace {
 
-constexpr Duration patience = std::chrono::seconds(10);       // with what may never be known
-constexpr Duration call_retry = std::chrono::seconds(1);      // of a call that got lost
+constexpr Duration call_retry = std::chrono::seconds(1);  // of a call that got lost
 constexpr Duration status_gap = std::chrono::milliseconds(100);
 constexpr Duration retell = std::chrono::minutes(1);  // another failure of the same part
 constexpr std::uint32_t crash_loop = 3;               // failures in a row
@@ -146,8 +145,8 @@ void Reporter::crashed(heard::Record const& record) {
         events_.observe(true, "CrashLooping", process.append(" keeps failing: ").append(record.ending), now_);
 }
 
-/// Its connections end when it becomes another version, which keeps the process. The record of that comes before anybody
-/// can listen again.
+/// Its connections end when it becomes another version, which keeps the process. The record of that comes before
+/// anybody can listen again.
 void Reporter::on(heard::Status const& status) {
     bool const is_upgraded = launcher_ && was_lost_ && launcher_->pid == status.pid;
     was_lost_ = false;
@@ -252,7 +251,8 @@ void Reporter::pod_seen(ObjectView const& pod) {
     annotations_seen(annotations_of(pod));
     if (!settings_.readiness_gate.empty()) seen_condition_ = pod.condition;
     is_isolated_ = parse_go_bool(text_of(pod, "isolate-process-group")).value_or(false);
-    shutdown_delay_ = std::max(Duration::zero(), parse_go_duration(text_of(pod, "delay-shutdown")).value_or(Duration::zero()));
+    shutdown_delay_ =
+        std::max(Duration::zero(), parse_go_duration(text_of(pod, "delay-shutdown")).value_or(Duration::zero()));
     take_poke(pod.annotation("outdated-config-map-seen"));
 }
 
@@ -266,6 +266,7 @@ void Reporter::another_pod(std::string const& uid) {
     pod_uid_ = uid;
     seen_.reset();
     written_.reset();
+    sent_.reset();
     seen_condition_.reset();
     contested_at_.reset();
     rewrite_at_.reset();
@@ -283,6 +284,7 @@ void Reporter::pod_gone() {
 /// Writes again what somebody else has changed: the first time at once, then less and less often, since a second
 /// launcher with the same pod would do the same to us.
 void Reporter::annotations_seen(Annotations found) {
+    if (found == sent_) written_ = sent_;  // known before the answer, or without it
     bool const was_ours = seen_ && written_ && *seen_ == *written_;
     bool const is_contested = was_ours && found != *written_;
     if (is_contested) {
@@ -333,11 +335,10 @@ void Reporter::node_seen(ObjectView const& node) {
     variables_ = std::move(variables);
 }
 
-std::string const& Reporter::node_name() const {
-    return settings_.node_name.empty() ? pod_node_ : settings_.node_name;
-}
+std::string const& Reporter::node_name() const { return settings_.node_name.empty() ? pod_node_ : settings_.node_name; }
 
-/// What we read stands in the metadata, but for two things. A node's images alone are 50 kB, sent again every 5 minutes.
+/// What we read stands in the metadata, but for two things. A node's images alone are 50 kB, sent again every 5
+/// minutes.
 bool Reporter::wants_metadata_only() const {
     return settings_.readiness_gate.empty() && (!settings_.watches_node || !settings_.node_name.empty());
 }

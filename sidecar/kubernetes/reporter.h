@@ -39,7 +39,8 @@ struct Record {
     std::string message;
     std::string program;       ///< empty: the unnamed one
     std::int64_t process = 0;  ///< 0: it is not about a process
-    std::string ending;        ///< "exit code 3", "signal SIGSEGV", "cannot execute: ..."; empty: it is about no end, or a good one
+    std::string
+        ending;  ///< "exit code 3", "signal SIGSEGV", "cannot execute: ..."; empty: it is about no end, or a good one
     std::optional<double> restart_in_seconds;
     std::string from;  ///< of an upgrade: versions
     std::string to;
@@ -126,7 +127,8 @@ struct CloseWatch {
     std::uint64_t id = 0;
     bool operator==(CloseWatch const&) const = default;
 };
-/// All that the pod (and its node) says. One call of each kind is under way at most; heard::CallDone or CallLost follows.
+/// All that the pod (and its node) says. One call of each kind is under way at most; heard::CallDone or CallLost
+/// follows.
 struct SetPod {
     bool is_isolated = false;
     Duration shutdown_delay{};
@@ -197,6 +199,7 @@ public:
 private:
     enum class Part : std::uint8_t { pod_watch, annotations, condition, events, node_watch };
     static constexpr std::size_t parts = 5;
+    static constexpr Duration patience = std::chrono::seconds(10);  ///< with what may never be known
     static constexpr Part part_of(Watched what) { return what == Watched::pod ? Part::pod_watch : Part::node_watch; }
 
     /// How one part fares.
@@ -221,7 +224,7 @@ private:
         TimePoint opened_at;
         TimePoint heard_at;
         std::optional<TimePoint> gone_at;  ///< the last 410
-        Duration timeout{};  ///< the server ends it by then
+        Duration timeout{};                ///< the server ends it by then
         std::optional<TimePoint> retry_at;
         Backoff backoff{std::chrono::milliseconds(500), std::chrono::seconds(30)};
     };
@@ -334,10 +337,11 @@ private:
     bool is_pod_gone_ = false;
     std::string pod_uid_;
     std::string pod_node_;
-    std::string pod_version_;                  // the latest that was seen
-    std::optional<Annotations> seen_;          // nullopt: unknown
-    std::optional<Annotations> written_;       // the last that were taken
-    std::optional<bool> seen_condition_;       // nullopt: unknown, or none
+    std::string pod_version_;             // the latest that was seen
+    std::optional<Annotations> seen_;     // nullopt: unknown
+    std::optional<Annotations> sent_;     // the last that went out
+    std::optional<Annotations> written_;  // the last that were taken
+    std::optional<bool> seen_condition_;  // nullopt: unknown, or none
     bool is_isolated_ = false;
     Duration shutdown_delay_{};
     std::optional<std::int64_t> poke_;         // the last one

@@ -7,7 +7,6 @@ namespace triton::sidecar {
 
 namespace {
 
-constexpr Duration patience = std::chrono::seconds(10);  // with what may never be known
 constexpr Duration first_look = std::chrono::seconds(2);  // at the pod, before we write blindly
 constexpr std::string_view merge_patch = "application/merge-patch+json";
 constexpr std::string_view strategic_merge_patch = "application/strategic-merge-patch+json";
@@ -73,6 +72,7 @@ bool Reporter::write_annotations() {
     InFlight flight;
     flight.part = Part::annotations;
     flight.annotations = *desired_;
+    sent_ = desired_;
     send({.method = "PATCH",
           .target = pod_path().append(manager),
           .content_type = merge_patch,

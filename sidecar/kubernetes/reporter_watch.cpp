@@ -69,7 +69,8 @@ void Reporter::open_watch(Watched what) {
     watch.timeout = std::chrono::floor<seconds>(timeout);
     bool const is_pod = what == Watched::pod;
     if (is_pod && watch.resource_version.empty()) pod_version_.clear();  // see watch_broke()
-    std::string target = is_pod ? "/api/v1/namespaces/" + percent_encoded(settings_.pod_namespace) + "/pods" : "/api/v1/nodes";
+    std::string target =
+        is_pod ? "/api/v1/namespaces/" + percent_encoded(settings_.pod_namespace) + "/pods" : "/api/v1/nodes";
     target.append("?watch=true&allowWatchBookmarks=true&fieldSelector=");
     target.append(percent_encoded("metadata.name=" + (is_pod ? settings_.pod_name : watched_node_)));
     target.append("&timeoutSeconds=").append(std::to_string(watch.timeout / seconds(1)));
@@ -170,7 +171,8 @@ void Reporter::watch_ran_out(Watched what) {
     watch.retry_at = now_.time + watch.backoff.after_failure(random_);
 }
 
-/// Begins anew: the server that comes back may be another one, with versions of its own, and for one object it is cheap.
+/// Begins anew: the server that comes back may be another one, with versions of its own, and for one object it is
+/// cheap.
 void Reporter::watch_broke(Watched what, std::string why, std::optional<Duration> retry_after) {
     Watch& watch = watch_of(what);
     watch.retry_at = now_.time + watch.backoff.after_failure(random_, retry_after);

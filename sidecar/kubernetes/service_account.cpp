@@ -30,8 +30,8 @@ int add_certificates(SSL_CTX* context, std::string const& pem) {
         ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free);
     int count = 0;
     while (reader) {
-        std::unique_ptr<X509, decltype(&::X509_free)> const one(::PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr),
-                                                                &::X509_free);
+        std::unique_ptr<X509, decltype(&::X509_free)> const one(
+            ::PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr), &::X509_free);
         if (!one) break;
         count += ::X509_STORE_add_cert(::SSL_CTX_get_cert_store(context), one.get());
     }
@@ -42,7 +42,7 @@ int add_certificates(SSL_CTX* context, std::string const& pem) {
 }  // namespace
 
 ServiceAccount::Stamp ServiceAccount::stamp(std::string const& path) const {
-    struct stat status {};
+    struct stat status{};
     if (::stat(path.c_str(), &status) != 0) return {};
     return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }

@@ -10,8 +10,8 @@
 
 namespace triton::sidecar {
 
-/// The files that the kubelet gives a pod to speak to the API with: `token` and `ca.crt`. Both are replaced while the pod
-/// runs; each is read again when it is another file than before (the kubelet swaps a link).
+/// The files that the kubelet gives a pod to speak to the API with: `token` and `ca.crt`. Both are replaced while the
+/// pod runs; each is read again when it is another file than before (the kubelet swaps a link).
 class ServiceAccount {
 public:
     explicit ServiceAccount(std::string directory) : directory_(std::move(directory)) {}
@@ -20,8 +20,8 @@ public:
     /// Errors: of reading; a file that holds no token.
     Result<std::string> token(bool must_read);
 
-    /// For TLS to a server whose certificate one of ca.crt has signed. Once there was a good one, what is bad or missing
-    /// later does not take its place. Errors: of reading; no certificate in it.
+    /// For TLS to a server whose certificate one of ca.crt has signed. Once there was a good one, what is bad or
+    /// missing later does not take its place. Errors: of reading; no certificate in it.
     Result<std::shared_ptr<boost::asio::ssl::context>> tls();
 
     /// The namespace that the pod is in. Errors: of reading; an empty file.

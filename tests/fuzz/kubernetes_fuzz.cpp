@@ -138,5 +138,7 @@ extern "C" int kubernetes_fuzz(std::uint8_t const* data, std::size_t size) {
 }
 
 #ifndef FUZZ_REPLAY
-extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) { return kubernetes_fuzz(data, size); }
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+    return kubernetes_fuzz(data, size);
+}
 #endif

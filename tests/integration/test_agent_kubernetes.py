@@ -1,5 +1,5 @@
-"""The Kubernetes reporter of the agent against a server that misbehaves on demand, and a launcher of a few lines. What a
-real API server does is tested against a real one (tests/kubernetes)."""
+"""The Kubernetes reporter of the agent against a server that misbehaves on demand, and a launcher of a few lines. What
+a real API server does is tested against a real one (tests/kubernetes)."""
 
 import json
 import socket
@@ -380,8 +380,7 @@ def test_lines_come_in_any_pieces(api, launcher, start):
 
     api.faults["watch pods"] = [pieces]
     start()
-    launcher.wait_for(lambda: launcher.called("SetPod"), "SetPod")
-    assert launcher.called("SetPod")[-1]["isolated"] is True
+    launcher.wait_for(lambda: [one for one in launcher.called("SetPod") if one["isolated"]], "isolated")
 
 
 def test_a_pod_that_goes_and_comes_back(api, launcher, start):
@@ -454,6 +453,7 @@ def test_silence_when_nothing_happens(api, launcher, start):
         return len(launcher.calls), len(api.requests)
 
     def is_quiet(seconds):
+        agent.log.drain()
         before = count()
         return not wait_readable([agent.log.fd], time.monotonic() + seconds) and count() == before
 

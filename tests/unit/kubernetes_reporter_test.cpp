@@ -38,8 +38,10 @@ TEST(KubernetesReporter, WatchesThePodFromItsPresentState) {
     Subject subject;
     subject.hear(heard::TimePassed{});
     auto const watch = subject.watch();
-    EXPECT_THAT(watch.target, testing::MatchesRegex(
-        R"(/api/v1/namespaces/ns/pods\?watch=true&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dpod&timeoutSeconds=[0-9]+)"));
+    EXPECT_THAT(
+        watch.target,
+        testing::MatchesRegex(
+            R"(/api/v1/namespaces/ns/pods\?watch=true&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dpod&timeoutSeconds=[0-9]+)"));
     EXPECT_TRUE(watch.wants_metadata_only);
     EXPECT_THAT(subject.requests, IsEmpty());
 }
@@ -167,6 +169,26 @@ TEST(KubernetesReporter, ALostWriteIsMadeAgainAndAFightIsSlow) {
     }
     EXPECT_GE(writes, 10);
     EXPECT_LE(writes, 30) << "in an hour";
+}
+
+TEST(KubernetesReporter, ItsOwnWriteMayBeSeenBeforeItsAnswer) {
+    Subject subject;
+    auto const watch = subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    subject.configure("c2", 1);
+    subject.respond(subject.request(), 200, [] {
+        PodObject written = pod_with("c2");
+        written.version = 11;
+        return written.json();
+    }());
+    subject.respond(subject.request(), 201, "{}");
+    subject.pass(seconds(1));
+    subject.configure("c3", 2);
+    PodObject written = pod_with("c3");
+    written.version = 12;
+    subject.line(watch, written.line("MODIFIED"));
+    subject.respond(subject.request(), 200, written.json());
+    EXPECT_THAT(subject.logs, IsEmpty());
 }
 
 TEST(KubernetesReporter, RetryAfterIsHeededAndFailuresBackOff) {
@@ -562,7 +584,8 @@ TEST(KubernetesReporter, LabelsOfTheNodeAreWaitedForAndSent) {
     subject.line(pod_watch.id, PodObject{}.line("ADDED"));
     EXPECT_THAT(subject.pods, IsEmpty());
     auto const node_watch = subject.watch();
-    EXPECT_THAT(node_watch.target, HasSubstr("/api/v1/nodes?watch=true&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnode-1"));
+    EXPECT_THAT(node_watch.target,
+                HasSubstr("/api/v1/nodes?watch=true&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnode-1"));
     EXPECT_TRUE(node_watch.wants_metadata_only);
     subject.hear(heard::WatchOpened{node_watch.id});
     subject.line(node_watch.id, node_line("node-1", {{"a.b/zone", "z1"}, {"host-name", "h"}}, 3));

@@ -164,7 +164,10 @@ private:
     void act(action::GetStatus&) {
         answer(LauncherCall::get_status, [this] { hear(heard::Status{"1.0", 7, is_ready_}); });
     }
-    void act(action::Log&) {}
+    void act(action::Log& line) {
+        if (line.event == "annotations-changed") ++blamed_;
+        EXPECT_LE(blamed_, meddled_) << "our own writes are nobody else's";
+    }
 
     // The API server
 
@@ -175,8 +178,10 @@ private:
         bool const has_token = mode_ != Mode::other_token || (request.with_fresh_token && one_in(2));
         if (mode_ == Mode::hung) return answer_request(request.id, seconds(15), 0, "no answer within 15s");
         if (mode_ == Mode::refusing) return answer_request(request.id, latency(), 0, "Connection refused");
-        if (mode_ == Mode::broken) return answer_request(request.id, latency(), 500 + static_cast<int>(random_.next() % 5), "<html>");
-        if (mode_ == Mode::overloaded) return answer_request(request.id, latency(), 429, "", seconds(random_.next() % 20));
+        if (mode_ == Mode::broken)
+            return answer_request(request.id, latency(), 500 + static_cast<int>(random_.next() % 5), "<html>");
+        if (mode_ == Mode::overloaded)
+            return answer_request(request.id, latency(), 429, "", seconds(random_.next() % 20));
         if (!has_token) return answer_request(request.id, latency(), 401, status_body(401, "Unauthorized"));
         if (mode_ == Mode::denied && one_in(2))
             return answer_request(request.id, latency(), 403, forbidden_body("patch", "pods"));
@@ -191,6 +196,7 @@ private:
             hear(heard::Response{id, status, retry_after, body});
         });
     }
+    /// The answer comes later than the watch's event as often as not.
     void serve(action::Request const& request, bool is_answer_lost) {
         auto [status, body] = apply(request);
         if (is_answer_lost) status = 0, body = "the connection has ended";
@@ -238,8 +244,11 @@ private:
         OpenWatch const watch{open.id, open.what, !is_checked_ && one_in(30), ++lives_};
         open_.push_back(watch);
         if (is_sick || (mode_ == Mode::denied && one_in(2))) {
-            int const status = mode_ == Mode::broken ? 500 : mode_ == Mode::overloaded ? 429
-                             : mode_ == Mode::other_token ? 401 : mode_ == Mode::denied ? 403 : 0;
+            int const status = mode_ == Mode::broken        ? 500
+                               : mode_ == Mode::overloaded  ? 429
+                               : mode_ == Mode::other_token ? 401
+                               : mode_ == Mode::denied      ? 403
+                                                            : 0;
             auto const id = open.id;
             std::string const why = status == 403 ? forbidden_body("watch", "pods") : "no";
             return after(mode_ == Mode::hung ? seconds(15) : latency(),
@@ -350,9 +359,11 @@ private:
             case 7:
                 if (!pod_) return;
                 pod_->annotate("launcher-current-configuration", "not ours");
+                ++meddled_;
                 return changed("MODIFIED");
             case 8:
-                if (OpenWatch const* const watch = watch_of(Watched::pod)) end_watch(watch->id, one_in(2) ? 200 : 0, "torn");
+                if (OpenWatch const* const watch = watch_of(Watched::pod))
+                    end_watch(watch->id, one_in(2) ? 200 : 0, "torn");
                 return;
             case 9:
                 if (is_reached_) upgrade();
@@ -405,6 +416,8 @@ private:
     int lives_ = 0;
     bool is_requested_ = false;
     std::size_t requests_ = 0;
+    std::size_t blamed_ = 0;   // somebody else, by the log
+    std::size_t meddled_ = 0;  // somebody else, in truth
     std::size_t watches_opened_ = 0;
     std::size_t event_writes_ = 0;
 };

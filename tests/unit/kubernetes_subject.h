@@ -99,7 +99,9 @@ struct Subject {
     void take(action::OpenWatch&& one) { watches.push_back(std::move(one)); }
     void take(action::CloseWatch&& one) { closed.push_back(one); }
     void take(action::SetPod&& one) { pods.push_back(std::move(one)), answered.push_back(LauncherCall::set_pod); }
-    void take(action::SetReporter&& one) { reports.push_back(std::move(one)), answered.push_back(LauncherCall::set_reporter); }
+    void take(action::SetReporter&& one) {
+        reports.push_back(std::move(one)), answered.push_back(LauncherCall::set_reporter);
+    }
     void take(action::Reload&&) { ++reloads, answered.push_back(LauncherCall::reload); }
     void take(action::GetStatus&&) { ++status_calls, answered.push_back(LauncherCall::get_status); }
     void take(action::Log&& one) { logs.push_back(std::move(one)); }

@@ -97,13 +97,14 @@ TEST(ApiObjects, AWatchEventIsReducedToWhatConcernsUs) {
 
 TEST(ApiObjects, BookmarksErrorsAndGarbage) {
     Wanted const wanted{"a.b/", ""};
-    auto const bookmark = parse_watch_event(
-        R"({"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"99"}}})", wanted);
+    auto const bookmark =
+        parse_watch_event(R"({"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"99"}}})", wanted);
     ASSERT_TRUE(bookmark);
     EXPECT_EQ(bookmark->type, WatchEventType::bookmark);
     EXPECT_EQ(bookmark->object.resource_version, "99");
     auto const error = parse_watch_event(
-        R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too\u0007old"}})", wanted);
+        R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too\u0007old"}})",
+        wanted);
     ASSERT_TRUE(error);
     EXPECT_EQ(error->status.code, 410);
     EXPECT_EQ(error->status.message, "too old");
@@ -200,7 +201,9 @@ struct Correlated {
         now.time += time;
         now.unix_microseconds += std::chrono::duration_cast<std::chrono::microseconds>(time).count();
     }
-    void observe(std::string_view message, std::string_view reason = "R") { events.observe(true, reason, message, now); }
+    void observe(std::string_view message, std::string_view reason = "R") {
+        events.observe(true, reason, message, now);
+    }
     std::optional<EventRecord> write() {
         auto const record = events.next(now.time);
         if (!record) return record;
