@@ -4,12 +4,16 @@
 #include <ctime>
 #include <optional>
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "config/json_text.h"
 #include "sidecar/agent/file_watch.h"
 #include "sidecar/agent/probe_runner.h"
 #include "sidecar/agent/sandbox.h"
@@ -70,7 +74,7 @@ public:
         }
         // The launcher lets nobody probe for it but the agent that it has started.
         if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
-        if (options_.has_kubernetes) reporter_ = TRY(KubernetesReporter::start(io_, options_.kubernetes, control_, log_));
+        TRY(start_reporter());
         wait_for_signal();
         io_.run();
         log_.write(AgentLogLevel::info, "stopped", "stopped");
@@ -105,6 +109,27 @@ private:
         if (sockets.empty() && !has_broker_ && !options_.has_kubernetes)
             return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
         return sockets;
+    }
+
+    /// What can never report still serves and probes.
+    Result<> start_reporter() {
+        if (!options_.has_kubernetes) return {};
+        auto reporter = KubernetesReporter::start(io_, options_.kubernetes, control_, log_);
+        if (reporter) {
+            reporter_ = std::move(*reporter);
+            return {};
+        }
+        if (!server_ && !has_broker_) return std::unexpected(std::move(reporter).error());
+        std::string const text = "nothing is reported to Kubernetes: " + reporter.error().text;
+        log_.write(AgentLogLevel::error, "kubernetes-off", text);
+        if (has_broker_) asio::co_spawn(io_, tell_launcher(reporter.error().text), asio::detached);
+        return {};
+    }
+
+    asio::awaitable<void> tell_launcher(std::string why) {
+        std::string parameters = R"({"reporter":{"state":"failing","detail":)";
+        config::append_json_string(parameters, why);
+        (void)co_await control_.call("org.tritonlaunch.Launcher.SetReporter", parameters + "}}", false, grace);
     }
 
     [[nodiscard]] std::vector<std::string> certificate_paths() const {

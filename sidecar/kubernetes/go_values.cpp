@@ -1,5 +1,6 @@
 #include "sidecar/kubernetes/go_values.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <ctime>
@@ -36,9 +37,9 @@ Unit const* take_unit(std::string_view& text) {
     return nullptr;
 }
 
-/// One number with its unit. In 128 bits nothing overflows that is looked at: 18 digits and a unit of 42 bits.
+/// One number with its unit. In 128 bits nothing overflows that is looked at: 19 digits and a unit of 42 bits.
 std::optional<__int128> take_part(std::string_view& text) {
-    std::string_view const whole = config::take_digits(text);
+    std::string_view whole = config::take_digits(text);
     std::string_view fraction;
     if (text.starts_with('.')) {
         text.remove_prefix(1);
@@ -46,7 +47,8 @@ std::optional<__int128> take_part(std::string_view& text) {
     }
     if (whole.empty() && fraction.empty()) return std::nullopt;
     Unit const* const unit = take_unit(text);
-    if (!unit || whole.size() > 18) return std::nullopt;
+    whole.remove_prefix(std::min(whole.find_first_not_of('0'), whole.size()));
+    if (!unit || whole.size() > 19) return std::nullopt;
     __int128 value = 0;
     for (char const digit : whole)
         value = value * 10 + (digit - '0');

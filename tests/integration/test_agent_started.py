@@ -174,6 +174,21 @@ def test_an_upgrade_of_the_launcher_does_not_touch_it(place, area):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_what_can_never_report_still_serves(place, area):
+    """A host name in place of the API server's address: told by ctl, and no reason to serve nobody."""
+    launcher = run(place, {"web": service("web")}, *LISTEN, "--kubernetes", "on",
+                   env={"KUBERNETES_SERVICE_HOST": "api.example", "KUBERNETES_SERVICE_PORT": "443", "FDB_POD_NAME": "p",
+                        "FDB_POD_NAMESPACE": "n"})
+    port = port_of(launcher)
+    assert "api.example" in launcher.wait_for_event("kubernetes-off")["message"]
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    connection = Varlink(area / "control")
+    reporter = eventually(lambda: connection.call("GetStatus")["parameters"]["launcher"].get("reporter"), "it is told")
+    assert reporter["state"] == "failing" and "api.example" in reporter["detail"]
+    connection.close()
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_files_of_launch_mode(place, area):
     (area / "shared").mkdir()
     (area / "shared" / "a").write_bytes(b"hello")
