@@ -251,6 +251,8 @@ class Cluster:
     def wait_for(self, *what, match, namespace=None, timeout=TIMEOUT):
         """The first object (of `kubectl get WHAT --watch`) that matches. Goes on when the API server was away."""
         deadline = time.monotonic() + timeout
+        if len(what) == 2:  # by its name kubectl gets it, and drops the first event of the watch that follows
+            what = (what[0], "--field-selector", f"metadata.name={what[1]}")
         seen = []
         while True:
             with Watch(self.command("get", *what, "--watch", "-o", "json", namespace=namespace)) as watch:
