@@ -361,4 +361,5 @@ def upgrade(bench):
 MEASURES = {"wrap": wrap, "start": start, "kill": kill, "kill100": kill100, "signal": signals, "orphans": orphans,
             "stop": stop, "idle": idle, "programs": programs, "capture": capture, "control": control,
             "upgrade": upgrade, "copy": staging.copy, "hash": staging.hash_, "serve": serving.serve,
-            "handshake": serving.handshake, "agent": serving.agent, "swap": serving.swap, "size": size}
+            "handshake": serving.handshake, "agent": serving.agent, "swap": serving.swap,
+            "annotation": serving.annotation, "size": size}

@@ -93,6 +93,7 @@ TARGETS = [
     Target("agent's memory, 200 TLS connections", "agent.connections", None, ("nginx",)),
     Target("configuration active after a swap, p99", "swap.off", None, statistic="p99"),
     Target("the same, Kubernetes API hung, p99", "swap.hung", 5e6, statistic="p99"),
+    Target("annotation visible after a swap, p50", "annotation.time", 20e6),
     Target("binary size", "size", 3.0 * MEGABYTE),
 ]
 
@@ -117,6 +118,10 @@ def plain(value):
     return f"{value:,.0f}"
 
 
+def fraction(value):
+    return f"{value:.2f}"
+
+
 def per_second(what):
     return lambda value: f"{value:,.0f} {what}/s"
 
@@ -134,6 +139,8 @@ def unit_of(key):
         return megabytes
     if key.startswith(("capture.", "copy.", "hash.")):
         return rate
+    if key in ("annotation.pod", "annotation.all"):
+        return fraction
     if (key.startswith(("switches.", "processes.", "control.rate."))
             or key in ("wrap.instructions", "wrap.calls", "programs.processes")):
         return plain
@@ -222,6 +229,11 @@ TABLES = [
     Table("Swap of a ConfigMap's link, to the configuration being active", "swap", "reports",
           (Column("p50", "swap.off"), Column("p99", "swap.off", "p99"),
            Column("Kubernetes API hung, p50", "swap.hung"), Column("p99", "swap.hung", "p99"))),
+    Table("Swap of a ConfigMap's link, to the pod's annotation as a client of kube-apiserver sees it", "annotation",
+          "reports",
+          (Column("p50", "annotation.time"), Column("p99", "annotation.time", "p99"),
+           Column("writes of the pod per swap", "annotation.pod"),
+           Column("all API writes per swap", "annotation.all"))),
     Table("Size of the program files", "size", "all", (Column("bytes", "size"),)),
 ]
 

@@ -1,14 +1,17 @@
-"""The measurements of what serves and reports: the agent against nginx, and what a hung Kubernetes API costs."""
+"""The measurements of what serves and reports: the agent against nginx, what a hung Kubernetes API costs, and how soon
+a real one has a report."""
 
 import contextlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 
@@ -17,6 +20,8 @@ from meter import MeasureError, Session, descendants, end_everything, private_si
 HOST = "127.0.0.1"
 CONNECTIONS = 16  # of wrk, which has one thread, as each server has one worker
 UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
+HERE = pathlib.Path(__file__).resolve().parent
+API_SERVER = HERE.parent / "build" / "kubernetes"
 
 
 def free_port():
@@ -238,11 +243,12 @@ class Watch:
 
 
 class ConfigMap:
-    """A mounted one: the file is a link through `..data`, which is swapped in one step."""
+    """A mounted one: the file is a link through `..data`, which is swapped in one step. document(mark) makes what is in
+    it from a word that no other version has."""
 
-    def __init__(self, directory):
-        self.directory, self.version = directory, 0
-        directory.mkdir()
+    def __init__(self, directory, document=lambda mark: {"version": "1", "arguments": [{"value": mark}]}):
+        self.directory, self.document, self.version = directory, document, 0
+        directory.mkdir(exist_ok=True)
         self.prepare()
         self.swap()
         (directory / "config.json").symlink_to("..data/config.json")
@@ -252,8 +258,8 @@ class ConfigMap:
         self.version += 1
         data = self.directory / f"..{self.version}"
         data.mkdir()
-        document = {"version": "1", "arguments": [{"value": self.mark}]}
-        (data / "config.json").write_text(json.dumps(document))
+        self.text = json.dumps(self.document(self.mark))
+        (data / "config.json").write_text(self.text)
         (self.directory / "..data_tmp").symlink_to(data.name)
 
     @property
@@ -313,3 +319,58 @@ def swaps(session, options, environment, rounds, api):
             pass
         yield time.monotonic_ns() - before
         mount.clean()
+
+
+def no_cluster(contender):
+    """Why a real API server cannot be reported to here, or None."""
+    if pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":  # then the agent cannot have its own user
+        return "needs to be root"
+    if not os.path.exists(contender.agent):
+        return f"{os.path.basename(contender.agent)} is not built"
+    absent = [name for name in ("kube-apiserver", "kubectl") if not os.access(API_SERVER / name, os.X_OK)]
+    if absent:
+        return f"{', '.join(absent)} not built (tests/kubernetes/build)"
+    absent = [name for name in ("etcd", "ip") if shutil.which(name) is None]
+    if absent:
+        return f"{', '.join(absent)} not installed (Debian packages etcd-server, iproute2)"
+    return None
+
+
+def annotation(bench):
+    """Swap of a ConfigMap's link to the pod's annotation as a client of a real kube-apiserver sees it."""
+    count = bench.amount(100, 20)
+    keys = [f"annotation.{what}" for what in ("time", "pod", "all")]
+
+    def once(contender, _):
+        if reason := no_cluster(contender):
+            raise MeasureError(reason)
+        found = in_cluster(bench, contender, count)
+        for elapsed in found["times"]:
+            bench.add("annotation.time", contender, elapsed)
+        bench.add("annotation.pod", contender, found["pod"])
+        bench.add("annotation.all", contender, found["all"])
+
+    bench.rounds(1, bench.able("reports"), keys, once)
+
+
+def in_cluster(bench, contender, count):
+    """What annotation.py finds. All that it starts has ended when this returns."""
+    disk = bench.meter.work.parent / "cluster"  # as a cluster's etcd, this one waits for a disk
+    shutil.rmtree(disk, ignore_errors=True)
+    disk.mkdir()
+    area = bench.meter.directory()
+    environment = {**os.environ, "TRITON_LAUNCH": contender.program, "TRITON_AGENT": contender.agent,
+                   "TRITON_KUBERNETES": str(API_SERVER), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run([sys.executable, HERE / "annotation.py", disk, area, str(count)], env=environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    finally:
+        end_everything()
+        shutil.rmtree(disk)
+        shutil.rmtree(area)
+    if done.returncode != 0:
+        (bench.meter.built.parent / "annotation.log").write_text(done.stderr)
+        lines = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+        line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+        raise MeasureError(f"{line[:80].replace('|', '/')} (all of it in annotation.log)")
+    return json.loads(done.stdout)
