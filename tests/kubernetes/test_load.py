@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import statistics
 import time
 
 from harness import wait_readable
@@ -68,17 +67,12 @@ class AnnotationWatch:
         self.connection.close()
 
 
-def test_from_the_change_to_the_annotation(reporting):
-    """The change of the mounted ConfigMap, to the pod's annotation as another client sees it."""
+def test_every_change_that_is_not_followed_at_once_is_seen(reporting):
+    """Each as a state of its own by another client. How soon is measured by bench/run --only annotation."""
     watch = AnnotationWatch(reporting)
-    seconds = []
-    for number in range(40):
-        reporting.launcher.quiet_for(0.3)  # changes that are closer together wait for each other, by intent
-        began = time.monotonic()
+    for number in range(5):
+        reporting.launcher.quiet_for(0.6)  # changes that are closer together wait for each other, by intent
         text = reporting.configure(*SERVE, f"say:{number}")
-        seconds.append(watch.wait_for(text) - began)
+        watch.wait_for(text)
         reporting.launcher.wait_for_event("configuration-loaded")
     watch.close()
-    p50 = statistics.median(seconds)
-    print(f"change to annotation: p50 {p50 * 1000:.1f} ms, max {max(seconds) * 1000:.1f} ms")
-    assert p50 < 0.2, sorted(seconds)  # 20 ms on a machine of its own; the tests share theirs
