@@ -12,7 +12,7 @@ import pytest
 
 from agent_harness import AGENT
 from control_harness import Varlink
-from harness import BINARY, TIMEOUT, VERSION, Exit, eventually, run_plainly
+from harness import BINARY, TIMEOUT, VERSION, Exit, eventually, is_static, run_plainly
 from programs_harness import run, service
 
 LISTEN = ("--listen", "127.0.0.1:0", "--agent-path", AGENT)
@@ -84,7 +84,8 @@ def test_it_has_no_rights(place, area, needs_root):
     assert status["Gid"].split() == ["65534"] * 4
     assert "0" not in status["Groups"].split()
     assert all(int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"))
-    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2" or not is_static(AGENT)  # a sanitizer's runtime calls what it likes
     assert launcher.stop() == Exit(code=0)
 
 
