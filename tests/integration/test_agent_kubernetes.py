@@ -311,10 +311,14 @@ def test_ipv6(launcher, start, certificate, host):
         server.close()
 
 
-def test_a_name_is_refused_with_a_reason(start):
+def test_a_name_is_refused_with_a_reason(launcher, start):
+    """All else goes on."""
     agent = start(host="kubernetes.default.svc")
-    assert agent.wait() == Exit(code=1)
-    assert "kubernetes.default.svc, a name; an address is needed" in agent.process.stderr.read().decode()
+    reason = "kubernetes.default.svc, a name; an address is needed"
+    assert reason in agent.wait_for_event("kubernetes-off")["message"]
+    reporter = eventually(lambda: launcher.called("SetReporter"), "the launcher is told")[0]["reporter"]
+    assert reporter["state"] == "failing" and reason in reporter["detail"]
+    assert agent.stop() == Exit(code=0), "it has gone on"
 
 
 # ---- watches
