@@ -8,6 +8,9 @@
 #include <utility>
 
 #include <linux/sched.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -158,6 +161,10 @@ Spawner::~Spawner() {
     trim();
     if (shared_failures_) ::munmap(shared_failures_, sizeof(FailureCells));
     if (!oldest_ && failures_) ::munmap(failures_, sizeof(FailureCells));
+#ifdef __SANITIZE_ADDRESS__
+    for (Slot* slot = oldest_; slot; slot = slot->next)
+        __lsan_register_root_region(slot, sizeof(Slot));  // what those hold is no leak
+#endif
 }
 
 Spawner::Slot* Spawner::new_slot(std::size_t bytes) {
