@@ -66,10 +66,6 @@ std::optional<StagingAnswer> read_summary(std::string_view text) {
     return answer;
 }
 
-std::unexpected<ControlError> refused(std::string reason) {
-    return std::unexpected(ControlError{ControlError::Kind::refused, std::move(reason), {}});
-}
-
 }  // namespace
 
 /// Whatever may keep the agent from running, before anything depends on it. Nothing happens when it is there.

@@ -39,10 +39,6 @@ std::string output_text(config::Output const& output) {
     std::unreachable();
 }
 
-std::unexpected<ControlError> refused(std::string reason) {
-    return std::unexpected(ControlError{ControlError::Kind::refused, std::move(reason), {}});
-}
-
 /// The group that a name or a number means. Errors: "--control-group: no group \"x\" in /etc/group".
 Result<std::optional<gid_t>> control_group(std::string const& name) {
     if (name.empty()) return std::nullopt;

@@ -52,9 +52,8 @@ std::optional<TimePoint> Shell::upgrade_deadline() const {
 }
 
 ControlResult<> Shell::upgrade(std::string const& path) {
-    if (supervisor_.phase() != SupervisorPhase::running)
-        return std::unexpected(ControlError{ControlError::Kind::refused, "the launcher is stopping", {}});
-    if (upgrade_) return std::unexpected(ControlError{ControlError::Kind::refused, "an upgrade is under way", {}});
+    if (supervisor_.phase() != SupervisorPhase::running) return refused("the launcher is stopping");
+    if (upgrade_) return refused("an upgrade is under way");
     log_.write(LogLevel::info, "upgrade-started", "upgrade to " + path + " begins", {{"path", std::string_view(path)}});
     upgrade_.emplace();
     upgrade_->path = path;

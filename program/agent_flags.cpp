@@ -129,10 +129,10 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
     add(options.arguments, "main-container-version", launch.source.binary.container_version);
     add(options.arguments, "additional-env-file", launch.source.environment_file);
     bool reports = agent.kubernetes == Kubernetes::on || (agent.kubernetes == Kubernetes::automatic && is_in_a_pod());
-    if (reports && agent.kubernetes == Kubernetes::automatic && agent.listen.empty() &&
-        ::access(options.path.c_str(), X_OK) != 0) {
+    int const err = ::access(options.path.c_str(), X_OK) == 0 ? 0 : errno;
+    if (reports && agent.kubernetes == Kubernetes::automatic && agent.listen.empty() && err != 0) {
         launch.warnings.push_back("nothing is reported to Kubernetes: no agent at " + options.path + " (" +
-                                  errno_text(errno) + "); --kubernetes off ends this warning");
+                                  errno_text(err) + "); --kubernetes off ends this warning");
         reports = false;
     }
     // The operator's way to ask for node labels has no prefix.

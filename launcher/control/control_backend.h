@@ -198,6 +198,10 @@ struct ControlError {
 template <class T = void>
 using ControlResult = std::expected<T, ControlError>;
 
+inline std::unexpected<ControlError> refused(std::string reason) {
+    return std::unexpected(ControlError{ControlError::Kind::refused, std::move(reason), {}});
+}
+
 /// What the control server asks of the launcher. The shell implements it; every call comes from inside one of the
 /// server's own functions, none blocks, and the calls that ask are cheap: no system call unless it says so.
 ///
