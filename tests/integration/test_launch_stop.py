@@ -193,7 +193,7 @@ def test_dead_but_traced_process_makes_nobody_turn(place):
     """A process whose end only its tracer can collect: we wait, and use no processor meanwhile."""
     launcher = place.launch(place.configuration("trace", *DEAF))
     launcher.wait_for_probe("say", text="traced")
-    line = launcher.wait_up(role="main")
+    line = launcher.wait_started(role="main")
     tracer = launcher.wait_up(role="tracer")
     launcher.signal_inside(line["pid"], signal.SIGKILL)
     eventually(lambda: line["pid"] in launcher.zombies(), "the process is dead")

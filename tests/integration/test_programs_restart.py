@@ -21,13 +21,13 @@ from programs_harness import RESTART_AT_ONCE, USR1, probe, run, service
 def test_restart_policies(as_pid1, restart, step, is_restarted):
     launcher = run(as_pid1, {"job": probe("say:up", step, restart=restart, backoff=RESTART_AT_ONCE),
                              "other": service("other")})
+    launcher.wait_started(tag="other")
     ended = launcher.wait_for_event("process-exited", program="job")
     assert ("restart_in_seconds" in ended) == is_restarted
     if is_restarted:
         launcher.wait_for_event("process-exited", program="job")
     else:
         launcher.quiet_for(0.1)
-    launcher.wait_up(tag="other")
     assert launcher.stop() == Exit(code=0)
 
 
@@ -83,7 +83,7 @@ def test_start_limit_gives_up_and_the_others_go_on(place):
     assert gave_up["starts"] == 3
     assert len(launcher.events_named("process-started", program="job")) == 3
     assert "restart_in_seconds" not in launcher.events_named("process-exited", program="job")[-1]
-    launcher.wait_up(tag="web")
+    launcher.wait_started(tag="web")
     launcher.quiet_for(0.1)
     assert launcher.stop() == Exit(code=0)
 

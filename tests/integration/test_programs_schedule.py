@@ -2,7 +2,7 @@
 
 import signal
 
-from harness import Exit
+from harness import Exit, eventually
 from programs_harness import RESTART_AT_ONCE, USR1, probe, run, seconds, service
 
 
@@ -76,6 +76,14 @@ def test_nobody_waits_for_a_schedule(as_pid1):
     assert launcher.wait() == Exit(code=1)
 
 
+def wait_until_none_runs(launcher):
+    """Until the log has an end for each run of the job: the last one may outlive what ended its schedule."""
+    def ended():
+        return (len(launcher.events_named("process-started", program="job")) ==
+                len(launcher.events_named("process-exited", program="job")))
+    eventually(ended, "no job runs")
+
+
 def test_a_schedule_comes_changes_and_goes(place):
     launcher = run(place, {"web": service("web")})
     launcher.wait_up(tag="web")
@@ -87,6 +95,7 @@ def test_a_schedule_comes_changes_and_goes(place):
     launcher.replace({"web": service("web")})
     launcher.wait_for_event("configuration-loaded", programs=["web"])
     launcher.wait_for_event("configuration-loaded", programs=["web"])
+    wait_until_none_runs(launcher)
     launcher.quiet_for(0.2)
     assert launcher.stop() == Exit(code=0)
 
@@ -98,7 +107,7 @@ def test_run_servers_false_stops_the_clock(place):
     launcher.replace(job, runServers=False)
     launcher.wait_for_event("configuration-loaded")
     launcher.wait_for_event("configuration-loaded")
-    launcher.quiet_for(0.1)
+    wait_until_none_runs(launcher)
     launcher.quiet_for(0.2)
     launcher.replace(job)
     launcher.wait_for_probe("say", text="run")
