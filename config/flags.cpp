@@ -41,9 +41,16 @@ Result<> apply(Flag const& flag, std::string const& name, std::string const& val
 }
 
 Result<> apply_environment(Program const& program, Flags const& flags) {
+    // Most containers have no such variable: one pass over the environment, not one for each flag.
+    std::vector<char const*> ours;
+    for (char const* const* entry = program.environment; entry && *entry; ++entry) {
+        if (std::string_view(*entry).starts_with(program.variable_prefix)) ours.push_back(*entry);
+    }
+    if (ours.empty()) return {};
+    ours.push_back(nullptr);
     for (Flag const& flag : flags) {
         std::string const name = environment_name(program, flag.name);
-        char const* const value = variable(program.environment, name);
+        char const* const value = variable(ours.data(), name);
         // Set but empty means not set, as pod specs with optional values have it.
         if (value && *value) TRY(apply(flag, name, value));
     }
