@@ -192,7 +192,7 @@ void Log::tell_listener(LogLevel level, std::string_view event, std::string_view
     if (!records_) records_ = std::make_shared<Sink>(LogOutput{}, nullptr, true, false);
     std::string_view line = records_->render(spdlog::log_clock::now(), row(level), payload_);
     line.remove_suffix(1);
-    listener_(line);
+    listener_(level, line);
 }
 
 Result<> Log::open_file() {

@@ -45,9 +45,10 @@ public:
     Log& operator=(Log const&) = delete;
 
     [[nodiscard]] bool is_enabled(LogLevel level) const;
+    using Listener = std::function<void(LogLevel level, std::string_view record)>;
     /// `listener` gets each record of level info and above, whatever the settings say, as one JSON object in one line
     /// without its newline. It must not write to this log. Empty: nobody listens, and nothing is rendered for them.
-    void listen(std::function<void(std::string_view record)> listener) { listener_ = std::move(listener); }
+    void listen(Listener listener) { listener_ = std::move(listener); }
     void write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields);
     void write(LogLevel level, std::string_view event, std::string_view message,
                std::initializer_list<LogField> fields = {}) {
@@ -76,7 +77,7 @@ private:
 
     Settings settings_;
     std::string payload_;
-    std::function<void(std::string_view)> listener_;
+    Listener listener_;
     std::shared_ptr<Sink> console_;
     std::shared_ptr<Sink> file_;
     std::shared_ptr<Sink> records_;  // what the listener gets

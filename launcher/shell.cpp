@@ -291,11 +291,11 @@ void Shell::end_round() {
     tell_manager();
     if (control_) {
         control_->end_round();
-        bool const has_listeners = control_->has_subscribers();
-        if (has_listeners != tells_records_) {
-            tells_records_ = has_listeners;
-            log_.listen(has_listeners ? std::function<void(std::string_view)>(
-                                            [this](std::string_view record) { control_->publish(record); })
+        if (bool const wants_records = control_->wants_records(); wants_records != tells_records_) {
+            tells_records_ = wants_records;
+            log_.listen(wants_records ? Log::Listener([this](LogLevel level, std::string_view record) {
+                control_->publish(record, level >= LogLevel::warning);
+            })
                                       : nullptr);
         }
     }

@@ -60,7 +60,8 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
             ControlSettings settings{.path = options_.control_socket,
                                      .mode = options_.control_mode,
                                      .group = TRY(control_group(options_.control_group)),
-                                     .adopted = adopted};
+                                     .adopted = adopted,
+                                     .keeps_for_agent = options_.agent.is_reporting};
             return ControlServer::create(*loop_, std::move(settings), *this);
         }();
         if (opened) {
@@ -77,7 +78,8 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
 /// The agent comes another way, and needs no socket of a name.
 void Shell::open_control_for_agent() {
     if (control_) return;
-    if (auto opened = ControlServer::create(*loop_, {}, *this)) control_ = std::move(*opened);
+    ControlSettings settings{.keeps_for_agent = options_.agent.is_reporting};
+    if (auto opened = ControlServer::create(*loop_, std::move(settings), *this)) control_ = std::move(*opened);
 }
 
 LauncherStatus Shell::launcher() const {

@@ -121,7 +121,8 @@ public:
 
     Result<> listen();
 
-    void publish(std::string_view record);
+    void publish(std::string_view record, bool is_of_note);
+    [[nodiscard]] bool wants_records() const;
     void publish_output(std::string_view program, OutputLine const& line);
     [[nodiscard]] bool has_job(std::size_t kind) const;
     void state_changed() { ++changes_; }
@@ -183,6 +184,9 @@ private:
     void continue_configuration(ControlClient& client, ConfigurationJob& job);
     void probes(ControlClient& client);
     std::optional<ProcessSelection> select(ControlClient& client, CallParameters const& parameters);
+    void subscribe(ControlClient& client);
+    [[nodiscard]] bool is_agent_subscribed() const;
+    void keep(std::string_view message);
 
     // answers
     void reply(ControlClient& client, std::string_view parameters, bool continues = false);
@@ -208,6 +212,8 @@ private:
     std::uint64_t configuration_changes_ = 1;
     std::uint64_t last_ticket_ = 0;  // of a staging
     bool is_prober_known_ = false;   // to the backend
+    std::string kept_;             // messages for an agent that will subscribe, oldest first, each ended by a zero byte
+    std::uint64_t kept_lost_ = 0;  // those that had no room
     TimePoint round_{};
     std::size_t work_left_ = 0;
     int depth_ = 0;  // of enter()
@@ -521,15 +527,51 @@ void ControlServer::Server::stream(ControlClient& client, std::string_view messa
     client.output(loop_.now()) += message;
 }
 
-void ControlServer::Server::publish(std::string_view record) {
+void ControlServer::Server::publish(std::string_view record, bool is_of_note) {
+    bool const is_kept = is_of_note && settings_.keeps_for_agent && !is_agent_subscribed();
+    if (!is_kept && !has_job(Job{SubscribeJob{}}.index())) return;
     scratch_.clear();
+    append_varlink_reply(scratch_, std::string(R"({"event":)").append(record).append("}"), true);
     for (auto const& client : clients_) {
         if (!std::holds_alternative<SubscribeJob>(client->job)) continue;
-        if (scratch_.empty()) {
-            append_varlink_reply(scratch_, std::string(R"({"event":)").append(record).append("}"), true);
-        }
         serve(*client, [this, &client] { stream(*client, scratch_); });
     }
+    if (is_kept) keep(scratch_);
+}
+
+bool ControlServer::Server::wants_records() const {
+    return has_job(Job{SubscribeJob{}}.index()) || settings_.keeps_for_agent;
+}
+
+bool ControlServer::Server::is_agent_subscribed() const {
+    return std::ranges::any_of(clients_, [](auto const& client) {
+        return client->is_agent() && !client->is_dead() && std::holds_alternative<SubscribeJob>(client->job);
+    });
+}
+
+void ControlServer::Server::keep(std::string_view message) {
+    if (message.size() > limits_.kept_bytes) {
+        ++kept_lost_;
+        return;
+    }
+    std::size_t room_made = 0;
+    while (kept_.size() - room_made + message.size() > limits_.kept_bytes) {
+        room_made = kept_.find('\0', room_made) + 1;
+        ++kept_lost_;
+    }
+    kept_.erase(0, room_made).append(message);
+}
+
+void ControlServer::Server::subscribe(ControlClient& client) {
+    client.job = SubscribeJob{};
+    reply(client, "{}", true);
+    if (!client.is_agent() || (kept_.empty() && kept_lost_ == 0)) return;
+    if (std::uint64_t const lost = std::exchange(kept_lost_, 0)) {
+        JsonWriter out;
+        out.open('{').key("lost").value(static_cast<std::int64_t>(lost)).close('}');
+        reply(client, out.text(), true);
+    }
+    client.output(loop_.now()) += std::exchange(kept_, {});
 }
 
 void ControlServer::Server::publish_output(std::string_view program, OutputLine const& line) {
@@ -589,7 +631,7 @@ void ControlServer::Server::handle(ControlClient& client, ControlMethod method, 
         case ControlMethod::signal: return command(client, method, parameters);
         case ControlMethod::reload: return reload(client);
         case ControlMethod::wait: return wait(client, parameters);
-        case ControlMethod::subscribe: client.job = SubscribeJob{}; return reply(client, "{}", true);
+        case ControlMethod::subscribe: return subscribe(client);
         case ControlMethod::logs: return logs(client, parameters);
         case ControlMethod::upgrade: return upgrade(client, parameters);
         case ControlMethod::stage: return stage(client, parameters);
@@ -917,11 +959,11 @@ Result<std::unique_ptr<ControlServer>> ControlServer::create(EventLoop& loop, Co
 ControlServer::ControlServer(std::unique_ptr<Server> server) : server_(std::move(server)) {}
 ControlServer::~ControlServer() = default;
 
-void ControlServer::publish(std::string_view record) noexcept {
-    server_->enter([&] { server_->publish(record); });
+void ControlServer::publish(std::string_view record, bool is_of_note) noexcept {
+    server_->enter([&] { server_->publish(record, is_of_note); });
 }
 
-bool ControlServer::has_subscribers() const { return server_->has_job(Job{SubscribeJob{}}.index()); }
+bool ControlServer::wants_records() const { return server_->wants_records(); }
 
 void ControlServer::publish_output(std::string_view program, OutputLine const& line) noexcept {
     server_->enter([&] { server_->publish_output(program, line); });

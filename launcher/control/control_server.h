@@ -18,10 +18,11 @@
 namespace triton::launcher {
 
 struct ControlSettings {
-    std::string path;  ///< empty: no socket, only adopted connections
+    std::string path{};  ///< empty: no socket, only adopted connections
     mode_t mode = 0600;
     std::optional<gid_t> group{};            ///< whose members may connect too; the socket is made theirs
     std::optional<ControlSocket> adopted{};  ///< of the launcher before us, instead of a new one
+    bool keeps_for_agent = false;            ///< what our agent was not there to hear: see publish()
 };
 
 /// What may become of our memory and time, whatever the clients do.
@@ -36,6 +37,7 @@ struct ControlLimits {
     std::size_t adopted = 8;                       ///< connections of our agent; the oldest gives way to one more
     std::size_t adopted_input_bytes = 512 * 1024;  ///< of one of them: SetPod, with its escapes, fits
     std::size_t adopted_output_bytes = 4 << 20;    ///< of one of them: a configuration, with its escapes, fits
+    std::size_t kept_bytes = 32 * 1024;            ///< of records for an agent to come; the oldest give way
 };
 
 /// Serves org.tritonlaunch.Launcher by Varlink on a Unix socket. One thread, never blocks, no exception leaves it; what
@@ -54,9 +56,11 @@ public:
     ControlServer(ControlServer const&) = delete;
     ControlServer& operator=(ControlServer const&) = delete;
 
-    /// One event for all subscribers: a JSON object in one line. Costs nothing when there are none.
-    void publish(std::string_view record) noexcept;
-    [[nodiscard]] bool has_subscribers() const;
+    /// One event for all subscribers: a JSON object in one line. Costs nothing when there are none. One that is of
+    /// note is kept while none of them is our agent (ControlSettings::keeps_for_agent), and is the first that it hears.
+    void publish(std::string_view record, bool is_of_note = false) noexcept;
+    /// Whether publish() would do anything.
+    [[nodiscard]] bool wants_records() const;
     /// One new line of output, for those who follow it. Costs nothing when there are none.
     void publish_output(std::string_view program, OutputLine const& line) noexcept;
     [[nodiscard]] bool has_followers() const;

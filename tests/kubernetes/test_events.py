@@ -80,6 +80,20 @@ def test_the_start_limit(reporting):
     assert event["type"] == "Warning" and "web" in event["message"]
 
 
+def test_what_happens_before_the_agent_can_listen(pod):
+    """It is started beside the processes, which may have failed for good before it has come up."""
+    pod.configure_text(json.dumps({"programs": {
+        "db": {"command": [str(pod.programs / "probe"), *SERVE]},
+        "web": {"command": [str(pod.programs / "probe"), "exit:1"], "startLimit": {"count": 2, "interval": "1m"},
+                "backoff": {"initial": "1ms", "max": "1ms"}},
+        "job": {"command": [str(pod.programs / "probe"), "exit:1"], "startLimit": {"count": 1, "interval": "1m"}}}}))
+    pod.start()
+    for _ in range(2):
+        pod.launcher.wait_for_event("process-gave-up")
+    for program in ("web", "job"):
+        pod.wait_event("StartLimitHit", lambda event, program=program: program in event["message"])
+
+
 def test_an_upgrade(reporting):
     reporting.wait_event("ConfigurationLoaded")
     reporting.ctl("upgrade", BINARY)

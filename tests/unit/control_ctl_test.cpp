@@ -486,12 +486,12 @@ TEST_F(CtlTest, WaitAndEventsGoOnAcrossAnUpgrade) {
     backend.at(0, 1).state = ProcessState::starting;
     auto const waiting = begin({"wait", "web"});
     auto const events = begin({"events"});
-    until([this] { return backend.processes_asked > 0 && server->has_subscribers(); });
+    until([this] { return backend.processes_asked > 0 && server->wants_records(); });
     server->publish(R"({"time":"t","level":"info","message":"before"})");
     server->end_round();
     until([&events] { return !events->out.empty(); });
     replace_server();
-    until([this] { return server->has_subscribers(); });
+    until([this] { return server->wants_records(); });
     server->publish(R"({"time":"t","level":"info","message":"after"})");
     backend.at(0, 1).state = ProcessState::up;
     server->state_changed();

@@ -359,11 +359,11 @@ TEST_F(ControlServerTest, AWaitForManyLooksAtEachOnce) {
 
 TEST_F(ControlServerTest, SubscribersGetEventsAsTheyAre) {
     start();
-    EXPECT_FALSE(server->has_subscribers());
+    EXPECT_FALSE(server->wants_records());
     auto const client = connect();
     client->call(method("Subscribe"), "{}", true);
     EXPECT_EQ(reply(*client), R"({"parameters":{},"continues":true})");
-    EXPECT_TRUE(server->has_subscribers());
+    EXPECT_TRUE(server->wants_records());
     server->publish(R"({"event":"process-started","process":1})");
     server->publish(R"({"event":"process-exited"})");
     server->end_round();
@@ -372,7 +372,70 @@ TEST_F(ControlServerTest, SubscribersGetEventsAsTheyAre) {
     EXPECT_EQ(text, R"({"parameters":{"event":{"event":"process-started","process":1}},"continues":true})");
     EXPECT_THAT(reply(*client), HasSubstr("process-exited"));
     client->close();
-    until([this] { return !server->has_subscribers(); });
+    until([this] { return !server->wants_records(); });
+}
+
+TEST_F(ControlServerTest, TheAgentHearsFirstWhatItWasNotThereToHear) {
+    keeps_for_agent = true;
+    start();
+    EXPECT_TRUE(server->wants_records());
+    server->publish(R"({"event":"started"})");
+    server->publish(R"({"event":"exited"})", true);
+    server->publish(R"({"event":"gave-up"})", true);
+    auto const person = connect();
+    person->call(method("Subscribe"), "{}", true);
+    EXPECT_EQ(reply(*person), R"({"parameters":{},"continues":true})");
+    server->publish(R"({"event":"later"})", true);
+    server->end_round();
+    EXPECT_THAT(reply(*person), HasSubstr("later"));
+    {
+        auto const agent = adopted();
+        agent->call(method("Subscribe"), "{}", true);
+        EXPECT_EQ(reply(*agent), R"({"parameters":{},"continues":true})");
+        for (std::string_view const event : {"exited", "gave-up", "later"})
+            EXPECT_THAT(reply(*agent), HasSubstr(event));
+        server->publish(R"({"event":"heard"})", true);
+        server->end_round();
+        EXPECT_THAT(reply(*agent), HasSubstr("heard"));
+        agent->close();
+    }
+    until_quiet();
+    server->publish(R"({"event":"meanwhile"})", true);
+    auto const next = adopted();
+    next->call(method("Subscribe"), "{}", true);
+    (void)reply(*next);
+    EXPECT_THAT(reply(*next), HasSubstr("meanwhile"));
+    until_quiet();
+    EXPECT_TRUE(next->replies.empty());
+}
+
+TEST_F(ControlServerTest, OfWhatIsKeptForTheAgentTheOldestGivesWay) {
+    keeps_for_agent = true;
+    start({.kept_bytes = 1000});
+    for (int i = 0; i < 100; ++i)
+        server->publish(R"({"event":")" + std::to_string(i) + "\"}", true);
+    server->publish(R"({"event":")" + std::string(1000, 'x') + "\"}", true);
+    auto const agent = adopted();
+    agent->call(method("Subscribe"), "{}", true);
+    (void)reply(*agent);
+    std::string const first = reply(*agent);
+    expect_declared(method("Subscribe"), first);
+    until([&] { return !agent->replies.empty() && agent->replies.back().contains(R"("99")"); });
+    std::size_t const kept = agent->replies.size();
+    EXPECT_EQ(first, R"({"parameters":{"lost":)" + std::to_string(101 - kept) + R"(},"continues":true})");
+    EXPECT_GE(kept, 10U);
+    EXPECT_THAT(agent->replies.front(), HasSubstr("\"" + std::to_string(100 - kept) + "\""));
+}
+
+TEST_F(ControlServerTest, NothingIsKeptWhereNoAgentIsToCome) {
+    start();
+    EXPECT_FALSE(server->wants_records());
+    server->publish(R"({"event":"exited"})", true);
+    auto const agent = adopted();
+    agent->call(method("Subscribe"), "{}", true);
+    (void)reply(*agent);
+    until_quiet();
+    EXPECT_TRUE(agent->replies.empty());
 }
 
 TEST_F(ControlServerTest, ASubscriberThatFallsBehindIsToldWhatItHasLost) {
@@ -850,7 +913,7 @@ TEST_F(ControlServerTest, TheAgentTakesNoPlaceOfTheClientsAndKeepsItsOwn) {
         agents[i]->call(service("GetInfo"));
         EXPECT_THAT(reply(*agents[i]), HasSubstr("vendor"));
     }
-    EXPECT_TRUE(server->has_subscribers());
+    EXPECT_TRUE(server->wants_records());
 }
 
 TEST_F(ControlServerTest, WhatIsNoConnectionIsNotAdopted) {
@@ -953,8 +1016,8 @@ TEST_F(ControlServerTest, ASubscriberThatNeverReadsIsGivenUp) {
         server->publish(R"({"event":")" + std::string(4000, 'x') + "\"}");
         server->end_round();
     }
-    EXPECT_TRUE(server->has_subscribers());
-    until([this] { return !server->has_subscribers(); });
+    EXPECT_TRUE(server->wants_records());
+    until([this] { return !server->wants_records(); });
 }
 
 TEST_F(ControlServerTest, WhenAllPlacesAreTakenTheNextIsTold) {
@@ -981,7 +1044,7 @@ TEST_F(ControlServerTest, WhoIdlesGivesWay) {
     (void)reply(*idle);
     EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
     EXPECT_EQ(reply(*idle), "(end)");
-    EXPECT_TRUE(server->has_subscribers());
+    EXPECT_TRUE(server->wants_records());
 }
 
 /// A flood costs each round a bounded amount of work, everybody gets on, and others in the loop come between.
@@ -1043,7 +1106,7 @@ TEST_F(ControlServerTest, ClientsMayGoAtAnyTime) {
         }
     }
     until_quiet();
-    EXPECT_FALSE(server->has_subscribers());
+    EXPECT_FALSE(server->wants_records());
     EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
 }
 

@@ -213,7 +213,8 @@ ControlSubject::~ControlSubject() {
 }
 
 void ControlSubject::start(ControlLimits const& limits, mode_t mode) {
-    auto made = ControlServer::create(*loop, {.path = path, .mode = mode, .group = {}, .adopted = {}}, backend, limits);
+    ControlSettings settings{.path = path, .mode = mode, .keeps_for_agent = keeps_for_agent};
+    auto made = ControlServer::create(*loop, std::move(settings), backend, limits);
     ASSERT_TRUE(made) << made.error().text;
     server = std::move(*made);
 }

@@ -132,6 +132,7 @@ protected:
 
     std::string directory;
     std::string path;
+    bool keeps_for_agent = false;  // of the server that start() makes
     std::unique_ptr<EventLoop> loop;
     FakeBackend backend;
     std::unique_ptr<ControlServer> server;
