@@ -20,6 +20,7 @@ constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 constexpr std::uint32_t of_names =
     of_itself | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB;
 constexpr int most_links = 40;  // as the kernel, path_resolution(7)
+constexpr int most_walks = 100;
 
 void push_components(std::deque<std::string>& components, std::string_view path) {
     std::vector<std::string> parts;
@@ -90,10 +91,22 @@ void PathWatcher::collect(std::string const& path, Wanted& wanted) {
     }
 }
 
+/// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
+/// leads to the same places again, which were all watched then.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
-    Wanted wanted;
-    for (std::string const& path : paths)
-        collect(path, wanted);
+    Wanted watched;
+    for (int walks = 0; walks < most_walks; ++walks) {
+        Wanted wanted;
+        for (std::string const& path : paths)
+            collect(path, wanted);
+        if (walks > 0 && wanted == watched) return {};
+        TRY(watch(wanted));
+        watched = std::move(wanted);
+    }
+    return fail("what leads to " + paths.front() + " does not stop changing");
+}
+
+Result<> PathWatcher::watch(Wanted const& wanted) {
     std::unordered_map<int, std::vector<std::string>> names;
     Result<> result;
     for (auto const& [directory, what] : wanted) {

@@ -21,7 +21,7 @@ public:
     [[nodiscard]] int fd() const { return inotify_.get(); }
 
     /// Watches for these paths from now on, as the file system stands now. Call it again after each change.
-    /// Errors: those of inotify_add_watch(2); the rest is watched all the same.
+    /// Errors: those of inotify_add_watch(2), the rest is watched all the same; directories that change all the time.
     Result<> watch(std::vector<std::string> const& paths);
 
     /// Watches nothing any more.
@@ -35,9 +35,11 @@ private:
 
     struct Directory {
         std::vector<std::string> names;  // those that matter inside it; none: only the directory itself
+        bool operator==(Directory const&) const = default;
     };
     using Wanted = std::unordered_map<std::string, Directory>;
     static void collect(std::string const& path, Wanted& wanted);
+    Result<> watch(Wanted const& wanted);
 
     UniqueFd inotify_;
     std::unordered_map<int, std::vector<std::string>> names_;  // by watch descriptor

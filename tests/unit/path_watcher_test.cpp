@@ -1,0 +1,86 @@
+#include "base/path_watcher.h"
+
+#include <barrier>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+namespace triton {
+namespace {
+
+class PathWatcherTest : public ::testing::Test {
+protected:
+    PathWatcherTest() {
+        std::string name = ::testing::TempDir() + "watch.XXXXXX";
+        directory = ::mkdtemp(name.data());
+        auto made = PathWatcher::create();
+        if (!made) throw std::runtime_error(made.error().text);
+        watcher.emplace(std::move(*made));
+    }
+    ~PathWatcherTest() override { std::filesystem::remove_all(directory); }
+
+    /// Whether something that concerns a path has been seen, or is seen soon.
+    bool sees() {
+        for (pollfd ready{watcher->fd(), POLLIN, 0}; ::poll(&ready, 1, 1000) == 1;) {
+            if (watcher->take_events()) return true;
+        }
+        return false;
+    }
+
+    std::filesystem::path directory;
+    std::optional<PathWatcher> watcher;
+};
+
+TEST_F(PathWatcherTest, SeesWhatDecidesWhereAPathLeads) {
+    auto const file = directory / "a/b/file";
+    for (auto const& change : std::initializer_list<std::function<void()>>{
+             [&] { std::filesystem::create_directory(directory / "a"); },
+             [&] { std::filesystem::create_directory(directory / "a/b"); },
+             [&] { std::ofstream(file) << "1"; },
+             [&] { std::ofstream(file) << "2"; },
+             [&] { std::filesystem::rename(directory / "a", directory / "c"); },
+             [&] { std::filesystem::create_symlink("c", directory / "a"); },
+             [&] { std::ofstream(directory / "c/b/file") << "3"; },
+             [&] { std::filesystem::remove(directory / "a"); },
+         }) {
+        ASSERT_TRUE(watcher->watch({file}));
+        watcher->take_events();
+        change();
+        EXPECT_TRUE(sees());
+    }
+    ASSERT_TRUE(watcher->watch({file}));
+    watcher->take_events();
+    std::ofstream(directory / "c/other") << "1";
+    EXPECT_FALSE(watcher->take_events());
+}
+
+/// What comes while the way to it is walked, before the watch that would have told of it is there, must not be lost.
+TEST_F(PathWatcherTest, SeesWhatFollowsAPartOfTheWayThatCameWhileItWasWalked) {
+    for (int round = 0; round < 50; ++round) {
+        auto const top = directory / std::to_string(round);
+        std::vector<std::string> paths{top / "b/file"};
+        paths.resize(1000, directory / "what/takes/time");
+        std::barrier begin(2);
+        std::thread other([&] {
+            begin.arrive_and_wait();
+            std::filesystem::create_directory(top);
+        });
+        begin.arrive_and_wait();
+        ASSERT_TRUE(watcher->watch(paths));
+        other.join();
+        std::filesystem::create_directory(top / "b");
+        ASSERT_TRUE(sees()) << "round " << round;
+    }
+}
+
+}  // namespace
+}  // namespace triton
