@@ -170,7 +170,7 @@ def stop(bench):
         finally:
             end_everything()
             session.close()
-    bench.rounds(bench.amount(15, 2), bench.able("launches"), ["stop.100"], once)
+    bench.rounds(bench.amount(40, 2), bench.able("launches"), ["stop.100"], once)
 
 
 def idle(bench):
