@@ -31,6 +31,7 @@ namespace {
 using TlsStream = asio::ssl::stream<beast::tcp_stream>;
 
 constexpr std::size_t piece_bytes = 16 << 10;
+constexpr std::size_t most_addresses = 4;  // of one name that are tried
 
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
@@ -77,10 +78,34 @@ std::optional<Duration> retry_after_of(Fields const& fields) {
     return retry_after({value.data(), value.size()});
 }
 
-std::string authority_of(tcp::endpoint const& server) {
-    std::string const address = server.address().to_string();
-    std::string const host = server.address().is_v6() ? "[" + address + "]" : address;
-    return host + ":" + std::to_string(server.port());
+/// As certificates and TLS have it: without the dot that may end an absolute name.
+std::string bare_name(std::string name) {
+    if (name.ends_with('.')) name.pop_back();
+    return name;
+}
+
+bool is_address(std::string const& host) {
+    error_code failed;
+    asio::ip::make_address(host, failed);
+    return !failed;
+}
+
+std::string authority_of(ApiServer const& server) {
+    bool const is_v6 = server.host.find(':') != server.host.npos;
+    std::string const host = is_v6 ? "[" + server.host + "]" : bare_name(server.host);
+    return host + ":" + std::to_string(server.port);
+}
+
+/// That the certificate must be good for this host. A subject's common name counts for nothing, as for all clients of
+/// Kubernetes.
+bool expect_host(SSL* ssl, std::string const& host) {
+    X509_VERIFY_PARAM* const expected = ::SSL_get0_param(ssl);
+    if (is_address(host)) return ::X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1;
+    std::string const name = bare_name(host);
+    ::X509_VERIFY_PARAM_set_hostflags(expected,
+                                      X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return ::X509_VERIFY_PARAM_set1_host(expected, name.c_str(), name.size()) == 1 &&
+           SSL_set_tlsext_host_name(ssl, name.c_str()) == 1;
 }
 
 }  // namespace
@@ -99,21 +124,23 @@ struct ApiClient::Connection {
 };
 
 struct ApiClient::Shared : std::enable_shared_from_this<Shared> {
-    Shared(asio::io_context& with, tcp::endpoint at, std::string agent, ServiceAccount of, ApiLimits const& within)
+    Shared(asio::io_context& with, ApiServer at, std::string agent, ServiceAccount of, ApiLimits const& within)
         : io(with),
           server(std::move(at)),
           authority(authority_of(server)),
           user_agent(std::move(agent)),
           account(std::move(of)),
           limits(within),
+          resolver(io, {.limit = within.resolve}),
           idle(io) {}
 
     asio::io_context& io;
-    tcp::endpoint server;
+    ApiServer server;
     std::string authority;
     std::string user_agent;
     ServiceAccount account;
     ApiLimits limits;
+    Resolver resolver;
     std::shared_ptr<Connection> kept;  // for requests; none while one is under way
     std::list<std::weak_ptr<Connection>> open;
     asio::steady_timer idle;
@@ -150,7 +177,7 @@ struct ApiClient::Shared : std::enable_shared_from_this<Shared> {
     }
 };
 
-ApiClient::ApiClient(asio::io_context& io, tcp::endpoint server, std::string user_agent, ServiceAccount account,
+ApiClient::ApiClient(asio::io_context& io, ApiServer server, std::string user_agent, ServiceAccount account,
                      ApiLimits const& limits)
     : shared_(std::make_shared<Shared>(io, std::move(server), std::move(user_agent), std::move(account), limits)) {}
 
@@ -160,6 +187,7 @@ void ApiClient::stop() {
     shared_->is_stopped = true;
     shared_->kept.reset();
     shared_->idle.cancel();
+    shared_->resolver.stop();
     for (auto const& weak : shared_->open) {
         if (auto const connection = weak.lock()) connection->close();
     }
@@ -186,32 +214,47 @@ awaitable<Result<ApiAnswer>> ApiClient::watch(std::shared_ptr<Watch> watch, ApiR
 }
 
 awaitable<Result<std::shared_ptr<ApiClient::Connection>>> ApiClient::connect(std::shared_ptr<Shared> shared) {
-    auto tls = shared->account.tls();
-    if (!tls) co_return std::unexpected(std::move(tls).error());
-    auto const connection = std::make_shared<Connection>(shared->io, *tls);
+    auto const tls = shared->account.tls();
+    if (!tls) co_return std::unexpected(tls.error());
+    auto addresses = co_await shared->resolver.resolve(shared->server.host);
+    if (!addresses) co_return std::unexpected(std::move(addresses).error());
+    if (addresses->size() > most_addresses) addresses->resize(most_addresses);
+    std::string failures;
+    for (asio::ip::address const& address : *addresses) {
+        auto connection = co_await connect_to(shared, *tls, address);
+        if (connection) co_return connection;
+        failures += (failures.empty() ? "" : "; ") + connection.error().text;
+        if (shared->is_stopped) break;
+    }
+    co_return fail(std::move(failures));
+}
+
+/// TCP and TLS: one server of several that accepts connections and no more is not to hide the others.
+awaitable<Result<std::shared_ptr<ApiClient::Connection>>> ApiClient::connect_to(std::shared_ptr<Shared> shared,
+                                                                                std::shared_ptr<asio::ssl::context> tls,
+                                                                                asio::ip::address address) {
+    std::string const& host = shared->server.host;
+    std::string const place = is_address(host) ? shared->authority : shared->authority + " at " + address.to_string();
+    auto const connection = std::make_shared<Connection>(shared->io, std::move(tls));
     std::erase_if(shared->open, [](auto const& weak) { return weak.expired(); });
     shared->open.push_back(connection);
     error_code failed;
     Duration const connect_limit = shared->limits.connect;
     connection->tcp().expires_after(connect_limit);
-    co_await connection->tcp().async_connect(shared->server, into(failed));
+    co_await connection->tcp().async_connect(tcp::endpoint(address, shared->server.port), into(failed));
     if (!failed && shared->is_stopped) failed = asio::error::operation_aborted;
-    if (failed) co_return fail("cannot connect to " + shared->authority + ": " + reason(failed, connect_limit));
+    if (failed) co_return fail("cannot connect to " + place + ": " + reason(failed, connect_limit));
     watch_over(connection->tcp().socket());
     SSL* const ssl = connection->stream.native_handle();
-    std::string const address = shared->server.address().to_string();
-    if (::X509_VERIFY_PARAM_set1_ip_asc(::SSL_get0_param(ssl), address.c_str()) != 1)
-        co_return fail("cannot check the certificate of " + shared->authority);
+    if (!expect_host(ssl, host)) co_return fail("cannot check the certificate of " + place);
     Duration const handshake_limit = shared->limits.handshake;
     connection->tcp().expires_after(handshake_limit);
     co_await connection->stream.async_handshake(TlsStream::client, into(failed));
     if (!failed) co_return connection;
     long const verdict = ::SSL_get_verify_result(ssl);
-    if (verdict != X509_V_OK) {
-        co_return fail("the certificate of " + shared->authority +
-                       " is no good: " + ::X509_verify_cert_error_string(verdict));
-    }
-    co_return fail("cannot agree on TLS with " + shared->authority + ": " + reason(failed, handshake_limit));
+    if (verdict != X509_V_OK)
+        co_return fail("the certificate of " + place + " is no good: " + ::X509_verify_cert_error_string(verdict));
+    co_return fail("cannot agree on TLS with " + place + ": " + reason(failed, handshake_limit));
 }
 
 awaitable<Result<ApiAnswer>> ApiClient::exchange(std::shared_ptr<Shared> shared, std::shared_ptr<Connection> connection,

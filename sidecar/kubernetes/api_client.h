@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "sidecar/kubernetes/resolver.h"
 #include "sidecar/kubernetes/service_account.h"
 
 namespace triton::sidecar {
@@ -34,9 +35,16 @@ struct ApiAnswer {
     std::string body;
 };
 
+/// Where the API is. A certificate must have been made for exactly this host: as a DNS name, or as an IP address.
+struct ApiServer {
+    std::string host;  ///< a name, which is resolved for each new connection, or an address without brackets
+    std::uint16_t port = 443;
+};
+
 /// Time and memory that a server may cost us.
 struct ApiLimits {
-    Duration connect = std::chrono::seconds(5);
+    Duration resolve = std::chrono::seconds(30);  ///< asking DNS
+    Duration connect = std::chrono::seconds(5);   ///< to one address; a name may have several
     Duration handshake = std::chrono::seconds(5);
     Duration answer = std::chrono::seconds(15);  ///< from the request to the end of the answer; of a watch, its header
     Duration idle = std::chrono::seconds(60);    ///< then the connection for requests is given up
@@ -48,15 +56,15 @@ struct ApiLimits {
 /// each watch. One I/O thread; every function is called in it. The loop must not outlive what the callbacks use.
 class ApiClient {
 public:
-    ApiClient(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint server, std::string user_agent,
-              ServiceAccount account, ApiLimits const& limits = {});
+    ApiClient(boost::asio::io_context& io, ApiServer server, std::string user_agent, ServiceAccount account,
+              ApiLimits const& limits = {});
     ~ApiClient();
     ApiClient(ApiClient const&) = delete;
     ApiClient& operator=(ApiClient const&) = delete;
 
     /// One at a time. A connection that was kept and has ended before the first byte of the answer is replaced once: a
-    /// request may arrive twice. Errors: no token, no connection, no TLS, no answer in time, an answer that is too
-    /// long; never a status.
+    /// request may arrive twice. Errors: no token, no address, no connection, no TLS, no answer in time, an answer that
+    /// is too long; never a status.
     boost::asio::awaitable<Result<ApiAnswer>> request(ApiRequest request);
 
     /// An answer that never ends: each line of its body goes to `on_line`.
@@ -85,6 +93,9 @@ private:
     struct Connection;
     struct Shared;
     static boost::asio::awaitable<Result<std::shared_ptr<Connection>>> connect(std::shared_ptr<Shared> shared);
+    static boost::asio::awaitable<Result<std::shared_ptr<Connection>>> connect_to(
+        std::shared_ptr<Shared> shared, std::shared_ptr<boost::asio::ssl::context> tls,
+        boost::asio::ip::address address);
     static boost::asio::awaitable<Result<ApiAnswer>> exchange(std::shared_ptr<Shared> shared,
                                                               std::shared_ptr<Connection> connection,
                                                               ApiRequest const& request, std::string const& token);

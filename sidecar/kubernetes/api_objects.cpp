@@ -15,8 +15,8 @@ using config::JsonArray;
 using config::JsonObject;
 using config::Node;
 
-constexpr std::size_t longest_message = 512;
-constexpr std::size_t longest_name = 253;  // of an object: a DNS subdomain
+constexpr std::size_t longest_message = 1024;  // one of RBAC names the object and the account, 700 bytes at most
+constexpr std::size_t longest_name = 253;      // of an object: a DNS subdomain
 
 /// etcd takes objects of 1.5 MB, which may be more in JSON. Managed fields are nested by path, two levels a step.
 config::Limits limits() {

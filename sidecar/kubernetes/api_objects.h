@@ -40,7 +40,7 @@ struct ObjectView {
 struct ApiStatus {
     int code = 0;
     std::string reason;   ///< "Forbidden"
-    std::string message;  ///< printable, at most 512 bytes
+    std::string message;  ///< printable, at most 1024 bytes
 };
 
 enum class WatchEventType : std::uint8_t { added, modified, deleted, bookmark, error };

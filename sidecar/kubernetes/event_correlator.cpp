@@ -85,10 +85,10 @@ EventCorrelator::Entry* EventCorrelator::find(std::uint64_t id) {
     return found == entries_.end() ? nullptr : &*found;
 }
 
-EventCorrelator::Entry const* EventCorrelator::choose() const {
+EventCorrelator::Entry const* EventCorrelator::choose(Kind kind) const {
     Entry const* update = nullptr;
     for (Entry const& entry : entries_) {
-        if (!entry.is_dirty) continue;
+        if (!entry.is_dirty || (kind == Kind::warnings && !entry.record.is_warning)) continue;
         if (!entry.record.is_created) return &entry;
         if (!update) update = &entry;
     }
@@ -100,15 +100,21 @@ double EventCorrelator::tokens(TimePoint now) const {
     return std::min(burst, tokens_ + std::chrono::duration<double>(now - *tokens_at_).count() / seconds_per_token);
 }
 
-std::optional<EventRecord> EventCorrelator::next(TimePoint now) const {
-    Entry const* const entry = choose();
-    if (!entry || tokens(now) < 1) return std::nullopt;
+double EventCorrelator::missing_tokens(Entry const& entry, TimePoint now, Kind kind) const {
+    bool const is_free = kind == Kind::warnings && !entry.record.is_created;
+    return is_free ? 0 : 1 - tokens(now);
+}
+
+std::optional<EventRecord> EventCorrelator::next(TimePoint now, Kind kind) const {
+    Entry const* const entry = choose(kind);
+    if (!entry || missing_tokens(*entry, now, kind) > 0) return std::nullopt;
     return entry->record;
 }
 
-std::optional<TimePoint> EventCorrelator::next_at(TimePoint now) const {
-    if (!choose()) return std::nullopt;
-    double const missing = 1 - tokens(now);
+std::optional<TimePoint> EventCorrelator::next_at(TimePoint now, Kind kind) const {
+    Entry const* const entry = choose(kind);
+    if (!entry) return std::nullopt;
+    double const missing = missing_tokens(*entry, now, kind);
     if (missing <= 0) return now;
     // Rounded up: waking a moment early would find no token, and wake again at once.
     return now +

@@ -45,10 +45,12 @@ public:
 
     void observe(bool is_warning, std::string_view reason, std::string_view message, Now now);
 
-    /// What to write next: a copy, or nullopt when nothing is left or there is no token for it now.
-    [[nodiscard]] std::optional<EventRecord> next(TimePoint now) const;
+    /// `warnings` is for the end, after which there are no more: those that have no object yet need no token.
+    enum class Kind : std::uint8_t { all, warnings };
+    /// What to write next, of these: a copy, or nullopt when nothing is left or there is no token for it now.
+    [[nodiscard]] std::optional<EventRecord> next(TimePoint now, Kind kind = Kind::all) const;
     /// When next() will have something; nullopt: nothing is left.
-    [[nodiscard]] std::optional<TimePoint> next_at(TimePoint now) const;
+    [[nodiscard]] std::optional<TimePoint> next_at(TimePoint now, Kind kind = Kind::all) const;
     /// next() goes out. What is observed from here on is still to be written.
     void begin(std::uint64_t id);
     /// What has become of it. An answer costs a token, whatever it says; a request that got none, or was put off, does
@@ -74,8 +76,9 @@ private:
 
     bool is_combined(bool is_warning, std::string_view reason, std::string const& message, std::int64_t seconds);
     Entry* find(std::uint64_t id);
-    [[nodiscard]] Entry const* choose() const;
+    [[nodiscard]] Entry const* choose(Kind kind) const;
     [[nodiscard]] double tokens(TimePoint now) const;
+    [[nodiscard]] double missing_tokens(Entry const& entry, TimePoint now, Kind kind) const;
     void take_token(TimePoint now);
     std::string new_name(Now now);
     void make_room();

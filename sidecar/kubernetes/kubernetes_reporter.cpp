@@ -10,13 +10,16 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "config/flags.h"
 #include "config/json_text.h"
 #include "sidecar/agent/control_reply.h"
 #include "sidecar/kubernetes/api_client.h"
 #include "sidecar/kubernetes/launcher_replies.h"
 #include "sidecar/kubernetes/reporter.h"
+#include "sidecar/kubernetes/resolver.h"
 
 namespace triton::sidecar {
 
@@ -58,20 +61,27 @@ bool is_qualified_name(std::string_view text) {
     return is_domain(text.substr(0, slash)) && is_name(text.substr(slash + 1));
 }
 
-Result<asio::ip::address> parse_host(std::string_view host) {
+/// An address without its brackets, in the one form that it is written in, or a name as it is.
+Result<std::string> parse_host(std::string_view host) {
+    if (host.empty()) return fail("KUBERNETES_SERVICE_HOST is not set: this is no pod, or its service links are off");
     std::string_view bare = host;
     if (bare.starts_with('[') && bare.ends_with(']')) bare = bare.substr(1, bare.size() - 2);
     error_code failed;
     auto const address = asio::ip::make_address(std::string(bare), failed);
-    if (host.empty()) return fail("KUBERNETES_SERVICE_HOST is not set: this is no pod, or its service links are off");
-    if (failed) {
-        return fail("KUBERNETES_SERVICE_HOST is " + config::shown(host) +
-                    ", a name; an address is needed, since names are not resolved here");
-    }
-    return address;
+    if (!failed) return address.to_string();
+    if (is_host_name(host)) return std::string(host);
+    return fail("KUBERNETES_SERVICE_HOST is " + config::shown(host) + ", neither an address nor the name of a host");
+}
+
+Result<std::uint16_t> parse_port(std::string const& text) {
+    if (text.empty()) return 443;
+    auto const port = flags::whole_number(text, 1, 65535);
+    if (!port) return fail("KUBERNETES_SERVICE_PORT: " + port.error().text);
+    return static_cast<std::uint16_t>(*port);
 }
 
 Result<> check(KubernetesSettings const& settings) {
+    if (settings.pod_name.empty()) return fail("the pod's name is unknown: --pod-name (POD_NAME) is missing");
     if (!is_domain(settings.pod_name)) return fail(config::quoted(settings.pod_name) + " is no name of a pod");
     if (!is_domain(settings.pod_namespace)) return fail(config::quoted(settings.pod_namespace) + " is no namespace");
     if (!settings.node_name.empty() && !is_domain(settings.node_name))
@@ -98,13 +108,13 @@ ReporterSettings reporter_settings(KubernetesSettings const& settings) {
 
 /// Performs what the Reporter wants, and tells it what came of it.
 struct KubernetesReporter::State : std::enable_shared_from_this<State> {
-    State(asio::io_context& with, KubernetesSettings const& settings, asio::ip::tcp::endpoint const& server,
-          ServiceAccount account, ControlClient& launcher, AgentLog& to)
+    State(asio::io_context& with, KubernetesSettings const& settings, ApiServer server, ServiceAccount account,
+          ControlClient& launcher, AgentLog& to)
         : io(with),
           control(launcher),
           log(to),
           reporter(reporter_settings(settings), now()),
-          client(io, server, "triton-launch-agent/" + settings.version, std::move(account)),
+          client(io, std::move(server), "triton-launch-agent/" + settings.version, std::move(account)),
           timer(io) {}
 
     asio::io_context& io;
@@ -116,6 +126,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     std::array<std::shared_ptr<ApiClient::Watch>, 2> watches;
     std::array<bool, 2> is_streaming{};
     std::deque<Heard> heard;
+    std::function<void()> finished;
     bool is_hearing = false;
     bool is_stopped = false;
 
@@ -142,6 +153,8 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
         }
         is_hearing = false;
         arm();
+        if (!reporter.is_finished()) return;
+        if (auto const done = std::exchange(finished, nullptr)) asio::post(io, done);
     }
 
     void arm() {
@@ -201,7 +214,8 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             }
             // Of a reload the launcher tells itself, and to all who listen.
             if (kind != LauncherCall::reload) {
-                self->log.write(AgentLogLevel::warning, "launcher-refused", replies.error().text);
+                self->hear(heard::CallRefused{kind, replies.error().text, code == EPERM});
+                co_return;
             }
         }
         self->hear(heard::CallDone{kind});
@@ -295,12 +309,11 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 
 Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(asio::io_context& io, KubernetesSettings settings,
                                                                       ControlClient& control, AgentLog& log) {
-    auto const address = TRY(parse_host(settings.api_host));
+    ApiServer server{.host = TRY(parse_host(settings.api_host)), .port = TRY(parse_port(settings.api_port))};
     ServiceAccount account(settings.service_account_directory);
     if (settings.pod_namespace.empty()) settings.pod_namespace = TRY(account.pod_namespace());
     TRY(check(settings));
-    auto const state = std::make_shared<State>(io, settings, asio::ip::tcp::endpoint(address, settings.api_port),
-                                               std::move(account), control, log);
+    auto const state = std::make_shared<State>(io, settings, std::move(server), std::move(account), control, log);
     state->begin();
     return std::unique_ptr<KubernetesReporter>(new KubernetesReporter(state));
 }
@@ -308,6 +321,11 @@ Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(asio::io_c
 KubernetesReporter::KubernetesReporter(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 KubernetesReporter::~KubernetesReporter() { state_->stop(); }
+
+void KubernetesReporter::finish(std::function<void()> done) {
+    state_->finished = std::move(done);
+    state_->hear(heard::Ending{});
+}
 
 void KubernetesReporter::stop() noexcept { state_->stop(); }
 

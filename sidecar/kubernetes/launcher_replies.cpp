@@ -49,6 +49,7 @@ heard::Configuration parse_configuration(Node const& reply) {
         }
     }
     configuration.accepted_at = microseconds(reply, "accepted_at");
+    configuration.rejected_at = microseconds(reply, "rejected_at");
     if (auto const* const rejection = value_of<JsonArray>(reply, "rejection")) {
         for (Node const& reason : *rejection) {
             if (auto const* const text = reason.get<std::string>()) configuration.rejection.push_back(*text);
@@ -69,6 +70,7 @@ std::optional<heard::Record> parse_record(Node const& reply) {
     record.restart_in_seconds = real_member(*node, "restart_in_seconds");
     record.from = text_member(*node, "from");
     record.to = text_member(*node, "to");
+    record.action = text_member(*node, "action");
     return record;
 }
 

@@ -1,6 +1,7 @@
 #include "sidecar/kubernetes/reporter.h"
 
 #include <algorithm>
+#include <map>
 
 #include "config/digits.h"
 #include "sidecar/kubernetes/go_values.h"
@@ -14,6 +15,12 @@ constexpr Duration status_gap = std::chrono::milliseconds(100);
 constexpr Duration retell = std::chrono::minutes(1);  // another failure of the same part
 constexpr std::uint32_t crash_loop = 3;               // failures in a row
 constexpr std::size_t most_crashes = 4096;
+constexpr Duration last_words = std::chrono::seconds(1);
+constexpr std::array<std::string_view, 4> call_names{"SetPod", "Reload", "SetReporter", "GetStatus"};
+
+// What the launcher takes in one SetPod; it would refuse the whole of it, isolation and delay too.
+constexpr std::size_t most_variables = 1000;
+constexpr std::size_t most_variable_bytes = 64 << 10;  // names and values together
 
 /// Of an annotation; that it is not there means the same as that it is empty.
 std::string text_of(ObjectView const& pod, std::string_view name) {
@@ -26,6 +33,15 @@ std::string who(heard::Record const& record) {
     if (record.process == 0) return record.program;
     std::string const number = std::to_string(record.process);
     return record.program.empty() ? "process " + number : record.program + ":" + number;
+}
+
+/// What a message of the launcher says about a process, without its name; all of it when that is not there. A program
+/// that has one process only goes without its number there.
+std::string without_name(heard::Record const& record) {
+    for (std::string const& name : {who(record), record.program}) {
+        if (!name.empty() && record.message.starts_with(name + " ")) return record.message.substr(name.size() + 1);
+    }
+    return record.message;
 }
 
 /// Versions of one kind of object are numbers that grow. Source: Kubernetes API concepts, "Resource versions" (1.35).
@@ -70,6 +86,7 @@ bool Reporter::is_due(TimePoint when) {
 /// Everything that waits is looked at again, and says by is_due() until when it waits.
 void Reporter::settle() {
     deadline_.reset();
+    if (ends_at_) return say_last_words();
     keep_watching(Watched::pod);
     keep_watching(Watched::node);
     judge_poke();
@@ -99,9 +116,11 @@ void Reporter::on(heard::Configuration const& configuration) {
     has_configuration_ = true;
     is_load_untold_ = is_load_untold_ || is_load;
     if (is_load && !is_first_load_) tell_load();  // each by itself, though several may come before the next write
-    if (configuration.rejection != rejection_ && !configuration.rejection.empty())
+    bool const is_rejected_again = configuration.rejected_at && configuration.rejected_at != rejected_at_;
+    if ((is_rejected_again || configuration.rejection != rejection_) && !configuration.rejection.empty())
         events_.observe(true, "ConfigurationRejected", "rejected: " + joined(configuration.rejection), now_);
     rejection_ = configuration.rejection;
+    rejected_at_ = configuration.rejected_at;
 }
 
 /// The first one that we hear of may be old: an agent before us has told of it if the pod has it already.
@@ -122,6 +141,8 @@ void Reporter::tell_load() {
 void Reporter::on(heard::Record const& record) {
     if (record.event == "process-exited" || record.event == "process-start-failed") {
         crashed(record);
+    } else if (record.event == "process-unhealthy" || record.event == "process-timed-out") {
+        remember_cause(record);
     } else if (record.event == "process-gave-up") {
         events_.observe(true, "StartLimitHit", record.message, now_);
     } else if (record.event == "upgrade-done") {
@@ -138,11 +159,22 @@ void Reporter::crashed(heard::Record const& record) {
         crashes_.erase(process);
         return;
     }
+    Crashes& crashes = crashes_of(process);
+    std::string const cause = std::exchange(crashes.cause, {});
+    crashes.count = *record.restart_in_seconds > 0 ? crashes.count + 1 : 1;
+    if (crashes.count < crash_loop) return;
+    process.append(" keeps failing: ").append(cause.empty() ? record.ending : cause);
+    events_.observe(true, "CrashLooping", process, now_);
+}
+
+/// Its end by a signal is the launcher's work then, and says nothing of why.
+void Reporter::remember_cause(heard::Record const& record) {
+    if (record.action != "report") crashes_of(who(record)).cause = without_name(record);
+}
+
+Reporter::Crashes& Reporter::crashes_of(std::string const& process) {
     if (crashes_.size() > most_crashes) crashes_.clear();
-    std::uint32_t& failures = crashes_[process];
-    failures = *record.restart_in_seconds > 0 ? failures + 1 : 1;
-    if (failures >= crash_loop)
-        events_.observe(true, "CrashLooping", process.append(" keeps failing: ").append(record.ending), now_);
+    return crashes_[process];
 }
 
 /// Its connections end when it becomes another version, which keeps the process. The record of that comes before
@@ -164,6 +196,8 @@ void Reporter::on(heard::LauncherReached const&) {
     wants_status_ = true;
     pod_sent_.reset();
     reporter_sent_.reset();
+    is_stranger_ = false;
+    refusals_ = {};
 }
 
 void Reporter::on(heard::LauncherLost const&) {
@@ -174,6 +208,7 @@ void Reporter::on(heard::LauncherLost const&) {
 
 void Reporter::on(heard::CallLost const& lost) {
     is_calling_[static_cast<std::size_t>(lost.call)] = false;
+    if (ends_at_) return;
     calls_retry_at_ = now_.time + call_retry;
     switch (lost.call) {
         case LauncherCall::set_pod: pod_sent_.reset(); return;
@@ -183,7 +218,27 @@ void Reporter::on(heard::CallLost const& lost) {
     }
 }
 
-void Reporter::on(heard::CallDone const& done) { is_calling_[static_cast<std::size_t>(done.call)] = false; }
+void Reporter::on(heard::CallDone const& done) {
+    is_calling_[static_cast<std::size_t>(done.call)] = false;
+    refusals_[static_cast<std::size_t>(done.call)].clear();
+}
+
+/// An agent that runs as an ordinary program may look, but the launcher takes nothing from it.
+void Reporter::on(heard::CallRefused const& refused) {
+    auto const call = static_cast<std::size_t>(refused.call);
+    is_calling_[call] = false;
+    if (refused.is_denied && (refused.call == LauncherCall::set_pod || refused.call == LauncherCall::set_reporter)) {
+        is_stranger_ = true;
+        if (std::exchange(is_stranger_told_, true)) return;
+        return log(AgentLogLevel::warning, "launcher-refused",
+                   "the launcher has not started this agent and takes nothing from it: isolation, the delay of the "
+                   "shutdown and labels of the node have no effect, and its status does not show this reporter");
+    }
+    std::string why = "the launcher refuses " + std::string(call_names[call]) + ": " + refused.why;
+    if (refusals_[call] == why) return;
+    refusals_[call] = why;
+    log(AgentLogLevel::warning, "launcher-refused", std::move(why));
+}
 
 void Reporter::call(LauncherCall call, Action action) {
     is_calling_[static_cast<std::size_t>(call)] = true;
@@ -196,18 +251,54 @@ void Reporter::call_launcher() {
     if (calls_retry_at_ && !is_due(*calls_retry_at_)) return;
     calls_retry_at_.reset();
     auto const is_free = [this](LauncherCall kind) { return !is_calling_[static_cast<std::size_t>(kind)]; };
-    if (is_free(LauncherCall::set_pod)) tell_pod();
+    if (!is_stranger_ && is_free(LauncherCall::set_pod)) tell_pod();
     if (wants_reload_ && is_free(LauncherCall::reload)) {
         wants_reload_ = false;
         call(LauncherCall::reload, action::Reload{});
     }
     if (wants_status_ && is_free(LauncherCall::get_status) &&
-        (!status_asked_at_ || is_due(*status_asked_at_ + status_gap))) {
+        (ends_at_ || !status_asked_at_ || is_due(*status_asked_at_ + status_gap))) {
         wants_status_ = false;
         status_asked_at_ = now_.time;
         call(LauncherCall::get_status, action::GetStatus{});
     }
-    if (is_free(LauncherCall::set_reporter)) tell_health();
+    if (!is_stranger_ && is_free(LauncherCall::set_reporter)) tell_health();
+}
+
+// The end
+
+/// What the launcher has told of before it asked us to end may still be on its way: it has all come when the launcher
+/// has answered.
+void Reporter::on(heard::Ending const&) {
+    if (ends_at_) return;
+    ends_at_ = now_.time + last_words;
+    wants_status_ = true;
+}
+
+void Reporter::say_last_words() {
+    is_finished_ = is_finished_ || is_server_away() || is_due(*ends_at_);
+    if (is_finished_) return;
+    call_launcher();
+    if (!in_flight_) (void)(write_event() || write_condition());
+    bool const is_asking = is_calling_[static_cast<std::size_t>(LauncherCall::get_status)];
+    bool const is_sending = in_flight_ && (in_flight_->part == Part::condition ||
+                                           (in_flight_->part == Part::events && in_flight_->event.is_warning));
+    is_finished_ = !is_asking && !is_sending && !(in_flight_ && has_last_words());
+    if (is_finished_) deadline_.reset();
+}
+
+/// Behind a request that is under way.
+bool Reporter::has_last_words() const {
+    auto const may_go = [this](Part part) { return !health(part).retry_at || *health(part).retry_at <= now_.time; };
+    bool const has_event = may_go(Part::events) && events_.next(now_.time, EventCorrelator::Kind::warnings);
+    return has_event || (may_go(Part::condition) && wants_condition());
+}
+
+/// Or was never there. That the pod may not be watched is an answer, too.
+bool Reporter::is_server_away() const {
+    Health const& watch = health(Part::pod_watch);
+    bool const is_watch_broken = !watch.failure.empty() && !watch.is_denied;
+    return !last_success_ || is_watch_broken || (server_retry_at_ && *server_retry_at_ > now_.time);
 }
 
 /// The labels go with the rest. They are waited for, since "none" would take back what the launcher has; but not for
@@ -225,9 +316,10 @@ void Reporter::tell_pod() {
 void Reporter::tell_health() {
     action::SetReporter now{"ok", {}, last_success_};
     auto const broken = std::ranges::find_if(health_, [](Health const& one) { return !one.failure.empty(); });
-    if (broken != health_.end()) {
+    auto const refused = std::ranges::find_if(refusals_, [](std::string const& why) { return !why.empty(); });
+    if (broken != health_.end() || refused != refusals_.end()) {
         now.state = "failing";
-        now.detail = broken->failure;
+        now.detail = broken != health_.end() ? broken->failure : *refused;
     } else if (!watch_of(Watched::pod).has_opened) {
         now.state = "connecting";
     }
@@ -321,17 +413,26 @@ void Reporter::judge_poke() {
 }
 
 void Reporter::node_seen(ObjectView const& node) {
+    std::map<std::string, std::string> all;
+    for (auto const& [key, value] : node.labels)
+        all.insert_or_assign(node_label_variable(key), value);
     Pairs variables;
-    for (auto const& [key, value] : node.labels) {
-        std::string name = node_label_variable(key);
-        auto const same = std::ranges::find(variables, name, &std::pair<std::string, std::string>::first);
-        if (same != variables.end()) {
-            same->second = value;
-        } else {
-            variables.emplace_back(std::move(name), value);
-        }
+    std::size_t bytes = 0;
+    for (auto const& [name, value] : all) {
+        bytes += name.size() + value.size();
+        if (variables.size() == most_variables || bytes > most_variable_bytes) break;
+        variables.emplace_back(name, value);
     }
-    std::ranges::sort(variables);
+    std::size_t const left_out = all.size() - variables.size();
+    if (left_out > 0 && left_out != left_out_) {
+        log(AgentLogLevel::warning, "labels-left-out",
+            "of the node's labels " + std::to_string(left_out) +
+                " are left out, the last ones by name: the launcher "
+                "takes " +
+                std::to_string(most_variables) + " variables of " + std::to_string(most_variable_bytes) +
+                " bytes in all");
+    }
+    left_out_ = left_out;
     variables_ = std::move(variables);
 }
 
@@ -388,12 +489,15 @@ void Reporter::retry_slowly(Part part) {
     health(part).retry_at = now_.time + health(part).backoff.after_failure(random_);
 }
 
-/// Also of other refusals that are called forbidden: of an admission plugin, or in a namespace that is going away.
+/// RBAC has words of its own. Other refusals are called forbidden too: of an admission plugin or policy, or in a
+/// namespace that is going away.
+/// Source: k8s.io/apiserver, pkg/endpoints/handlers/responsewriters, forbiddenMessage.
 void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& status) {
     Health& one = health(part);
     std::string_view const resource = part_rows[static_cast<std::size_t>(part)].resource;
-    bool const is_permission = status.message.find("cannot ") != std::string::npos || status.message.empty();
-    std::string why = status.message;
+    std::string const rbac = "cannot " + std::string(verb) + " resource \"" + std::string(resource) + "\"";
+    bool const is_permission = status.message.find(rbac) != std::string::npos;
+    std::string why = status.message.empty() ? "HTTP status 403" : status.message;
     if (is_permission) {
         why = "permission missing: verb \"" + std::string(verb) + "\" on resource \"" + std::string(resource) + "\"";
         if (part != Part::node_watch) why += " in namespace \"" + settings_.pod_namespace + "\"";
@@ -401,8 +505,7 @@ void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& st
     if (is_permission && !std::exchange(one.is_denied, true)) {
         one.failure = one.told = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
         one.told_at = now_.time;
-        log(AgentLogLevel::error, "permission-missing",
-            one.failure + (status.message.empty() ? "" : " (" + status.message + ")"));
+        log(AgentLogLevel::error, "permission-missing", one.failure + " (" + status.message + ")");
         if (part != Part::events) events_.observe(true, "MissingPermission", one.failure, now_);
     } else {
         part_failed(part, std::move(why));

@@ -32,6 +32,7 @@ struct Configuration {
     Pairs environment;
     std::optional<std::int64_t> accepted_at;
     std::vector<std::string> rejection;
+    std::optional<std::int64_t> rejected_at = {};  ///< nullopt: nothing is rejected, or an older launcher
 };
 /// From Subscribe: the members of a record of the launcher's log that mean something to us.
 struct Record {
@@ -44,6 +45,7 @@ struct Record {
     std::optional<double> restart_in_seconds;
     std::string from;  ///< of an upgrade: versions
     std::string to;
+    std::string action = {};  ///< of one that is unhealthy: "restart", "report", "exit"
 };
 /// From GetStatus.
 struct Status {
@@ -58,9 +60,15 @@ struct LauncherLost {};
 struct CallLost {
     LauncherCall call{};
 };
-/// A call was answered (with an error perhaps).
+/// A call was answered.
 struct CallDone {
     LauncherCall call{};
+};
+/// With an error.
+struct CallRefused {
+    LauncherCall call{};
+    std::string why;
+    bool is_denied = false;  ///< nobody but an agent of the launcher's own may make it
 };
 
 /// The answer to action::Request.
@@ -92,12 +100,15 @@ struct WatchEnded {
 };
 
 struct TimePassed {};
+/// We are to end.
+struct Ending {};
 
 }  // namespace heard
 
-using Heard = std::variant<heard::Configuration, heard::Record, heard::Status, heard::LauncherReached,
-                           heard::LauncherLost, heard::CallLost, heard::CallDone, heard::Response, heard::Unreachable,
-                           heard::WatchOpened, heard::WatchLine, heard::WatchEnded, heard::TimePassed>;
+using Heard =
+    std::variant<heard::Configuration, heard::Record, heard::Status, heard::LauncherReached, heard::LauncherLost,
+                 heard::CallLost, heard::CallDone, heard::CallRefused, heard::Response, heard::Unreachable,
+                 heard::WatchOpened, heard::WatchLine, heard::WatchEnded, heard::TimePassed, heard::Ending>;
 
 /// What the reporter wants done.
 namespace action {
@@ -127,8 +138,8 @@ struct CloseWatch {
     std::uint64_t id = 0;
     bool operator==(CloseWatch const&) const = default;
 };
-/// All that the pod (and its node) says. One call of each kind is under way at most; heard::CallDone or CallLost
-/// follows.
+/// All that the pod (and its node) says. One call of each kind is under way at most; heard::CallDone, CallRefused or
+/// CallLost follows.
 struct SetPod {
     bool is_isolated = false;
     Duration shutdown_delay{};
@@ -180,6 +191,10 @@ struct ReporterSettings {
 /// The watches make no list before: without a resource version a watch begins with the object as it is, needs no
 /// further permission, and is never older than what a list would give. It is resumed from the last version that it
 /// heard of; 410 Gone begins anew.
+///
+/// At its end it has a second for last words: warnings that are due, since a container that ends with its program may
+/// have nobody else to say why, and that the pod is not ready. Only where the API answers; with nothing to say it is
+/// finished as soon as the launcher has said all that it had to.
 class Reporter {
 public:
     Reporter(ReporterSettings settings, Now now);
@@ -189,6 +204,9 @@ public:
 
     /// When heard::TimePassed is due; nullopt: nothing waits for time.
     [[nodiscard]] std::optional<TimePoint> deadline() const { return deadline_; }
+
+    /// After heard::Ending: nothing is left that we should stay for.
+    [[nodiscard]] bool is_finished() const { return is_finished_; }
 
     struct Annotations {
         std::string configuration;
@@ -236,6 +254,11 @@ private:
         EventRecord event;
         bool has_fresh_token = false;
     };
+    /// What is known of a process that fails.
+    struct Crashes {
+        std::uint32_t count = 0;  // in a row
+        std::string cause;        // what the launcher is about to end it for; empty: nothing
+    };
 
     // What is heard.
     void on(heard::Configuration const& configuration);
@@ -245,12 +268,14 @@ private:
     void on(heard::LauncherLost const&);
     void on(heard::CallLost const& lost);
     void on(heard::CallDone const& done);
+    void on(heard::CallRefused const& refused);
     void on(heard::Response const& response);
     void on(heard::Unreachable const& unreachable);
     void on(heard::WatchOpened const& opened);
     void on(heard::WatchLine const& line);
     void on(heard::WatchEnded const& ended);
     void on(heard::TimePassed const&) {}
+    void on(heard::Ending const&);
 
     // Requests.
     void on_success(InFlight const& flight, std::string const& body);
@@ -300,6 +325,8 @@ private:
 
     // The launcher.
     void crashed(heard::Record const& record);
+    void remember_cause(heard::Record const& record);
+    Crashes& crashes_of(std::string const& process);
     void tell_load();
     void judge_poke();
     void call_launcher();
@@ -308,6 +335,10 @@ private:
     void tell_health();
 
     void settle();
+    void say_last_words();
+    [[nodiscard]] bool has_last_words() const;
+    [[nodiscard]] bool is_server_away() const;
+    [[nodiscard]] bool is_ready() const { return launcher_ && launcher_->is_ready && !ends_at_; }
     /// Whether this time has come; if not, the deadline is no later.
     bool is_due(TimePoint when);
 
@@ -319,18 +350,21 @@ private:
     std::vector<Action> actions_;
     std::optional<TimePoint> deadline_;
     std::uint64_t last_id_ = 0;
+    std::optional<TimePoint> ends_at_;  // at the latest
+    bool is_finished_ = false;
 
     // What the launcher says.
     bool has_configuration_ = false;  // WatchConfiguration has answered
     std::optional<Annotations> desired_;
     std::optional<std::int64_t> accepted_at_;
     std::vector<std::string> rejection_;
+    std::optional<std::int64_t> rejected_at_;
     bool is_load_untold_ = false;  // no Event yet of desired_
     bool is_first_load_ = true;    // which an agent before us may have told of
     bool is_reached_ = false;
     bool was_lost_ = false;  // since the last heard::Status
     std::optional<heard::Status> launcher_;
-    std::unordered_map<std::string, std::uint32_t> crashes_;  // failures in a row, by process
+    std::unordered_map<std::string, Crashes> crashes_;  // by process
 
     // What the pod says.
     bool is_pod_seen_ = false;
@@ -349,6 +383,7 @@ private:
     bool is_poke_new_ = false;
     std::string watched_node_;
     std::optional<Pairs> variables_;  // of the node; nullopt: unknown
+    std::size_t left_out_ = 0;        // labels, in the log
 
     // Writing.
     std::optional<InFlight> in_flight_;
@@ -375,6 +410,9 @@ private:
     bool wants_status_ = false;
     std::optional<TimePoint> status_asked_at_;
     std::array<bool, 4> is_calling_{};
+    std::array<std::string, 4> refusals_{};  // why; empty: it was not refused
+    bool is_stranger_ = false;               // to the launcher, which has not started us
+    bool is_stranger_told_ = false;
     std::optional<TimePoint> calls_retry_at_;
 };
 

@@ -50,7 +50,7 @@ void Reporter::forget_old_failures() {
 bool Reporter::wants_annotations() const { return desired_ && seen_ != desired_; }
 
 bool Reporter::wants_condition() const {
-    return !settings_.readiness_gate.empty() && launcher_ && seen_condition_ != launcher_->is_ready;
+    return !settings_.readiness_gate.empty() && launcher_ && seen_condition_ != is_ready();
 }
 
 /// What the pod has already need not be written. The watch says so at once, if it works.
@@ -85,16 +85,16 @@ bool Reporter::write_annotations() {
 bool Reporter::write_condition() {
     if (!wants_condition()) condition_since_.reset();
     if (!wants_condition() || !may_write(Part::condition)) return false;
-    if (!is_due(condition_pace_.next(now_.time))) return false;
+    if (!ends_at_ && !is_due(condition_pace_.next(now_.time))) return false;
     condition_pace_.written(now_.time, condition_since_.value_or(now_.time));
     condition_since_.reset();
     InFlight flight;
     flight.part = Part::condition;
-    flight.condition = launcher_->is_ready;
+    flight.condition = is_ready();
     send({.method = "PATCH",
           .target = pod_path().append("/status").append(manager),
           .content_type = strategic_merge_patch,
-          .body = condition_patch(settings_.readiness_gate, launcher_->is_ready, now_.unix_seconds())},
+          .body = condition_patch(settings_.readiness_gate, is_ready(), now_.unix_seconds())},
          std::move(flight));
     return true;
 }
@@ -108,12 +108,13 @@ bool Reporter::may_tell_events() {
 }
 
 bool Reporter::write_event() {
-    auto const next_at = events_.next_at(now_.time);
+    auto const kind = ends_at_ ? EventCorrelator::Kind::warnings : EventCorrelator::Kind::all;
+    auto const next_at = events_.next_at(now_.time, kind);
     if (!next_at || !may_tell_events()) return false;
     Health const& one = health(Part::events);
     if (one.retry_at && !is_due(*one.retry_at)) return false;
     if (!is_due(*next_at)) return false;
-    auto record = events_.next(now_.time);
+    auto record = events_.next(now_.time, kind);
     if (!record) return false;
     events_.begin(record->id);
     EventSource const source{settings_.pod_name, settings_.pod_namespace, pod_uid_, node_name()};
@@ -188,7 +189,8 @@ void Reporter::on_success(InFlight const& flight, std::string const& body) {
     if (pod->uid != pod_uid_) another_pod(pod->uid);
     if (flight.part == Part::annotations) written_ = flight.annotations;
     pod_seen(*pod);
-    if (flight.part == Part::condition && !pod->condition) seen_condition_ = flight.condition;
+    // Last words are not repeated, whatever the server made of them.
+    if (flight.part == Part::condition && (!pod->condition || ends_at_)) seen_condition_ = flight.condition;
 }
 
 /// Because of what was asked: only this part is concerned.

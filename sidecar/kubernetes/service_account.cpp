@@ -1,10 +1,12 @@
 #include "sidecar/kubernetes/service_account.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 
 #include "base/read_file.h"
@@ -22,6 +24,15 @@ std::string trimmed(std::string text) {
     std::size_t const end = text.find_last_not_of(" \t\r\n");
     text.resize(end == text.npos ? 0 : end + 1);
     return text;
+}
+
+/// The kubelet writes a token for one user alone (mode 0600) when that user is all that the pod's containers run as.
+/// Who we are is asked of no system call: the filter knows only those that we need.
+Result<std::string> read_token(std::string const& path) {
+    auto text = read_file(path, most_token_bytes);
+    if (text || text.error().code != EACCES) return text;
+    return fail(EACCES, text.error().text + "; the agent is user " + std::to_string(::getauxval(AT_EUID)) +
+                            ": see --agent-user and fsGroup");
 }
 
 /// How many certificates were added; those that are there twice count.
@@ -51,7 +62,7 @@ Result<std::string> ServiceAccount::token(bool must_read) {
     std::string const path = directory_ + "/token";
     Stamp const now = stamp(path);
     if (!must_read && now == token_stamp_ && now.size >= 0) return token_;
-    std::string token = trimmed(TRY(read_file(path, most_token_bytes)));
+    std::string token = trimmed(TRY(read_token(path)));
     bool const is_clean = std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; });
     if (token.empty() || !is_clean) return fail(path + ": no token in it");
     token_ = std::move(token);

@@ -101,11 +101,11 @@ class StandIn:
     a request, each used once, in order; None among them: as usual. A last element that is callable and not in a list
     is used for ever."""
 
-    def __init__(self, certificate, host="127.0.0.1"):
+    def __init__(self, certificate, host="127.0.0.1", port=0):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*map(str, certificate))
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, 0), family=family)
+        self.listener = socket.create_server((host, port), family=family)
         self.port = self.listener.getsockname()[1]
         self.changed = threading.Condition()
         self.faults = {}
@@ -128,8 +128,9 @@ class StandIn:
                 "spec": {"nodeName": "node"}, "status": {}}
 
     def _start(self, target, *arguments):
-        self.threads.append(threading.Thread(target=target, args=arguments))
-        self.threads[-1].start()
+        thread = threading.Thread(target=target, args=arguments)
+        thread.start()
+        self.threads.append(thread)  # only now: close() joins what it finds
 
     def _accept(self):
         while True:
@@ -142,6 +143,7 @@ class StandIn:
             self._start(self._serve, connection)
 
     def _serve(self, connection):
+        stream = None
         with contextlib.suppress(OSError, ssl.SSLError, ValueError):
             try:
                 self._fault("accept", connection, None)
@@ -159,7 +161,7 @@ class StandIn:
                 self.ending.wait()
             finally:
                 with self.changed:
-                    self.watches = [one for one in self.watches if one[1].stream.fileno() >= 0]
+                    self.watches = [one for one in self.watches if one[1].stream is not stream]
                     self.changed.notify_all()
 
     def _fault(self, kind, connection, request):
@@ -200,13 +202,13 @@ class StandIn:
         client.answer(code, body)
 
     def _watch(self, client, request):
-        client.begin_watch()
-        if request.kind == "watch nodes":
-            client.event("ADDED", {"kind": "Node", "metadata": {"name": "node", "resourceVersion": str(self.version),
-                                                               "labels": self.node_labels}})
-        elif self.pod and "resourceVersion" not in request.query:
-            client.event("ADDED", self.pod)
-        with self.changed:
+        with self.changed:  # no change comes between what it is told of and what it hears of later
+            client.begin_watch()
+            if request.kind == "watch nodes":
+                client.event("ADDED", {"kind": "Node", "metadata": {
+                    "name": "node", "resourceVersion": str(self.version), "labels": self.node_labels}})
+            elif self.pod and "resourceVersion" not in request.query:
+                client.event("ADDED", self.pod)
             self.watches.append((request.kind, client))
             self.changed.notify_all()
 

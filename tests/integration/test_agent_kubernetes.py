@@ -2,6 +2,8 @@
 a real API server does is tested against a real one (tests/kubernetes)."""
 
 import json
+import os
+import signal
 import socket
 import time
 
@@ -38,10 +40,13 @@ class Launcher(FakeLauncher):
         self.sequence = 0
         self.state = {"configuration": None, "environment": {}, "accepted_at": None, "rejection": []}
         self.about = {"version": "1.0", "pid": 1, "ready": True}
+        self.errors = {}  # by method: what it is answered with
         super().__init__(self.answer)
 
     def answer(self, call):
         method = call["method"].rsplit(".", 1)[1]
+        if method in self.errors:
+            return [self.errors[method]]
         if method in ("Probes", "Subscribe"):
             return [{"parameters": {}, "continues": True}]
         if method == "WatchConfiguration":
@@ -85,8 +90,8 @@ def launcher():
 
 
 @pytest.fixture
-def account(tmp_path, authority):
-    directory = tmp_path / "account"
+def account(area, authority):
+    directory = area / "account"
     directory.mkdir()
     (directory / "token").write_text("secret\n")
     (directory / "namespace").write_text("ns")
@@ -98,9 +103,10 @@ def account(tmp_path, authority):
 def start(api, launcher, account):
     agents = []
 
-    def start_agent(*arguments, host="127.0.0.1", port=None, **env):
-        agent = Agent("--kubernetes", "on", "--pod-name", "pod", "--service-account-dir", account, *arguments,
-                      listen=False, serves=False, hand_over={"launcher": launcher.broker.fileno()},
+    def start_agent(*arguments, host="127.0.0.1", port=None, named=True, user=None, **env):
+        name = ["--pod-name", "pod"] if named else []
+        agent = Agent("--kubernetes", "on", *name, "--service-account-dir", account, *arguments, listen=False,
+                      serves=False, user=user, hand_over={"launcher": launcher.broker.fileno()},
                       env={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port or api.port), **env})
         agents.append(agent)
         return agent
@@ -171,10 +177,11 @@ def test_a_server_that_hangs_within_its_answer(api, launcher, start):
 
 
 def test_nobody_listens(api, launcher, start):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    agent = start(port=port)
-    detail = launcher.wait_state("failing", "Connection refused")
+    with socket.socket() as taken:  # and nobody else can
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        agent = start(port=port)
+        detail = launcher.wait_state("failing", "Connection refused")
     assert f"127.0.0.1:{port}" in detail
     assert agent.stop() == Exit(code=0)
 
@@ -311,14 +318,119 @@ def test_ipv6(launcher, start, certificate, host):
         server.close()
 
 
-def test_a_name_is_refused_with_a_reason(launcher, start):
+@pytest.mark.parametrize("host", ["under_score.example", "10.0.0.256", "a..b", "[kubernetes]", "-x", "api.example:443"])
+def test_what_is_no_host_is_refused_with_a_reason(launcher, start, host):
     """All else goes on."""
-    agent = start(host="kubernetes.default.svc")
-    reason = "kubernetes.default.svc, a name; an address is needed"
-    assert reason in agent.wait_for_event("kubernetes-off")["message"]
+    agent = start(host=host)
+    reason = "neither an address nor the name of a host"
+    message = agent.wait_for_event("kubernetes-off")["message"]
+    assert reason in message and host in message
     reporter = eventually(lambda: launcher.called("SetReporter"), "the launcher is told")[0]["reporter"]
     assert reporter["state"] == "failing" and reason in reporter["detail"]
     assert agent.stop() == Exit(code=0), "it has gone on"
+
+
+@pytest.mark.parametrize("env, reason", [
+    ({"port": "tcp://10.0.0.1:443"}, 'KUBERNETES_SERVICE_PORT: "tcp://10.0.0.1:443" is not a whole number'),
+    ({"host": ""}, "KUBERNETES_SERVICE_HOST is not set"),
+    ({"FDB_POD_NAME": ""}, "the pod's name is unknown")],
+    ids=["port", "no host", "no pod name"])
+def test_surroundings_that_are_no_good_are_told_of(launcher, start, env, reason):
+    """All else goes on; each version of the launcher is told."""
+    agent = start(named="FDB_POD_NAME" not in env, **env)
+    assert reason in agent.wait_for_event("kubernetes-off")["message"]
+    for times in (1, 2):
+        reports = launcher.wait_for(lambda n=times: launcher.called("SetReporter")[n - 1:], "the launcher is told")
+        assert reports[0]["reporter"]["state"] == "failing" and reason in reports[0]["reporter"]["detail"]
+        launcher.drop_connections()
+    assert agent.stop() == Exit(code=0), "it has gone on"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_a_token_for_another_user(api, launcher, account, start):
+    (account / "token").chmod(0o600)
+    start(user=65534)
+    detail = launcher.wait_state("failing", "token: Permission denied")
+    assert "the agent is user 65534: see --agent-user and fsGroup" in detail
+    (account / "token").chmod(0o644)
+    api.wait_annotation("c1", RECOVERY)
+
+
+def test_a_launcher_that_refuses(api, launcher, start):
+    """It says which call, and what of it."""
+    launcher.errors["SetPod"] = {"error": "org.varlink.service.InvalidParameter",
+                                 "parameters": {"parameter": "variables"}}
+    agent = start("--watch-node")
+    reason = "the launcher refuses SetPod: org.varlink.service.InvalidParameter: variables"
+    assert agent.wait_for_event("launcher-refused")["message"] == reason
+    launcher.wait_state("failing", reason)
+    del launcher.errors["SetPod"]
+    api.change({PREFIX + "isolate-process-group": "true"})
+    launcher.wait_state("ok")
+
+
+def test_a_launcher_that_takes_nothing_from_it(api, launcher, start):
+    """It runs as an ordinary program of the launcher's."""
+    denied = {"error": "org.varlink.service.PermissionDenied", "parameters": {}}
+    launcher.errors = {"SetPod": denied, "SetReporter": denied}
+    agent = start()
+    told = agent.wait_for_event("launcher-refused")["message"]
+    assert "isolation" in told and "delay" in told and "labels" in told
+    calls = len(launcher.called("SetPod"))
+    api.wait_request("create events")
+    for value in ("true", "false", "true"):
+        api.change({PREFIX + "isolate-process-group": value})
+    api.change({PREFIX + "outdated-config-map-seen": "1700000001"})
+    launcher.wait_for(lambda: launcher.called("Reload"), "Reload")  # later than all of that
+    assert len(launcher.called("SetPod")) == calls
+    agent.stop()
+    assert [line["event"] for line in agent.log.all].count("launcher-refused") == 1
+
+
+# ---- the end
+
+
+def test_the_last_words(api, launcher, start):
+    """A program is given up, and the container ends with it at once."""
+    api.pod["status"] = {"conditions": [{"type": "example.org/ready", "status": "True"}]}
+    agent = start("--readiness-gate", "example.org/ready")
+    api.wait_request("create events")
+    assert api.count("patch status") == 0
+    launcher.happen(event="process-gave-up", program="web", process=1, message="web:1 is given up")
+    assert agent.stop() == Exit(code=0)
+    assert [one["message"] for one in api.events.values() if one["reason"] == "StartLimitHit"] == ["web:1 is given up"]
+    condition, = api.wait_request("patch status").body["status"]["conditions"]
+    assert condition["status"] == "False" and api.count("patch status") == 1
+
+
+@pytest.mark.parametrize("insists", [False, True], ids=["once", "twice"])
+def test_the_last_words_are_short(api, launcher, start, insists):
+    """A server that takes them and says nothing: a second, and none when the signal comes again."""
+    api.faults["create events"] = [None, api.hang]
+    agent = start()
+    api.wait_request("create events")
+    launcher.happen(event="process-gave-up", program="web", process=1, message="web:1 is given up")
+    api.wait_request("create events", 2)
+    began = time.monotonic()
+    agent.process.send_signal(signal.SIGTERM)
+    agent.wait_for_event("stop-requested")
+    if insists:
+        agent.process.send_signal(signal.SIGTERM)
+    assert agent.wait() == Exit(code=0)
+    took = time.monotonic() - began
+    assert took < 0.9 if insists else 0.9 < took < 5
+
+
+def test_where_the_api_is_away_the_end_is_at_once(api, launcher, start):
+    agent = start()
+    api.wait_request("create events")
+    api.faults["accept"] = api.tear
+    api.wait_watch().stream.shutdown(socket.SHUT_RDWR)
+    launcher.wait_state("failing")
+    launcher.happen(event="process-gave-up", program="web", process=1, message="web:1 is given up")
+    began = time.monotonic()
+    assert agent.stop() == Exit(code=0)
+    assert time.monotonic() - began < 0.9
 
 
 # ---- watches

@@ -277,6 +277,26 @@ TEST(KubernetesReporter, EachVerbThatIsMissingIsNamed) {
     EXPECT_EQ(state_of(subject), "failing");
 }
 
+TEST(KubernetesReporter, AnotherRefusalIsNoMissingPermission) {
+    for (std::string const message : {"pods \"pod\" is forbidden: annotations cannot be changed on Fridays",
+                                      "it cannot patch resource \"nodes\"", ""}) {
+        Subject subject;
+        subject.begin(pod_with(""));
+        subject.configure("c1");
+        subject.respond(subject.request(), 403, status_body(403, message));
+        ASSERT_EQ(subject.logs.size(), 1U);
+        EXPECT_EQ(subject.logs[0].event, "kubernetes-failing");
+        std::string const why = message.empty() ? "HTTP status 403" : message;
+        EXPECT_EQ(subject.logs[0].message, "the pod's annotations cannot be written: " + why);
+        EXPECT_EQ(subject.reports.back().detail, subject.logs[0].message);
+        for (; !subject.requests.empty();) {
+            auto const request = subject.request();
+            EXPECT_THAT(request.body, Not(HasSubstr("MissingPermission")));
+            subject.respond(request, 201, "{}");
+        }
+    }
+}
+
 TEST(KubernetesReporter, WhatTheServerWillNotHaveIsNotSentAgainSoon) {
     Subject subject;
     subject.begin({});
@@ -379,6 +399,34 @@ TEST(KubernetesReporter, LoadsAndRejectionsAreEvents) {
     EXPECT_THAT(subject.request().body, HasSubstr("ConfigurationLoaded"));
 }
 
+TEST(KubernetesReporter, ARejectionForTheSameReasonsIsToldAgain) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    heard::Configuration configuration{"c1", {}, 1, {"version: missing"}};
+    auto const count = [&subject] {
+        int sent = 0;
+        for (; !subject.requests.empty(); ++sent)
+            subject.respond(subject.request(), 200, "{}");
+        return sent;
+    };
+    subject.hear(configuration);
+    EXPECT_EQ(count(), 1);
+    subject.hear(configuration);
+    EXPECT_EQ(count(), 0) << "an older launcher does not say when";
+    configuration.rejected_at = 2;
+    subject.hear(configuration);
+    EXPECT_EQ(count(), 1);
+    subject.hear(configuration);
+    EXPECT_EQ(count(), 0);
+    configuration.rejected_at = 3;
+    subject.hear(configuration);
+    subject.respond(subject.request(), 200, "{}");
+    configuration.rejection.clear();
+    configuration.rejected_at.reset();
+    subject.hear(configuration);
+    EXPECT_EQ(count(), 0);
+}
+
 heard::Record ended(std::string ending, std::optional<double> restart_in, std::int64_t process = 2) {
     heard::Record record;
     record.event = "process-exited";
@@ -415,6 +463,45 @@ TEST(KubernetesReporter, ACrashLoopIsOneEventWithACount) {
     EXPECT_THAT(third.body, HasSubstr(R"("count":3)"));
     subject.respond(third, 409, status_body(409, "already exists"));
     EXPECT_THAT(subject.requests, IsEmpty());
+}
+
+heard::Record trouble(std::string event, std::string message, std::string action = {}) {
+    heard::Record record;
+    record.event = std::move(event);
+    record.message = std::move(message);
+    record.program = "web";
+    record.process = 2;
+    record.action = std::move(action);
+    return record;
+}
+
+TEST(KubernetesReporter, WhatTheLauncherItselfKilledIsNamed) {
+    struct Row {
+        heard::Record trouble;
+        std::string_view cause;
+    };
+    Row const rows[] = {
+        {trouble("process-timed-out", "web:2 was not ready in time: killed"), "was not ready in time: killed"},
+        {trouble("process-timed-out", "web missed its watchdog: aborted"), "missed its watchdog: aborted"},
+        {trouble("process-unhealthy", "web:2 is unhealthy: 3 probes in a row have failed", "restart"),
+         "is unhealthy: 3 probes in a row have failed"},
+        {trouble("process-unhealthy", "web:2 is unhealthy: 3 probes in a row have failed", "report"), "signal SIGKILL"},
+    };
+    for (Row const& row : rows) {
+        Subject subject;
+        subject.begin(pod_with("c1"));
+        subject.configure("c1");
+        subject.hear(row.trouble);
+        subject.hear(ended("signal SIGKILL", 1));
+        subject.hear(ended("signal SIGKILL", 1));
+        subject.hear(row.trouble);
+        subject.hear(ended("signal SIGKILL", 1));
+        auto const first = subject.request();
+        EXPECT_THAT(first.body, HasSubstr(R"("message":"web:2 keeps failing: )" + std::string(row.cause) + "\""));
+        subject.respond(first, 201, "{}");
+        subject.hear(ended("exit code 1", 1));
+        EXPECT_THAT(subject.request().body, HasSubstr("web:2 keeps failing: exit code 1")) << "this time by itself";
+    }
 }
 
 TEST(KubernetesReporter, ALauncherThatKeepsItsPidWasUpgraded) {
@@ -476,6 +563,57 @@ TEST(KubernetesReporter, ACallThatGotLostIsMadeAgain) {
     subject.pass(seconds(1));
     ASSERT_EQ(subject.pods.size(), 2U);
     EXPECT_EQ(subject.pods[1], (action::SetPod{false, seconds(3), {}}));
+}
+
+TEST(KubernetesReporter, ACallThatIsRefusedIsAFailure) {
+    Subject subject;
+    auto const watch = subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    EXPECT_EQ(state_of(subject), "ok");
+    auto change = [&, version = 20U](std::string_view isolated) mutable {
+        PodObject pod = pod_with("c1");
+        pod.annotate("isolate-process-group", isolated);
+        pod.version = version++;
+        subject.hear(heard::WatchLine{watch, pod.line("MODIFIED")});
+        ASSERT_EQ(subject.answered, (std::vector{LauncherCall::set_pod}));
+        subject.answered.clear();
+    };
+    change("true");
+    subject.hear(heard::CallRefused{LauncherCall::set_pod, "InvalidParameter: variables"});
+    subject.answer_calls();
+    EXPECT_EQ(state_of(subject), "failing");
+    EXPECT_EQ(subject.reports.back().detail, "the launcher refuses SetPod: InvalidParameter: variables");
+    change("false");
+    subject.hear(heard::CallRefused{LauncherCall::set_pod, "InvalidParameter: variables"});
+    EXPECT_EQ(std::ranges::count(subject.logs, "launcher-refused", &action::Log::event), 1);
+    EXPECT_EQ(subject.logs.back().message, subject.reports.back().detail);
+    change("true");
+    subject.hear(heard::CallDone{LauncherCall::set_pod});
+    EXPECT_EQ(state_of(subject), "ok");
+}
+
+TEST(KubernetesReporter, ALauncherThatTakesNothingFromUsIsToldOfOnce) {
+    Subject subject;
+    subject.hear(heard::LauncherReached{});
+    auto const watch = subject.watch();
+    subject.hear(heard::WatchOpened{watch.id});
+    subject.hear(heard::WatchLine{watch.id, PodObject{}.line("ADDED")});
+    subject.hear(heard::CallRefused{LauncherCall::set_reporter, "PermissionDenied", true});
+    subject.hear(heard::CallRefused{LauncherCall::set_pod, "PermissionDenied", true});
+    ASSERT_EQ(subject.logs.size(), 1U);
+    EXPECT_EQ(subject.logs[0].event, "launcher-refused");
+    EXPECT_THAT(subject.logs[0].message, HasSubstr("isolation, the delay of the shutdown and labels of the node"));
+    std::size_t const told = subject.pods.size() + subject.reports.size();
+    PodObject pod;
+    pod.annotate("isolate-process-group", "true");
+    pod.version = 11;
+    subject.line(watch.id, pod.line("MODIFIED"));
+    subject.hear(heard::Unreachable{0, "no"});
+    EXPECT_EQ(subject.pods.size() + subject.reports.size(), told);
+    subject.hear(heard::LauncherReached{});
+    EXPECT_GT(subject.pods.size() + subject.reports.size(), told) << "another one may be our own";
+    subject.hear(heard::CallRefused{LauncherCall::set_pod, "PermissionDenied", true});
+    EXPECT_EQ(subject.logs.size(), 1U);
 }
 
 TEST(KubernetesReporter, APokeReloadsOnceWhenItIsLaterThanTheLoad) {
@@ -597,6 +735,43 @@ TEST(KubernetesReporter, LabelsOfTheNodeAreWaitedForAndSent) {
     EXPECT_THAT(subject.pods[1].variables, ElementsAre(Pair("NODE_LABEL_A_B_ZONE", "z2")));
 }
 
+TEST(KubernetesReporter, MoreLabelsThanTheLauncherTakesAreLeftOut) {
+    struct Row {
+        std::size_t labels;
+        std::size_t value;
+    };
+    for (Row const& row : std::vector<Row>{{1000, 30}, {1100, 30}, {900, 63}}) {
+        ReporterSettings settings = Subject::settings();
+        settings.watches_node = true;
+        settings.node_name = "node-1";
+        Subject subject(settings);
+        subject.hear(heard::LauncherReached{});
+        auto const watches = std::exchange(subject.watches, {});
+        Pairs labels;
+        for (std::size_t i = row.labels; i > 0; --i)
+            labels.emplace_back("l" + std::to_string(10000 + i - 1), std::string(row.value, 'v'));
+        subject.hear(heard::WatchOpened{watches[1].id});
+        subject.line(watches[1].id, node_line("node-1", labels, 3));
+        subject.hear(heard::WatchOpened{watches[0].id});
+        PodObject pod;
+        pod.annotate("isolate-process-group", "true");
+        subject.line(watches[0].id, pod.line("ADDED"));
+        ASSERT_EQ(subject.pods.size(), 1U);
+        EXPECT_TRUE(subject.pods[0].is_isolated);
+        Pairs const& variables = subject.pods[0].variables;
+        std::size_t const fit = std::min<std::size_t>(1000, (64 << 10) / (17 + row.value));
+        ASSERT_EQ(variables.size(), std::min(row.labels, fit));
+        EXPECT_TRUE(std::ranges::is_sorted(variables));
+        EXPECT_EQ(variables.front().first, "NODE_LABEL_L10000");
+        subject.line(watches[1].id, node_line("node-1", labels, 4));
+        bool const is_cut = row.labels > fit;
+        ASSERT_EQ(subject.logs.size(), is_cut ? 1U : 0U) << "once";
+        if (!is_cut) continue;
+        EXPECT_EQ(subject.logs[0].event, "labels-left-out");
+        EXPECT_THAT(subject.logs[0].message, HasSubstr(std::to_string(row.labels - fit) + " are left out"));
+    }
+}
+
 TEST(KubernetesReporter, IsolationDoesNotWaitForANodeThatMayNotBeWatched) {
     ReporterSettings settings = Subject::settings();
     settings.watches_node = true;
@@ -638,6 +813,128 @@ TEST(KubernetesReporter, TheConditionFollowsReadiness) {
     subject.pass(milliseconds(250));
     EXPECT_THAT(subject.request().body, HasSubstr(R"("status":"False")"));
     (void)watch;
+}
+
+heard::Record gave_up() {
+    heard::Record record;
+    record.event = "process-gave-up";
+    record.message = "web is given up: started 3 times in too short a time";
+    return record;
+}
+
+TEST(KubernetesReporter, WithNothingToSayTheEndIsAsQuickAsTheLauncher) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    EXPECT_FALSE(subject.reporter.is_finished());
+    subject.hear(heard::Ending{});
+    EXPECT_FALSE(subject.reporter.is_finished()) << "it may have said something that is still on its way";
+    ASSERT_EQ(subject.answered, (std::vector{LauncherCall::get_status}));
+    subject.hear(heard::Status{"1.0", 7, true});
+    subject.answer_calls();
+    EXPECT_TRUE(subject.reporter.is_finished());
+    EXPECT_THAT(subject.requests, IsEmpty());
+}
+
+TEST(KubernetesReporter, TheLastWordsAreWarningsAndThatItIsNotReady) {
+    ReporterSettings settings = Subject::settings();
+    settings.readiness_gate = "gate/ready";
+    Subject subject(settings);
+    PodObject pod = pod_with("c0");
+    pod.gate = true;
+    subject.begin(pod);
+    subject.configure("c1");  // its request is under way
+    auto const annotations = subject.request();
+    subject.hear(heard::Ending{});
+    subject.hear(gave_up());  // said before, heard after
+    subject.answer_calls();
+    EXPECT_FALSE(subject.reporter.is_finished());
+    subject.configure("c2", 1'700'000'001'000'000);
+    pod = pod_with("c1");
+    pod.gate = true;
+    pod.version = 11;
+    subject.respond(annotations, 200, pod.json());
+    auto const event = subject.request();
+    EXPECT_THAT(event.body, HasSubstr("StartLimitHit"));
+    subject.respond(event, 201, "{}");
+    auto const condition = subject.request();
+    EXPECT_THAT(condition.body, HasSubstr(R"("status":"False")"));
+    EXPECT_FALSE(subject.reporter.is_finished());
+    pod.version = 12;
+    subject.respond(condition, 200, pod.json());  // it has taken it, and shows something else
+    EXPECT_TRUE(subject.reporter.is_finished());
+    EXPECT_THAT(subject.requests, IsEmpty()) << "c2 and that it was loaded is not worth staying for";
+}
+
+TEST(KubernetesReporter, TheLastWordsNeedNoToken) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    for (int i = 0; i < 40; ++i) {
+        subject.hear(ended("exit code 1", 1));
+        while (!subject.requests.empty())
+            subject.respond(subject.request(), 201, "{}");
+    }
+    subject.hear(gave_up());
+    EXPECT_THAT(subject.requests, IsEmpty()) << "the crash loop has used them up";
+    subject.hear(heard::Ending{});
+    subject.answer_calls();
+    auto const request = subject.request();
+    EXPECT_THAT(request.body, HasSubstr("StartLimitHit"));
+    subject.respond(request, 201, "{}");
+    EXPECT_TRUE(subject.reporter.is_finished()) << "the count of the other can wait";
+}
+
+TEST(KubernetesReporter, TheLastWordsTakeASecondAtMost) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    subject.hear(gave_up());
+    EXPECT_EQ(subject.requests.size(), 1U);
+    subject.hear(heard::Ending{});
+    subject.answer_calls();
+    subject.pass(milliseconds(999));
+    EXPECT_FALSE(subject.reporter.is_finished());
+    subject.pass(milliseconds(1));
+    EXPECT_TRUE(subject.reporter.is_finished());
+}
+
+TEST(KubernetesReporter, ALauncherThatDoesNotAnswerTakesASecondAtMost) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.hear(heard::Ending{});
+    TimePoint const limit = subject.now.time + seconds(1);
+    EXPECT_EQ(subject.reporter.deadline(), limit);
+    subject.set_time(limit);
+    subject.hear(heard::TimePassed{});
+    EXPECT_TRUE(subject.reporter.is_finished());
+}
+
+TEST(KubernetesReporter, WhereTheApiIsAwayTheEndIsAtOnce) {
+    Subject never;
+    never.hear(heard::LauncherReached{});
+    never.hear(gave_up());
+    never.hear(heard::Ending{});
+    EXPECT_TRUE(never.reporter.is_finished()) << "it has never answered";
+
+    Subject broken;
+    auto const watch = broken.begin(pod_with("c1"));
+    broken.hear(heard::WatchEnded{watch, 0, std::nullopt, "torn"});
+    broken.hear(heard::WatchEnded{watch + 1, 0, std::nullopt, "torn"});
+    broken.hear(gave_up());
+    broken.hear(heard::Ending{});
+    EXPECT_TRUE(broken.reporter.is_finished());
+
+    Subject failing;
+    failing.begin(pod_with("c1"));
+    failing.hear(gave_up());
+    auto const request = failing.request();
+    failing.hear(heard::Ending{});
+    failing.answer_calls();
+    EXPECT_FALSE(failing.reporter.is_finished());
+    failing.hear(heard::Unreachable{request.id, "Connection refused"});
+    EXPECT_TRUE(failing.reporter.is_finished());
+    EXPECT_THAT(failing.requests, IsEmpty());
 }
 
 TEST(KubernetesReporter, AnIdleHourIsAFewWatches) {

@@ -72,6 +72,20 @@ public:
         EXPECT_LE(event_writes_, 25U + static_cast<std::size_t>((now_.time - began_) / minutes(5)) + 1);
     }
 
+    /// Whatever goes on, it does not outlive its second, and then asks for nothing more.
+    void end() {
+        hear(heard::Ending{});
+        for (int i = 0; i < 5 && !reporter_.is_finished(); ++i) {
+            do_something();
+            run(milliseconds(200));
+        }
+        ASSERT_TRUE(reporter_.is_finished());
+        EXPECT_FALSE(reporter_.deadline());
+        std::size_t const requests = requests_ + watches_opened_;
+        run(minutes(1));
+        EXPECT_EQ(requests_ + watches_opened_, requests);
+    }
+
     void run(Duration time) {
         TimePoint const end = now_.time + time;
         for (int instant = 0;;) {
@@ -435,6 +449,18 @@ TEST(KubernetesSimulation, WhateverHappensTheLastStateArrives) {
         for (int i = 0; i < 150 && !testing::Test::HasFailure(); ++i)
             world.step();
         if (!testing::Test::HasFailure()) world.settle();
+        ASSERT_FALSE(testing::Test::HasFailure()) << "TRITON_SIMULATION_SEED=" << seed;
+    }
+}
+
+TEST(KubernetesSimulation, WhateverHappensTheEndComesInTime) {
+    std::uint64_t const first = from_environment("TRITON_SIMULATION_SEED", 1);
+    std::uint64_t const episodes = 5 * from_environment("TRITON_KUBERNETES_EPISODES", 60);
+    for (std::uint64_t seed = first; seed < first + episodes; ++seed) {
+        World world(seed);
+        for (std::uint64_t i = 0; i < seed % 50 && !testing::Test::HasFailure(); ++i)
+            world.step();
+        if (!testing::Test::HasFailure()) world.end();
         ASSERT_FALSE(testing::Test::HasFailure()) << "TRITON_SIMULATION_SEED=" << seed;
     }
 }
