@@ -20,6 +20,7 @@
 #include "sidecar/agent/server.h"
 #include "sidecar/agent/substitutions.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
+#include "sidecar/kubernetes/resolver.h"
 
 namespace triton::sidecar {
 
@@ -28,6 +29,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr Duration grace = std::chrono::seconds(5);
+constexpr int exit_to_be_started_again = 3;
 /// Files being hashed, probes under way, and what else is no connection of a peer.
 constexpr rlim_t own_descriptors = 768;
 
@@ -64,6 +66,7 @@ public:
         SandboxReport sandbox;
         SandboxRules const rules = sandbox_rules();
         TRY(drop_rights(rules, sandbox));
+        has_landlock_ = sandbox.has_landlock;
         if (!sockets.empty()) make_service(std::move(substitutions));  // starts its threads
         TRY(filter_system_calls(rules, sandbox));
         tell_of(sandbox);
@@ -104,6 +107,7 @@ private:
 
     Result<std::vector<UniqueFd>> open_sockets() {
         std::vector<UniqueFd> sockets = std::move(handed_.listening);
+        keeps_sockets_ = !sockets.empty() && options_.listen.empty();
         for (ListenAddress const& address : options_.listen)
             sockets.push_back(TRY(open_listening_socket(address)));
         if (sockets.empty() && !has_broker_ && !options_.has_kubernetes)
@@ -122,14 +126,29 @@ private:
         if (!server_ && !has_broker_) return std::unexpected(std::move(reporter).error());
         std::string const text = "nothing is reported to Kubernetes: " + reporter.error().text;
         log_.write(AgentLogLevel::error, "kubernetes-off", text);
-        if (has_broker_) asio::co_spawn(io_, tell_launcher(reporter.error().text), asio::detached);
+        if (has_broker_) tell_launcher(reporter.error().text);
         return {};
     }
 
-    asio::awaitable<void> tell_launcher(std::string why) {
+    /// Once for each version of the launcher: the next one knows nothing of it. That there is another is seen by the
+    /// end of a stream.
+    void tell_launcher(std::string const& why) {
         std::string parameters = R"({"reporter":{"state":"failing","detail":)";
         config::append_json_string(parameters, why);
-        (void)co_await control_.call("org.tritonlaunch.Launcher.SetReporter", parameters + "}}", false, grace);
+        parameters += "}}";
+        control_.keep_streaming(
+            "org.tritonlaunch.Launcher.WatchConfiguration", "{}",
+            [this, parameters](config::Node const& /*reply*/) {
+                if (std::exchange(is_launcher_told_, true)) return;
+                asio::co_spawn(io_, set_reporter(parameters), asio::detached);
+            },
+            [this](Error const& /*why: it is tried again*/) { is_launcher_told_ = false; });
+    }
+
+    asio::awaitable<void> set_reporter(std::string parameters) {
+        auto const done =
+            co_await control_.call("org.tritonlaunch.Launcher.SetReporter", std::move(parameters), false, grace);
+        if (!done) log_.write(AgentLogLevel::warning, "launcher-refused", "SetReporter: " + done.error().text);
     }
 
     [[nodiscard]] std::vector<std::string> certificate_paths() const {
@@ -153,7 +172,9 @@ private:
     /// Tells of it. The result is for those who asked.
     Result<bool> reload_certificates() {
         auto result = certificates_->reload(std::time(nullptr));
-        if (!result) {
+        if (!result && has_landlock_ && std::ranges::any_of(certificate_paths(), is_out_of_reach)) {
+            result = out_of_reach();
+        } else if (!result) {
             ++figures_.failed_certificate_reloads;
             log_.write(AgentLogLevel::error, "certificate-rejected",
                        "the new certificate is no good, the old one stays: " + result.error().text);
@@ -165,13 +186,30 @@ private:
         return result;
     }
 
+    /// They are somewhere else now. The next one of us can look there, if there is somebody who starts it on these
+    /// sockets; it serves nobody before it has read them.
+    std::unexpected<Error> out_of_reach() {
+        ++figures_.failed_certificate_reloads;
+        std::string text = "the certificates lead to where the sandbox lets nobody look who was started before: ";
+        text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; the old ones stay";
+        log_.write(AgentLogLevel::error, "certificate-out-of-reach", text);
+        if (keeps_sockets_ && !is_stopping_) {
+            exit_code_ = exit_to_be_started_again;
+            begin_stop();
+        }
+        return std::unexpected(Error{0, std::move(text)});
+    }
+
     [[nodiscard]] SandboxRules sandbox_rules() const {
         SandboxRules rules;
         if (output_) rules.output_directory = output_->fd();
-        if (certificates_) rules.read_only = directories_of(certificate_paths());
+        if (certificates_) rules.read_only = readable_for(certificate_paths());
         // The whole of it: a new token comes in a new directory there.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
         rules.may_connect = has_broker_ || options_.has_kubernetes;
+        rules.may_resolve = options_.has_kubernetes && is_host_name(options_.kubernetes.api_host);
+        if (rules.may_resolve)
+            rules.read_only.insert(rules.read_only.end(), resolver_files.begin(), resolver_files.end());
         return rules;
     }
 
@@ -204,9 +242,17 @@ private:
         stop();
     }
 
-    void stop() {
+    void stop(Duration within = grace) {
         if (!server_) return io_.stop();
-        server_->stop(grace);
+        server_->stop(within);
+    }
+
+    /// The reporter first: what it has to say is short, and connections get their answers meanwhile.
+    void begin_stop() {
+        if (std::exchange(is_stopping_, true)) return io_.stop();
+        if (!reporter_) return stop();
+        TimePoint const limit = std::chrono::steady_clock::now() + grace;
+        reporter_->finish([this, limit] { stop(limit - std::chrono::steady_clock::now()); });
     }
 
     void wait_for_signal() {
@@ -217,7 +263,8 @@ private:
                 return wait_for_signal();
             }
             log_.write(AgentLogLevel::info, "stop-requested", "stopping");
-            stop();
+            begin_stop();
+            wait_for_signal();
         });
     }
 
@@ -236,6 +283,10 @@ private:
     std::optional<Server> server_;
     std::optional<ProbeRunner> probes_;
     std::unique_ptr<KubernetesReporter> reporter_;
+    bool is_launcher_told_ = false;
+    bool is_stopping_ = false;
+    bool has_landlock_ = false;
+    bool keeps_sockets_ = false;  // whoever has started us does
     int exit_code_ = 0;
 };
 

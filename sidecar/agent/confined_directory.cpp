@@ -15,6 +15,12 @@ namespace {
 
 constexpr int most_attempts = 16;
 
+/// A removed one is empty for ever, whatever is made anew in its place.
+bool is_removed(int directory) {
+    struct stat status;
+    return ::fstat(directory, &status) == 0 && status.st_nlink == 0;
+}
+
 /// Errors: errno.
 std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path, std::uint64_t flags) {
     open_how how{};
@@ -24,6 +30,7 @@ std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path
         UniqueFd fd{static_cast<int>(::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how))};
         int const err = errno;
         if (fd) return fd;
+        if (err == ENOENT && is_removed(directory)) return std::unexpected(ESTALE);
         // EAGAIN: something was renamed while ".." was resolved, so that the kernel could not be sure.
         if (err != EINTR && (err != EAGAIN || attempt == most_attempts)) return std::unexpected(err);
     }
@@ -34,6 +41,7 @@ std::unexpected<Error> not_opened(int err, std::string const& path) {
     // The system's texts for these two say something else than what happened.
     if (err == EXDEV) return std::unexpected(Error{err, "cannot " + what + ": it leads outside the directory"});
     if (err == EINVAL) return std::unexpected(Error{err, "cannot " + what + ": it is no regular file"});
+    if (err == ESTALE) return std::unexpected(Error{err, "cannot " + what + ": the directory has been removed"});
     return fail(err, what);
 }
 

@@ -40,9 +40,14 @@ Result<ControlReply> parse_control_reply(std::string_view frame) {
         bool const is_missing = name == std::string(service) + "MethodNotFound" ||
                                 name == std::string(service) + "MethodNotImplemented" ||
                                 name == std::string(service) + "InterfaceNotFound";
+        bool const is_denied = name == std::string(service) + "PermissionDenied";
         auto const* const parameters = member(*document, "parameters");
-        std::string const reason = parameters ? text_member(*parameters, "reason") : std::string();
-        return std::unexpected(Error{is_missing ? ENOSYS : 0, reason.empty() ? name : name + ": " + reason});
+        std::string text = name;
+        for (std::string_view const key : {"parameter", "reason"}) {
+            std::string const value = parameters ? text_member(*parameters, key) : std::string();
+            if (!value.empty()) text.append(": ").append(value);
+        }
+        return std::unexpected(Error{is_missing ? ENOSYS : is_denied ? EPERM : 0, std::move(text)});
     }
     ControlReply reply;
     auto const* const continues = value_of<bool>(*document, "continues");

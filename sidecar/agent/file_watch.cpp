@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <climits>
 #include <cstdlib>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <sys/inotify.h>
 
 #include "base/clock.h"
+#include "base/path_watcher.h"
 
 namespace triton::sidecar {
 
@@ -36,51 +34,58 @@ std::string parent_of(std::string const& path) {
 
 }  // namespace
 
-std::vector<std::string> directories_of(std::vector<std::string> const& paths) {
-    std::vector<std::string> found;
-    auto const add = [&found](std::string directory) {
-        if (std::ranges::find(found, directory) == found.end()) found.push_back(std::move(directory));
-    };
+std::vector<std::string> readable_for(std::vector<std::string> const& paths) {
+    std::vector<std::string> found = PathWatcher::deciding_directories(paths);
     for (std::string const& path : paths) {
-        add(parent_of(path));
         std::array<char, PATH_MAX> target{};
-        if (::realpath(path.c_str(), target.data())) add(parent_of(target.data()));
+        if (!::realpath(path.c_str(), target.data())) continue;
+        found.push_back(parent_of(parent_of(target.data())));
+        found.emplace_back(target.data());
     }
+    std::ranges::sort(found);
+    auto const [first, last] = std::ranges::unique(found);
+    found.erase(first, last);
+    std::erase(found, "/");
     return found;
 }
 
 struct FileWatch::State {
-    State(asio::io_context& io, int fd, std::vector<std::string> watched, std::function<void()> call)
-        : inotify(io, fd), timer(io), paths(std::move(watched)), changed(std::move(call)) {}
+    State(asio::io_context& io, PathWatcher watched, std::vector<std::string> followed, std::function<void()> call)
+        : watcher(std::move(watched)),
+          inotify(io, watcher.fd()),
+          timer(io),
+          paths(std::move(followed)),
+          changed(std::move(call)) {}
+    State(State const&) = delete;
+    State& operator=(State const&) = delete;
+    ~State() { end(); }
 
-    asio::posix::stream_descriptor inotify;
+    PathWatcher watcher;
+    asio::posix::stream_descriptor inotify;  // the watcher's
     asio::steady_timer timer;
     std::vector<std::string> paths;
     std::function<void()> changed;
 
-    /// Watching a directory again changes nothing; one that is not there is noticed by what lies above it, or not.
-    void watch() {
-        for (std::string const& directory : directories_of(paths)) {
-            (void)::inotify_add_watch(inotify.native_handle(), directory.c_str(),
-                                      IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ATTRIB);
-        }
+    void end() {
+        if (inotify.is_open()) (void)inotify.release();
+        timer.cancel();
     }
 
     static asio::awaitable<void> run(std::shared_ptr<State> self) {
-        alignas(inotify_event) std::array<char, 4096> events;
         for (;;) {
             error_code failed;
-            co_await self->inotify.async_read_some(asio::buffer(events),
-                                                   asio::redirect_error(asio::use_awaitable, failed));
+            co_await self->inotify.async_wait(asio::posix::stream_descriptor::wait_read,
+                                              asio::redirect_error(asio::use_awaitable, failed));
             if (failed) co_return;
+            if (!self->watcher.take_events()) continue;
             for (int i = 0; i < most_quiet_waits; ++i) {
                 self->timer.expires_after(quiet);
                 co_await self->timer.async_wait(asio::redirect_error(asio::use_awaitable, failed));
                 if (failed) co_return;
-                self->inotify.non_blocking(true, failed);
-                if (self->inotify.read_some(asio::buffer(events), failed) == 0) break;
+                // Anew each time: what the paths lead to now was not watched before.
+                (void)self->watcher.watch(self->paths);  // what cannot be watched is read on request
+                if (!self->watcher.take_events()) break;
             }
-            self->watch();  // before reading, so that what changes meanwhile is not missed
             self->changed();
         }
     }
@@ -88,20 +93,15 @@ struct FileWatch::State {
 
 Result<std::unique_ptr<FileWatch>> FileWatch::create(asio::io_context& io, std::vector<std::string> paths,
                                                      std::function<void()> changed) {
-    int const fd = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (fd < 0) return fail(errno, "watch for new certificates");
-    auto state = std::make_shared<State>(io, fd, std::move(paths), std::move(changed));
-    state->watch();
+    PathWatcher watcher = TRY(PathWatcher::create());
+    TRY(watcher.watch(paths));
+    auto state = std::make_shared<State>(io, std::move(watcher), std::move(paths), std::move(changed));
     asio::co_spawn(io, State::run(state), asio::detached);
     return std::unique_ptr<FileWatch>(new FileWatch(std::move(state)));
 }
 
 FileWatch::FileWatch(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-FileWatch::~FileWatch() {
-    error_code ignored;
-    state_->inotify.close(ignored);
-    state_->timer.cancel();
-}
+FileWatch::~FileWatch() { state_->end(); }
 
 }  // namespace triton::sidecar

@@ -12,12 +12,11 @@
 
 namespace triton::sidecar {
 
-/// Tells when files may have changed: written, replaced, or reached through another link (a mounted Secret). It watches
-/// the directories that the paths name and those that they lead to, and waits for a moment of quiet, because a
-/// certificate and its key change one after the other.
+/// Tells when files may have changed: all that PathWatcher sees. It waits for a moment of quiet, because a certificate
+/// and its key change one after the other.
 class FileWatch {
 public:
-    /// Errors: those of inotify_init1(2).
+    /// Errors: those of PathWatcher.
     static Result<std::unique_ptr<FileWatch>> create(boost::asio::io_context& io, std::vector<std::string> paths,
                                                      std::function<void()> changed);
     ~FileWatch();
@@ -30,7 +29,9 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// The directories that must be readable for paths to be followed: their own and those that they lead to.
-std::vector<std::string> directories_of(std::vector<std::string> const& paths);
+/// What must be readable for paths to be followed, so that they may also be swapped: the files, the directories that
+/// decide where they are (a link's, a file's), and the one above that of each file, where its directory may be
+/// replaced. Never "/".
+std::vector<std::string> readable_for(std::vector<std::string> const& paths);
 
 }  // namespace triton::sidecar

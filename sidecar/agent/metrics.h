@@ -33,7 +33,8 @@ enum class MetricsFormat : std::uint8_t {
     open_metrics      ///< application/openmetrics-text; version=1.0.0
 };
 
-/// The format that an Accept header asks for.
+/// The format that an Accept header asks for: OpenMetrics where it is named, not refused (q=0), and text/plain is not
+/// liked better.
 MetricsFormat metrics_format(std::string_view accept);
 std::string_view content_type(MetricsFormat format);
 

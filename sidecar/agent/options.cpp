@@ -75,7 +75,7 @@ Flags make_flags(AgentOptions& options, std::string& verify_peers) {
         {"kubernetes", "", 0, "on|off", "tell the API server what happens here (default: off)",
          into_switch(options.has_kubernetes)},
         {"annotation-prefix", "", 0, "PREFIX", "of the pod's annotations (default: foundationdb.org/)",
-         into(kubernetes.annotation_prefix)},
+         into_key_prefix(kubernetes.annotation_prefix)},
         {"watch-node", "", 0, "", "the node's labels become NODE_LABEL_* for substitution",
          into_switch(kubernetes.watches_node)},
         {"pod-name", "", 0, "NAME", "(default: $FDB_POD_NAME, $POD_NAME, $HOSTNAME)", into(kubernetes.pod_name)},
@@ -140,20 +140,15 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
     return {};
 }
 
-/// What only the surroundings say, and what they say where no flag does.
-Result<> complete_kubernetes(KubernetesSettings& settings, char const* const* environment) {
+/// What only the surroundings say, and what they say where no flag does. Whether it is any good is found out by who
+/// needs it, since all else goes on without.
+void complete_kubernetes(KubernetesSettings& settings, char const* const* environment) {
     complete(settings.pod_name, environment, {"FDB_POD_NAME", "POD_NAME", "HOSTNAME"});
     complete(settings.pod_namespace, environment, {"FDB_POD_NAMESPACE", "POD_NAMESPACE"});
     complete(settings.node_name, environment, {"FDB_NODE_NAME", "NODE_NAME"});
     complete(settings.api_host, environment, {"KUBERNETES_SERVICE_HOST"});
-    if (settings.pod_name.empty()) return fail("--kubernetes: --pod-name (POD_NAME) is missing");
-    if (settings.api_host.empty()) return fail("--kubernetes: KUBERNETES_SERVICE_HOST is not set: this is no cluster");
-    if (char const* const port = variable(environment, "KUBERNETES_SERVICE_PORT"); port && *port) {
-        Result<> const done = into(settings.api_port, 1, 65535)(port);
-        if (!done) return fail("KUBERNETES_SERVICE_PORT: " + done.error().text);
-    }
+    complete(settings.api_port, environment, {"KUBERNETES_SERVICE_PORT"});
     settings.version = agent_version();
-    return {};
 }
 
 }  // namespace
@@ -172,7 +167,7 @@ Result<AgentOptions> parse_agent_options(int argc, char const* const* argv, char
     if (!options.text.empty()) return options;
     if (!words.positional.empty()) return fail("unexpected argument " + words.positional.front());
     TRY(complete_tls(options, std::move(verify_peers), environment));
-    if (options.has_kubernetes) TRY(complete_kubernetes(options.kubernetes, environment));
+    if (options.has_kubernetes) complete_kubernetes(options.kubernetes, environment);
     return options;
 }
 

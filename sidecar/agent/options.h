@@ -31,7 +31,7 @@ struct AgentOptions {
     std::string output_directory;       ///< empty: handed over, or none
     std::string control_socket;         ///< empty: handed over, or none
     bool has_kubernetes = false;
-    KubernetesSettings kubernetes;  ///< complete when has_kubernetes
+    KubernetesSettings kubernetes;  ///< as flags and environment say it
     bool has_tls = false;
     CertificateFiles certificates;
     ServerSettings server;

@@ -13,10 +13,10 @@
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 
+#include "sidecar/agent/probe_answer.h"
 #include "sidecar/agent/probe_order.h"
 
 namespace triton::sidecar {
@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::size_t most_at_once = 256;
 constexpr std::size_t most_answer_bytes = 64 * 1024;
+constexpr std::size_t read_size = 2048;
 constexpr Duration report_limit = std::chrono::seconds(5);
 
 using TlsStream = asio::ssl::stream<beast::tcp_stream&>;
@@ -47,12 +48,8 @@ std::string lower_case_first(std::string text) {
 
 std::string reason(error_code why) {
     if (why == beast::error::timeout) return "timed out";
-    if (why == asio::error::eof || why == asio::ssl::error::stream_truncated || why == http::error::end_of_stream ||
-        why == http::error::partial_message)
+    if (why == asio::error::eof || why == asio::ssl::error::stream_truncated)
         return "the connection ended without an answer";
-    if (why == http::error::header_limit) return "the answer's header is too long";
-    if (why.category() == error_code(http::error::bad_version).category())
-        return "the answer is no HTTP: " + why.message();
     if (why.category() == asio::error::get_ssl_category()) return "TLS: " + why.message();
     return lower_case_first(errno_text(why.value()));
 }
@@ -211,17 +208,24 @@ private:
         error_code failed;
         co_await http::async_write(stream, question, into(failed));
         if (failed) co_return answer(probe, reason(failed));
-        beast::flat_buffer buffer(most_answer_bytes);
-        unsigned status = 100;
-        while (status < 200) {  // interim ones come before the answer
-            http::response_parser<http::empty_body> parser;
-            parser.skip(true);
-            co_await http::async_read_header(stream, buffer, parser, into(failed));
+        ProbeAnswer head;
+        std::string text;  // what is read and not taken
+        for (std::size_t total = 0; !head.status();) {
+            if (total >= most_answer_bytes) co_return answer(probe, "the answer's header is too long");
+            std::size_t const before = text.size();
+            text.resize(before + read_size);
+            std::size_t const size =
+                co_await stream.async_read_some(asio::buffer(text.data() + before, read_size), into(failed));
             if (failed) co_return answer(probe, reason(failed));
-            status = parser.get().result_int();
+            text.resize(before + size);
+            total += size;
+            auto const taken = head.take(text);
+            if (!taken) co_return answer(probe, taken.error().text);
+            text.erase(0, *taken);
         }
+        unsigned const status = *head.status();
         answer(probe, status < 400 ? Problem() : Problem("status " + std::to_string(status)));
-        co_await drop_rest(stream, buffer.size());
+        co_await drop_rest(stream, text.size());
     }
 
     /// Whoever sends a body while we close would see a reset, and complain in his log at each probe.

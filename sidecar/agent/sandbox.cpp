@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -55,10 +56,17 @@ std::uint64_t handled_rights(long abi) {
     return rights;
 }
 
-Result<> allow_below(int ruleset, int directory, std::uint64_t rights) {
+/// A directory with all below it, or a file: the one that is there now, not another that takes its name.
+Result<> allow_reading(int ruleset, int path) {
+    struct stat status{};
+    if (::fstat(path, &status) != 0) {
+        int const err = errno;
+        return fail(err, "look at what may be read");
+    }
     landlock_path_beneath_attr rule{};
-    rule.allowed_access = rights;
-    rule.parent_fd = directory;
+    rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
+    if (S_ISDIR(status.st_mode)) rule.allowed_access |= LANDLOCK_ACCESS_FS_READ_DIR;  // of a file that is EINVAL
+    rule.parent_fd = path;
     if (::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
         int const err = errno;
         return fail(err, "add a rule to Landlock");
@@ -77,11 +85,10 @@ Result<> restrict_files(SandboxRules const& rules, SandboxReport& report) {
     UniqueFd const ruleset{static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0))};
     int const err = errno;
     if (!ruleset) return fail(err, "make a Landlock ruleset");
-    constexpr std::uint64_t reading = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
-    if (rules.output_directory >= 0) TRY(allow_below(ruleset.get(), rules.output_directory, reading));
+    if (rules.output_directory >= 0) TRY(allow_reading(ruleset.get(), rules.output_directory));
     for (std::string const& path : rules.read_only) {
-        UniqueFd const directory{::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
-        if (directory) TRY(allow_below(ruleset.get(), directory.get(), reading));
+        UniqueFd const opened{::open(path.c_str(), O_PATH | O_CLOEXEC)};
+        if (opened) TRY(allow_reading(ruleset.get(), opened.get()));
     }
     if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
         int const restrict_err = errno;
@@ -185,6 +192,9 @@ constexpr std::array always_allowed{SCMP_SYS(read),
                                     SCMP_SYS(fadvise64),
                                     SCMP_SYS(readlink),
                                     SCMP_SYS(readlinkat),
+                                    SCMP_SYS(faccessat),
+                                    SCMP_SYS(faccessat2),
+                                    SCMP_SYS(getcwd),
                                     SCMP_SYS(inotify_add_watch),
                                     SCMP_SYS(inotify_rm_watch),
                                     SCMP_SYS(fcntl),
@@ -204,6 +214,13 @@ Result<> drop_rights(SandboxRules const& rules, SandboxReport& report) {
     return drop_capabilities();
 }
 
+bool is_out_of_reach(std::string const& path) {
+    UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+    int const err = errno;
+    // Landlock has no say in access(2).
+    return !opened && err == EACCES && ::faccessat(AT_FDCWD, path.c_str(), R_OK, 0) == 0;
+}
+
 Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     if (is_sanitized) {
         report.missing += report.missing.empty() ? "" : "; ";
@@ -217,11 +234,16 @@ Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     filter.allow_if(SCMP_SYS(openat), {masked(2, writing, O_RDONLY)});
     filter.allow_if(SCMP_SYS(mmap), {masked(2, PROT_EXEC, 0)});
     filter.allow_if(SCMP_SYS(mprotect), {masked(2, PROT_EXEC, 0)});
-    scmp_arg_cmp const is_stream = masked(1, 0xffffffff & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), SOCK_STREAM);
+    auto const is_type = [](int type) { return masked(1, 0xffffffff & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), type); };
+    scmp_arg_cmp const is_stream = is_type(SOCK_STREAM);
     filter.allow_if(SCMP_SYS(socket), {equal(0, AF_UNIX), is_stream});
     filter.allow_if(SCMP_SYS(socketpair), {equal(0, AF_UNIX), is_stream});
     for (std::uint64_t const family : {AF_INET, AF_INET6}) {
         if (rules.may_connect) filter.allow_if(SCMP_SYS(socket), {equal(0, family), is_stream, equal(2, IPPROTO_TCP)});
+        if (!rules.may_resolve) continue;
+        filter.allow_if(SCMP_SYS(socket), {equal(0, family), is_type(SOCK_DGRAM), equal(2, IPPROTO_UDP)});
+        for (int const type : {SOCK_DGRAM, SOCK_STREAM})  // c-ares leaves UDP and TCP to the default
+            filter.allow_if(SCMP_SYS(socket), {equal(0, family), is_type(type), equal(2, 0)});
     }
     filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONBIO)});
     filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONREAD)});

@@ -10,8 +10,9 @@ namespace triton::sidecar {
 /// What the agent keeps of its rights. Everything else goes, for good, and in all threads.
 struct SandboxRules {
     int output_directory = -1;           ///< borrowed; may be read below; -1: none
-    std::vector<std::string> read_only;  ///< directories that may be read below
+    std::vector<std::string> read_only;  ///< directories that may be read below, and files
     bool may_connect = false;            ///< by TCP, to anybody: probes, Kubernetes
+    bool may_resolve = false;            ///< by UDP too, to anybody: DNS
 };
 
 /// What came of it, for the log.
@@ -26,10 +27,14 @@ struct SandboxReport {
 /// Errors: those of prctl(2) and capset(2), and of Landlock where it exists. Source: landlock(7), capabilities(7).
 Result<> drop_rights(SandboxRules const& rules, SandboxReport& report);
 
+/// Whether a file's permissions would let us read it, and yet it cannot be opened: what drop_rights() has left us does
+/// not reach to where it is now.
+bool is_out_of_reach(std::string const& path);
+
 /// Once all threads are there: a seccomp filter for all of them with what the agent needs from now on. Anything else
 /// fails with EPERM: no program is executed, no process made, no memory made executable, no socket opened but Unix
-/// streams and, if the rules say so, TCP ones, none bound to an address and none made to listen, no file opened for
-/// writing but by openat2(2), whose flags a filter cannot see (Landlock does). Errors: those of seccomp(2).
+/// streams and, if the rules say so, TCP and UDP ones, none bound to an address and none made to listen, no file opened
+/// for writing but by openat2(2), whose flags a filter cannot see (Landlock does). Errors: those of seccomp(2).
 Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report);
 
 }  // namespace triton::sidecar

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <list>
 #include <new>
 #include <optional>
@@ -35,6 +36,27 @@ constexpr std::size_t most_lingering_bytes = 64 * 1024;
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration idle_pause = std::chrono::seconds(1);
 constexpr std::size_t read_size = 2048;
+
+/// What would make two readers see two different requests, or nobody know for whom one is; nullptr: nothing.
+/// Source: RFC 9112, 3.2 and 6.1.
+char const* fault_of(http::fields const& head, unsigned version) {
+    std::size_t const codings = head.count(http::field::transfer_encoding);
+    if (codings > 0) {
+        if (version < 11) return "Transfer-Encoding is not known before HTTP/1.1";
+        if (head.count(http::field::content_length) > 0) return "it has Transfer-Encoding and Content-Length";
+        if (codings > 1 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))
+            return "the only Transfer-Encoding is chunked";
+    }
+    std::size_t const hosts = head.count(http::field::host);
+    if (hosts > 1) return "it has Host more than once";
+    return hosts == 0 && version >= 11 ? "Host is missing" : nullptr;
+}
+
+/// Empty lines before a request are ignored, RFC 9112, 2.2.
+void skip_empty_lines(beast::flat_buffer& buffer) {
+    while (buffer.size() >= 2 && std::memcmp(buffer.data().data(), "\r\n", 2) == 0)
+        buffer.consume(2);
+}
 
 /// Without an exception, and with the error where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -270,6 +292,7 @@ private:
         for (;;) {
             if (is_whole ? parser.is_done() : parser.is_header_done()) co_return error_code();
             error_code failed = http::error::need_more;
+            if (!parser.got_some()) skip_empty_lines(buffer);
             if (buffer.size() > 0) buffer.consume(parser.put(buffer.data(), failed));
             if (!failed) continue;
             if (failed != http::error::need_more) co_return failed;
@@ -290,6 +313,7 @@ private:
         error_code failed = co_await read(stream, parser, buffer, false);
         if (failed) co_return co_await refuse(stream, failed);
         auto const& head = parser.get();
+        if (char const* const fault = fault_of(head, head.version())) co_return co_await refuse(stream, fault);
         Request request;
         request.route = route(std::string_view(head.method_string().data(), head.method_string().size()),
                               std::string_view(head.target().data(), head.target().size()));
@@ -357,10 +381,18 @@ private:
             reply = text_reply(413, "the body is too long");
         } else if (why.category() == error_code(http::error::bad_method).category() &&
                    why != http::error::end_of_stream && why != http::error::partial_message) {
-            reply = text_reply(400, "the request cannot be read: " + why.message());
+            co_return co_await refuse(stream, why.message());
         } else {
             co_return false;  // it has gone, or its time is over
         }
+        co_return co_await send_refusal(stream, std::move(reply));
+    }
+
+    awaitable<bool> refuse(Transport& stream, std::string why) {
+        return send_refusal(stream, text_reply(400, "the request cannot be read: " + why));
+    }
+
+    awaitable<bool> send_refusal(Transport& stream, Reply reply) {
         Route const unknown;  // named: GCC 12 destroys an aggregate that is made inside a co_await expression twice
         co_return co_await send(stream, unknown, std::move(reply), 11, false);
     }

@@ -80,7 +80,8 @@ unsigned status_of(Error const& error) {
         case EAGAIN:
         case EMFILE:
         case ENFILE:
-        case ENOTCONN: return 503;
+        case ENOTCONN:
+        case ESTALE: return 503;
         case ETIMEDOUT: return 504;
         default: return 500;
     }
@@ -186,17 +187,18 @@ awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
     co_return latest_;
 }
 
-/// A launcher that becomes another version ends its connections: what only reads is then asked once more.
-awaitable<Result<std::vector<config::Node>>> Service::ask_state(std::string method, bool more) {
-    auto replies = co_await around_.control.call(method, "{}", more, status_limit);
+/// A launcher that becomes another version ends its connections: what may be done twice is then asked once more.
+awaitable<Result<std::vector<config::Node>>> Service::ask(std::string method, std::string parameters, bool more,
+                                                          Duration limit) {
+    auto replies = co_await around_.control.call(method, parameters, more, limit);
     if (replies || replies.error().code != ENOTCONN) co_return replies;
-    co_return co_await around_.control.call(method, "{}", more, status_limit);
+    co_return co_await around_.control.call(method, parameters, more, limit);
 }
 
 awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
-    auto launcher = co_await ask_state("org.tritonlaunch.Launcher.GetStatus", false);
+    auto launcher = co_await ask("org.tritonlaunch.Launcher.GetStatus", "{}", false, status_limit);
     if (!launcher) co_return std::unexpected(std::move(launcher).error());
-    auto list = co_await ask_state("org.tritonlaunch.Launcher.List", true);
+    auto list = co_await ask("org.tritonlaunch.Launcher.List", "{}", true, status_limit);
     if (!list) co_return std::unexpected(std::move(list).error());
     if (launcher->empty()) co_return fail("the launcher answered nothing");
     auto result = std::make_shared<Snapshot>();
@@ -248,14 +250,13 @@ awaitable<Reply> Service::status() {
 }
 
 /// The agent may not write where it looks, and what it has read must not steer a writer: the launcher gets one word of
-/// five and copies what its own command line says.
+/// five and copies what its own command line says. What has been copied is not copied again, so it can be asked twice.
 awaitable<Result<StagingReply>> Service::stage(std::string_view what) {
     if (!around_.control.has_launcher()) co_return fail(ENOSYS, "copy without a launcher");
     if (staging_ >= most_staging) co_return fail(EAGAIN, "copy, too many do already");
     CountGuard const guard(staging_);
     std::string parameters = R"({"what":")" + std::string(what) + R"("})";
-    auto const replies =
-        co_await around_.control.call("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
+    auto const replies = co_await ask("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
     if (!replies) co_return std::unexpected(replies.error());
     co_return staging_reply(*replies);
 }

@@ -98,7 +98,8 @@ private:
     };
 
     boost::asio::awaitable<Reply> answer_slowly(Request const& request);
-    boost::asio::awaitable<Result<std::vector<config::Node>>> ask_state(std::string method, bool more);
+    boost::asio::awaitable<Result<std::vector<config::Node>>> ask(std::string method, std::string parameters, bool more,
+                                                                  Duration limit);
     boost::asio::awaitable<Result<SharedSnapshot>> snapshot();
     boost::asio::awaitable<Result<SharedSnapshot>> fetch_snapshot();
     boost::asio::awaitable<Reply> readyz();

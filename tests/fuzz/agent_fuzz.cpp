@@ -1,14 +1,16 @@
-// Whatever is in peer rules, in a launcher's replies and in requests: no crash. Rules that are read let in an invalid
-// or expired chain only when they say so; replies become a status whose JSON and metrics can be written, or a probe
-// whose target is within limits.
+// Whatever is in peer rules, in a launcher's replies, in requests and in answers to probes: no crash. Rules that are
+// read let in an invalid or expired chain only when they say so; replies become a status whose JSON and metrics can be
+// written, or a probe whose target is within limits.
 
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "config/limits.h"
 #include "sidecar/agent/control_reply.h"
 #include "sidecar/agent/metrics.h"
+#include "sidecar/agent/probe_answer.h"
 #include "sidecar/agent/probe_order.h"
 #include "sidecar/agent/status.h"
 #include "sidecar/agent/verify_peers.h"
@@ -60,6 +62,25 @@ void check_reply(std::string_view text) {
     require(twice == json);
 }
 
+/// The same status, or error, whole or byte by byte.
+void check_answer(std::string_view text) {
+    ProbeAnswer whole;
+    auto const taken = whole.take(text);
+    require(taken ? *taken <= text.size() : !taken.error().text.empty());
+    require(!whole.status() || (taken && *whole.status() >= 200 && *whole.status() <= 999));
+    ProbeAnswer dripping;
+    std::string waiting;
+    bool is_good = true;
+    for (std::size_t i = 0; i < text.size() && is_good; ++i) {
+        waiting += text[i];
+        auto const some = dripping.take(waiting);
+        is_good = some.has_value();
+        if (some) waiting.erase(0, *some);
+    }
+    require(is_good == taken.has_value());
+    require(dripping.status() == whole.status());
+}
+
 }  // namespace
 
 extern "C" int agent_fuzz(std::uint8_t const* data, std::size_t size) {
@@ -72,6 +93,7 @@ extern "C" int agent_fuzz(std::uint8_t const* data, std::size_t size) {
         require(what ? !what->empty() : !what.error().empty());
     } else {
         check_rules(text);
+        check_answer(text);
     }
     return 0;
 }

@@ -187,7 +187,7 @@ def test_questions_at_the_same_time_wait_for_one_answer(agent, fake, launcher):
     launcher.go_on.clear()
     peers = [agent.connect() for _ in range(20)]
     for peer in peers:
-        peer.sendall(b"GET /readyz HTTP/1.1\r\nConnection: close\r\n\r\n")
+        peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert launcher.asked.wait(10)
     assert agent.get("/ready") == (200, "OK\n"), "only those who ask for it wait"
     launcher.go_on.set()
@@ -273,7 +273,7 @@ def test_a_launcher_that_became_another_version(started, launcher):
     launcher.go_on.clear()
     launcher.asked.clear()
     with agent.connect() as peer:
-        peer.sendall(b"POST /copy_files HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        peer.sendall(b"POST /copy_files HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         assert launcher.asked.wait(TIMEOUT)
         launcher.stage = "close"
         launcher.go_on.set()
@@ -288,6 +288,17 @@ def test_what_only_reads_is_asked_again_when_the_connection_ends(started, launch
     launcher.breaks = {"GetStatus", "List"}
     assert agent.get("/readyz") == (200, "[+]web ok\nready\n")
     assert not launcher.breaks and len(fake.called("GetStatus")) == len(fake.called("List")) == 2
+
+
+def test_a_copy_is_asked_for_again_when_the_connection_ends(started, launcher):
+    """It may be done twice: what has been copied is not copied again."""
+    fake, agent = started
+    launcher.breaks = {"Stage"}
+    assert agent.post("/copy_files") == (200, "OK\n")
+    assert fake.called("Stage") == [{"what": "files"}] * 2
+    launcher.stage = "close"
+    assert agent.post("/copy_files")[0] == 503
+    assert len(fake.called("Stage")) == 4, "twice, and no more"
 
 
 def test_it_ends_when_the_launcher_does(started, launcher):

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from agent_harness import Agent, Authority, FakeLauncher, read_to_end
-from harness import TIMEOUT, Exit, eventually
+from harness import TIMEOUT, Exit, eventually, free_port
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -70,13 +70,6 @@ def prober(agent, launcher):
     return Prober(launcher)
 
 
-def free_port(host="127.0.0.1", family=socket.AF_INET):
-    """One that nobody listens on."""
-    with socket.socket(family) as sock:
-        sock.bind((host, 0))
-        return sock.getsockname()[1]
-
-
 @pytest.mark.parametrize("family, host, shown", [(socket.AF_INET, "127.0.0.1", "127.0.0.1"),
                                                  (socket.AF_INET6, "::1", "[::1]"),
                                                  (socket.AF_INET, "127.0.0.1", "localhost"),
@@ -126,8 +119,10 @@ ANSWERS = {
     "long": (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1_000_000, ""),
     "client-error": (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "status 400"),
     "server-error": (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", "status 503"),
+    "no-reason": (b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", ""),
+    "bare-lines": (b"HTTP/1.0 500\nContent-Length: 0\n\n", "status 500"),
     "mail": (b"220 mail.example.org\r\n", "the answer is no HTTP: bad version"),
-    "long-header": (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 10_000 + b"\r\n", "the answer's header is too long"),
+    "long-header": (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", "the answer's header is too long"),
     "nothing": (b"", "the connection ended without an answer"),
     "half": (b"HTTP/1.1 200", "the connection ended without an answer")}
 
@@ -157,7 +152,7 @@ def ignore_resets(call, *arguments):
 
 def test_a_request_that_is_not_answered(prober):
     with listening() as server:
-        assert prober.probe("http", f"http://127.0.0.1:{port_of(server)}", timeout=0.2) == (False, "timed out")
+        assert prober.probe("http", f"http://127.0.0.1:{port_of(server)}", timeout=1) == (False, "timed out")
         peer, _ = server.accept()
         with peer:
             assert read_to_end(peer).startswith(b"GET / HTTP/1.1\r\n")

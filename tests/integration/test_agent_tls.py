@@ -1,5 +1,6 @@
 """TLS with certificates made in the test: who is let in, new certificates while it runs, peers that say nothing."""
 
+import os
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from agent_harness import Agent, Authority, read_answer, read_to_end, run_agent
-from harness import TIMEOUT, eventually, wait_readable
+from harness import TIMEOUT, Exit, eventually, wait_readable
 
 READY = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"
 SUBJECT = "/C=US/ST=Texas/L=Austin/O=Acme, Inc/OU=Storage/CN=client.example.org/UID=u1/DC=example"
@@ -59,6 +60,7 @@ RULES = [
     ("", "full", True), ("", "plain", True), ("", "expired", False), ("", "future", False), ("", "stranger", False),
     ("Check.Valid=1", "full", True), ("Check.Valid=1", "stranger", False),
     ("Check.Valid=0", "stranger", True), ("Check.Valid=0", "expired", True), ("CN=x|Check.Valid=0", "stranger", True),
+    ("Check.Valid=0,CN=x", "stranger", True), ("C=US|Check.Valid=0,CN=x", "plain", True),
     ("Check.Unexpired=0", "expired", True), ("Check.Unexpired=0", "future", True), ("Check.Unexpired=0", "stranger",
                                                                                     False),
     ("Check.Unexpired=1", "expired", False), ("Check.Unexpired=0,CN=client.example.org", "expired", True),
@@ -200,7 +202,7 @@ def test_old_tls_is_refused(pki, start):
 def test_several_requests_on_one_connection(pki, start):
     agent = start()
     with pki.client(pki.full).wrap_socket(agent.connect()) as connection:
-        connection.sendall(READY * 3 + b"GET /is_present/a HTTP/1.1\r\nConnection: close\r\n\r\n")
+        connection.sendall(READY * 3 + b"GET /is_present/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         text = b""
         while piece := connection.recv(4096):
             text += piece
@@ -209,7 +211,7 @@ def test_several_requests_on_one_connection(pki, start):
 
 def test_silent_peers_block_nobody(pki, start):
     """One of them stopped the shipped sidecar for good."""
-    agent = start("--request-timeout", "500ms")
+    agent = start("--request-timeout", "3s")
     silent = [agent.connect() for _ in range(100)]
     begun = [agent.connect() for _ in range(100)]
     for peer in begun:
@@ -282,6 +284,112 @@ def test_a_new_certificate_is_taken_and_connections_stay(pki, start, mounted):
         kept.sendall(READY)
         assert read_answer(kept) == (200, "OK\n"), "the connection outlives the certificate it was made with"
         assert kept.getpeercert()["serialNumber"] != new
+
+
+def put(directory, pair):
+    """A directory with a pair."""
+    directory.mkdir(parents=True)
+    shutil.copy(pair[0], directory / "tls.crt")
+    shutil.copy(pair[1], directory / "tls.key")
+
+
+def point(link, target):
+    """A symbolic link, all at once."""
+    fresh = link.with_name(link.name + ".new")
+    fresh.symlink_to(target)
+    fresh.rename(link)
+
+
+def test_a_directory_that_is_a_swapped_link(pki, start, area):
+    put(area / "tls/v1", pki.server)
+    point(area / "tls/current", "v1")
+    agent = start(server=(area / "tls/current/tls.crt", area / "tls/current/tls.key"))
+    old = serial(agent, pki.client())
+    for number in (2, 3):
+        put(area / f"tls/v{number}", pki.issue(f"server-link-{number}", "/CN=agent"))
+        point(area / "tls/current", f"v{number}")
+        agent.wait_for_event("certificate-loaded")
+        new = serial(agent, pki.client())
+        assert new != old
+        old = new
+
+
+def test_names_through_data_that_is_swapped(pki, start, area):
+    """As a volume's files are named when only a directory can be given: /tls/..data/tls.crt."""
+    put(area / "tls/..1", pki.server)
+    point(area / "tls/..data", "..1")
+    agent = start(server=(area / "tls/..data/tls.crt", area / "tls/..data/tls.key"))
+    old = serial(agent, pki.client())
+    put(area / "tls/..2", pki.issue("server-data-2", "/CN=agent"))
+    point(area / "tls/..data", "..2")
+    shutil.rmtree(area / "tls/..1")
+    agent.wait_for_event("certificate-loaded")
+    assert serial(agent, pki.client()) != old
+
+
+def test_a_directory_that_is_replaced_by_another(pki, start, area):
+    put(area / "all/tls", pki.server)
+    agent = start(server=(area / "all/tls/tls.crt", area / "all/tls/tls.key"))
+    old = serial(agent, pki.client())
+    put(area / "all/new", pki.issue("server-replaced", "/CN=agent"))
+    (area / "all/tls").rename(area / "all/old")
+    (area / "all/new").rename(area / "all/tls")
+    agent.wait_for_event("certificate-loaded")
+    assert serial(agent, pki.client()) != old
+
+
+@pytest.fixture
+def moved_away(pki, area):
+    """The names of a pair, and what makes them lead to where nobody could have looked before."""
+    put(area / "here/v1", pki.server)
+    put(area / "far/away/v2", pki.issue("server-away", "/CN=agent"))
+    point(area / "here/current", "v1")
+    return ((area / "here/current/tls.crt", area / "here/current/tls.key"),
+            lambda: point(area / "here/current", area / "far/away/v2"))
+
+
+def test_certificates_out_of_reach_are_for_the_next_agent_on_the_same_sockets(pki, start, moved_away):
+    server, move = moved_away
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        agent = start(server=server, listen=False, hand_over={"http": listener.fileno()})
+        if agent.wait_for_event("sandbox")["landlock"] == "no":
+            pytest.skip("this kernel has no Landlock")
+        old = serial(agent, pki.client())
+        move()
+        assert agent.wait_for_event("certificate-out-of-reach")["message"].endswith("ending, to be started again")
+        assert agent.wait() == Exit(code=3)
+        again = start(server=server, listen=False, hand_over={"http": listener.fileno()})
+        assert serial(again, pki.client()) != old
+        assert again.post("/refresh_certs", context=pki.client(pki.full)) == (200, "OK\n")
+        assert again.stop() == Exit(code=0)
+
+
+def test_certificates_out_of_reach_end_nobody_whose_sockets_would_be_lost(pki, start, moved_away):
+    server, move = moved_away
+    agent = start(server=server)
+    if agent.wait_for_event("sandbox")["landlock"] == "no":
+        pytest.skip("this kernel has no Landlock")
+    old = serial(agent, pki.client())
+    move()
+    agent.wait_for_event("certificate-out-of-reach")
+    status, text = agent.post("/refresh_certs", context=pki.client(pki.full))
+    assert status == 500 and text.endswith("start the agent again; the old ones stay\n")
+    assert serial(agent, pki.client()) == old
+
+
+def test_a_file_that_may_not_be_read_is_no_matter_of_the_sandbox(pki, start, area, needs_root):
+    """The old certificate stays, as with everything else that is wrong with a new one."""
+    put(area / "tls", pki.server)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        agent = start(server=(area / "tls/tls.crt", area / "tls/tls.key"), listen=False,
+                      hand_over={"http": listener.fileno()})
+        old = serial(agent, pki.client())
+        shutil.copy(pki.server[1], area / "tls/new")
+        os.chown(area / "tls/new", 65534, 65534)  # root without capabilities may not read what is somebody else's
+        (area / "tls/new").chmod(0o600)
+        (area / "tls/new").rename(area / "tls/tls.key")
+        assert "Permission denied" in agent.wait_for_event("certificate-rejected")["message"]
+        assert serial(agent, pki.client()) == old
 
 
 def test_a_bad_new_certificate_keeps_the_old_one_and_says_so(pki, start, mounted):

@@ -35,7 +35,7 @@ TEST(AgentOptions, KubernetesIsCompletedFromThePodsVariables) {
     ASSERT_TRUE(options) << options.error().text;
     EXPECT_TRUE(options->has_kubernetes);
     EXPECT_EQ(options->kubernetes.api_host, "10.0.0.1");
-    EXPECT_EQ(options->kubernetes.api_port, 6443);
+    EXPECT_EQ(options->kubernetes.api_port, "6443");
     EXPECT_EQ(options->kubernetes.pod_name, "web-0");
     EXPECT_EQ(options->kubernetes.pod_namespace, "shop");
     EXPECT_EQ(options->kubernetes.node_name, "node-a");
@@ -69,6 +69,26 @@ TEST(AgentOptions, TlsIsCompletedFromFoundationDbsVariables) {
     EXPECT_TRUE(parse({"--tls", "--tls-verify-peers", "none"}, variables)->certificates.authority.empty());
 }
 
+/// All else goes on where this cannot work: the reporter says so when it starts.
+TEST(AgentOptions, SurroundingsThatAreNoGoodAreNoErrorOfTheCommandLine) {
+    for (std::vector<char const*> const& variables :
+         {std::vector<char const*>{},
+          {"KUBERNETES_SERVICE_HOST=10.0.0.1", "HOSTNAME="},
+          {"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=tcp://10.0.0.1:443", "HOSTNAME=a"}}) {
+        auto const options = parse({"--kubernetes=on"}, variables);
+        ASSERT_TRUE(options) << options.error().text;
+        EXPECT_TRUE(options->has_kubernetes);
+    }
+}
+
+TEST(AgentOptions, APrefixMayBeginAName) {
+    for (char const* const prefix : {"foo-", "example.org/", "example.org/foo-"}) {
+        auto const options = parse({"--annotation-prefix", prefix});
+        ASSERT_TRUE(options) << options.error().text;
+        EXPECT_EQ(options->kubernetes.annotation_prefix, prefix);
+    }
+}
+
 TEST(AgentOptions, Errors) {
     struct Row {
         std::vector<char const*> arguments;
@@ -87,9 +107,9 @@ TEST(AgentOptions, Errors) {
         {{"--log-level", "loud"}, R"(--log-level: unknown value "loud" (known: debug info warning error))"},
         {{"--open-metrics=maybe"}, R"(--open-metrics: unknown value "maybe" (known: true 1 yes on false 0 no off))"},
         {{"--public-ip-family", "15"}, R"(--public-ip-family: unknown value "15" (known: 4 6))"},
-        {{"--kubernetes=on"}, "--kubernetes: --pod-name (POD_NAME) is missing"},
-        {{"--kubernetes=on", "--pod-name", "a"},
-         "--kubernetes: KUBERNETES_SERVICE_HOST is not set: this is no cluster"},
+        {{"--annotation-prefix", "example.org"},
+         R"(--annotation-prefix: "example.org" has no / at its end: "example.org/")"},
+        {{"--annotation-prefix="}, "--annotation-prefix: must not be empty"},
         {{"--tls-certificate-file", "/c"}, "--tls: --tls-key-file (FDB_TLS_KEY_FILE) is missing"},
         {{"--tls-certificate-file", "/c", "--tls-key-file", "/k", "--tls-ca-file", "/a", "--tls-verify-peers", "X=1"},
          "--tls-verify-peers: alternative 1, condition 1: unknown field \"X\" (known: CN C L ST O OU UID DC "

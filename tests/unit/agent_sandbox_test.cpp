@@ -12,9 +12,11 @@
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/path_watcher.h"
 #include "base/unique_fd.h"
 #include "sidecar/agent/confined_directory.h"
 #include "sidecar/agent/sandbox.h"
@@ -68,6 +70,54 @@ TEST_F(Sandbox, LandlockLeavesTheOutputDirectoryToBeReadAndNothingElse) {
         return errno == EACCES ? 0 : 5;
     });
     if (wrong == skipped) GTEST_SKIP() << "this kernel has no Landlock";
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Sandbox, AFileMayBeReadWithoutItsDirectory) {
+    constexpr int skipped = 100;
+    int const wrong = in_child([this] {
+        SandboxRules rules;
+        rules.read_only = {area_ / "secret", "/dev/urandom", area_ / "missing"};
+        SandboxReport report;
+        if (!drop_rights(rules, report)) return 101;
+        if (!report.has_landlock) return skipped;
+        if (!can_open("secret", O_RDONLY) || can_open("secret", O_WRONLY)) return 1;
+        if (can_open("out/a", O_RDONLY) || can_open("out", O_RDONLY | O_DIRECTORY)) return 2;
+        UniqueFd const device{::open("/dev/urandom", O_RDONLY | O_CLOEXEC)};
+        return device ? 0 : 3;
+    });
+    if (wrong == skipped) GTEST_SKIP() << "this kernel has no Landlock";
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Sandbox, WhatIsOutOfReachIsToldFromWhatMayNotBeRead) {
+    constexpr int skipped = 100;
+    std::ofstream(area_ / "closed") << "c";
+    ASSERT_EQ(::chmod((area_ / "closed").c_str(), 0), 0);
+    int const wrong = in_child([this] {
+        SandboxRules rules;
+        rules.read_only = {area_ / "out"};
+        SandboxReport report;
+        if (!drop_rights(rules, report) || !filter_system_calls({}, report)) return 101;
+        if (!report.has_landlock) return skipped;
+        if (is_out_of_reach(area_ / "out/a")) return 1;
+        if (!is_out_of_reach(area_ / "secret")) return 2;
+        return is_out_of_reach(area_ / "closed") || is_out_of_reach(area_ / "missing") ? 3 : 0;
+    });
+    if (wrong == skipped) GTEST_SKIP() << "this kernel has no Landlock";
+    EXPECT_EQ(wrong, 0);
+}
+
+/// Relative paths too: where we are must be known for that.
+TEST_F(Sandbox, ChangesAreWatchedWhereNothingMayBeRead) {
+    int const wrong = in_child([this] {
+        auto watcher = PathWatcher::create();
+        SandboxReport report;
+        if (!watcher || ::chdir(area_.c_str()) != 0) return 101;
+        if (!drop_rights({}, report) || !filter_system_calls({}, report)) return 102;
+        if (!watcher->watch(std::vector<std::string>{"out/a"})) return 1;
+        return ::close(::open("out/a", O_RDONLY | O_CLOEXEC)) == 0 && report.has_landlock ? 2 : 0;
+    });
     EXPECT_EQ(wrong, 0);
 }
 
@@ -138,6 +188,33 @@ TEST_F(Sandbox, TcpGoesOutWhenTheRulesSaySo) {
         if (!refused(::socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) || !refused(::socket(AF_UNIX, SOCK_DGRAM, 0)))
             return 9;
         return 0;
+    });
+    if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Sandbox, UdpGoesOutWhenTheRulesSaySo) {
+    constexpr int skipped = 100;
+    int const wrong = in_child([] {
+        SandboxRules rules;
+        rules.may_connect = rules.may_resolve = true;
+        SandboxReport report;
+        if (!drop_rights(rules, report)) return 101;
+        auto const refused = [](long result) { return result < 0 && errno == EPERM; };
+        if (!filter_system_calls(rules, report)) return 102;
+        if (!report.has_seccomp) return skipped;
+        for (int const protocol : {0, static_cast<int>(IPPROTO_UDP)}) {
+            UniqueFd const socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, protocol)};
+            if (!socket || refused(::socket(AF_INET6, SOCK_DGRAM, protocol))) return 1;
+        }
+        UniqueFd const stream{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        if (!stream) return 2;
+        if (!refused(::socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP)) || !refused(::socket(AF_INET, SOCK_RAW, 1))) return 3;
+        if (!refused(::socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP))) return 4;
+        if (!refused(::socket(AF_NETLINK, SOCK_DGRAM, 0)) || !refused(::socket(AF_UNIX, SOCK_DGRAM, 0))) return 5;
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        return refused(::bind(stream.get(), reinterpret_cast<sockaddr*>(&address), sizeof address)) ? 0 : 6;
     });
     if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
     EXPECT_EQ(wrong, 0);

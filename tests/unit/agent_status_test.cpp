@@ -204,6 +204,30 @@ TEST(Metrics, TheFormatIsTheOneThatIsAccepted) {
     EXPECT_EQ(metrics_format("text/plain"), MetricsFormat::prometheus_text);
     EXPECT_EQ(metrics_format("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"),
               MetricsFormat::open_metrics);
+    constexpr auto text = MetricsFormat::prometheus_text;
+    constexpr auto open_metrics = MetricsFormat::open_metrics;
+    struct Row {
+        std::string_view accept;
+        MetricsFormat format;
+    };
+    Row const rows[] = {
+        {"application/openmetrics-text", open_metrics},
+        {"Application/OpenMetrics-Text ; version=1.0.0", open_metrics},
+        {"application/openmetrics-text;q=0", text},
+        {"application/openmetrics-text; Q = 0.000, text/plain", text},
+        {"application/openmetrics-text;q=0,*/*", text},
+        {"application/openmetrics-text;q=0.2,text/plain;q=0.8", text},
+        {"text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.6", open_metrics},
+        {"application/openmetrics-text,text/plain", open_metrics},
+        {"application/openmetrics-text;q=", text},
+        {"application/openmetrics-text;q=high", text},
+        {"application/openmetrics-text;q=nan", text},
+        {"application/openmetrics-text2", text},
+        {"x/application/openmetrics-text", text},
+        {",;,q=1;", text},
+    };
+    for (Row const& row : rows)
+        EXPECT_EQ(metrics_format(row.accept), row.format) << row.accept;
 }
 
 }  // namespace
