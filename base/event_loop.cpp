@@ -117,7 +117,9 @@ Result<> EventLoop::wait_and_dispatch() {
         auto const call = registration->call;  // kept alive: the callback may drop its own Watch
         (*call)();
     }
-    if (deadline && now_ >= *deadline) deadline_passed_();
+    bool const has_passed = deadline && now_ >= *deadline;
+    if (has_passed) deadline_passed_();
+    if (round_ended_ && (has_passed || count > 0)) round_ended_();
     return {};
 }
 

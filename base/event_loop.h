@@ -48,6 +48,9 @@ public:
     /// Where the next deadline comes from (nullopt: none) and what is called when it has passed.
     void set_deadline(std::function<std::optional<TimePoint>()> next, std::function<void()> passed);
 
+    /// What is called after the callbacks of each round in which there were any: what they have left to tell.
+    void set_round_end(std::function<void()> call) { round_ended_ = std::move(call); }
+
     /// The time of this round.
     [[nodiscard]] TimePoint now() const { return now_; }
 
@@ -68,6 +71,7 @@ private:
     std::function<void()> deadline_passed_;
     TimePoint now_;
     bool running_ = false;
+    std::function<void()> round_ended_;
 };
 
 }  // namespace triton

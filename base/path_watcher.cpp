@@ -91,6 +91,17 @@ void PathWatcher::collect(std::string const& path, Wanted& wanted) {
     }
 }
 
+std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::string> const& paths) {
+    Wanted wanted;
+    for (std::string const& path : paths)
+        collect(path, wanted);
+    std::vector<std::string> found;
+    for (auto const& [directory, what] : wanted) {
+        if (!what.names.empty()) found.push_back(directory);
+    }
+    return found;
+}
+
 /// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
 /// leads to the same places again, which were all watched then.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {

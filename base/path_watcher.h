@@ -30,6 +30,10 @@ public:
     /// Takes all events there are. Returns whether one of them concerns a path.
     bool take_events();
 
+    /// The directories inside which it is decided where these paths lead, as the file system stands now: those of the
+    /// links on the way and of the files, or of the first name that does not exist. Without links in them.
+    static std::vector<std::string> deciding_directories(std::vector<std::string> const& paths);
+
 private:
     explicit PathWatcher(UniqueFd inotify) : inotify_(std::move(inotify)) {}
 

@@ -144,9 +144,9 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
     check.configuration_path = words.positional[0];
     if (process_number > 0) check.process_number = process_number;
-    // Away from its container a configuration is taken for the version that the container has.
-    if (Result<> const resolved = resolve_container_version(check.source, version); !resolved && check.is_strict)
-        return std::unexpected(resolved.error());
+    // Away from its container a configuration is taken for the version that the container has, unless it is strict.
+    if (Result<> const resolved = resolve_container_version(check.source, version); !resolved)
+        check.source.missing_version = resolved.error().text;
     return command;
 }
 
@@ -169,7 +169,8 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
-        // Nobody who runs commands has to know what a version is. What comes later may need one after all.
+        // Nobody who runs commands has to know what a version is. What comes later may need one after all, and is
+        // rejected then.
         if (needs_container_version(read_file(launch.configuration_path, config::Limits{}.document_bytes)))
             return std::unexpected(std::move(resolved.error()));
         launch.source.missing_version = resolved.error().text;
@@ -235,6 +236,7 @@ Result<Command> parse_own_stage(std::span<char const* const> arguments, std::opt
     if (!kind) return command;
     sidecar::StageOptions& options = command.stage.options;
     options.is_once = true;
+    command.stage.repeats_summary = options.as_json;
     options.as_json = true;
     bool const is_all = *kind == "all";
     if (!is_all && *kind != "files") {

@@ -11,6 +11,9 @@ namespace triton::program {
 struct StageCommand {
     sidecar::StageOptions options;
     launcher::Log::Settings log;
+    /// Of a child whose standard output is read by the launcher: the summary goes to standard input as well, which then
+    /// is the launcher's own standard output.
+    bool repeats_summary = false;
 };
 
 /// Repeatable ones append, so those of the environment and of the command line add up, as in the shipped program.

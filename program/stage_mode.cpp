@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/path_watcher.h"
+#include "base/standard_descriptors.h"
 #include "base/write_all.h"
 #include "launcher/notify.h"
 #include "program/output.h"
@@ -80,14 +82,22 @@ private:
 }  // namespace
 
 int run_stage(StageCommand const& command, char const* const* environment) {
+    open_missing_standard_descriptors();
+    for (int const signo : {SIGPIPE, SIGXFSZ})
+        (void)::signal(signo, SIG_IGN);  // what writes is told, and says where
     Log::Settings settings = command.log;
     if (command.options.as_json) settings.console = STDERR_FILENO;  // standard output is the summary's
     StageLog log(settings);
     int print_code = 0;
     sidecar::StageSurroundings around;
     around.environment = environment;
-    around.print = [&print_code](std::string_view text, std::function<bool()> const& keep_going) {
+    around.print = [&](std::string_view text, std::function<bool()> const& keep_going) {
         if (!write_while(STDOUT_FILENO, text, keep_going) && errno != EINTR) print_code = complain_of_output();
+        if (!command.repeats_summary) return;
+        // Whoever asked for the round waits, and not for a reader of the launcher's output.
+        auto const patience_ends = steady_clock::now() + patience_in_all;
+        auto const is_patient = [&] { return keep_going() && steady_clock::now() < patience_ends; };
+        if (!write_while(STDIN_FILENO, text, is_patient) && errno != EINTR) print_code = complain_of_output();
     };
     around.log = [&log](sidecar::StageLevel level, std::string_view event, std::string_view message) {
         log.write(level, event, message);

@@ -244,18 +244,10 @@ std::optional<Existing> find_candidate(Target const& target, off_t size, mode_t 
 
 enum class Comparison : std::uint8_t { same, different, stopped };
 
-/// Whether equal modification times mean equal contents.
-///
-/// Not when they are whole seconds: those come from the layers of an image, where different files may carry one time.
-/// And not when the target got its content within a second of that time: file systems count time in ticks, and a source
-/// written twice within one would be taken for the version before. git calls such an entry racy.
-bool times_prove_it(struct stat const& source, struct stat const& target) {
-    return source.st_mtim.tv_nsec != 0 && same_time(source.st_mtim, target.st_mtim) &&
-           target.st_ctim.tv_sec > source.st_mtim.tv_sec + 1;
-}
-
+/// By content, whatever the times say. Equal ones prove nothing, however old: the target may come from another source
+/// that was written within the same tick of the clock, or that rsync or cp -p gave that time, and what the target came
+/// from is written down nowhere.
 Comparison compare(Source const& source, Existing const& existing, KeepGoing const& keep_going) {
-    if (source.status.st_size > 0 && times_prove_it(source.status, existing.status)) return Comparison::same;
     std::vector<char> ours(buffer_size_for(source.status.st_size));
     std::vector<char> theirs(ours.size());
     for (off_t at = 0;;) {

@@ -84,8 +84,7 @@ struct Prepared {
 /// bits setuid, setgid and sticky: the copy belongs to whoever runs us, often root, in a directory that other
 /// containers may write to and run from. A symbolic link at the target is replaced, never followed.
 ///
-/// A target of the same size, permission bits and content is left alone. The content is not compared when equal
-/// modification times prove it: to the nanosecond, no whole seconds, and older than the target's own making.
+/// A target of the same size, permission bits and content is left alone; the content is always compared.
 /// Errors: one, naming the file and the cause; the target is as it was and no temporary file is left. EBUSY when the
 /// source was written to during each of three attempts.
 Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySettings const& settings);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "config/json_text.h"
 #include "config/version.h"
@@ -27,6 +28,20 @@ bool stays_inside(std::string_view path) {
     }
 }
 
+/// The same path without single dots. "." itself stays.
+std::string without_dots(std::string_view path) {
+    std::string made;
+    while (!path.empty()) {
+        std::size_t const slash = path.find('/');
+        std::string_view const part = path.substr(0, slash);
+        path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
+        if (part == ".") continue;
+        if (!made.empty()) made += '/';
+        made += part;
+    }
+    return made.empty() ? "." : made;
+}
+
 std::string join(std::string_view directory, std::string_view name) {
     std::string path(directory);
     if (!path.ends_with('/')) path += '/';
@@ -37,9 +52,12 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 
 class Planner {
 public:
-    Planner(StageOptions const& options, Result<std::string> const& version) : options_(options), version_(version) {}
+    Planner(StageOptions const& options, Result<std::string> const& version) : options_(options), version_(version) {
+        for (std::string const& path : options.require_not_empty)
+            required_.insert(without_dots(path));
+    }
 
-    std::expected<StagePlan, std::vector<std::string>> make() && {
+    StagePlan make() && {
         add_inputs("--copy-file", options_.files, CopyKind::verbatim);
         add_inputs("--copy-template", options_.templates, CopyKind::substituted);
         check_required();
@@ -47,65 +65,69 @@ public:
         add_binaries();
         add_libraries();
         if (options_.watch && options_.mode != StageMode::sidecar)
-            errors_.emplace_back("--watch: only --mode sidecar stays to watch");
+            plan_.errors.emplace_back("--watch: only --mode sidecar stays to watch");
         compare_versions();
-        if (!errors_.empty()) return std::unexpected(std::move(errors_));
         return std::move(plan_);
     }
 
 private:
-    void add(CopyKind kind, std::string source, std::string target, std::string_view required_as = {}) {
-        bool const is_required =
-            std::ranges::find(options_.require_not_empty, required_as) != options_.require_not_empty.end();
-        PlannedCopy copy{kind, std::move(source), std::move(target), is_required};
+    void add(CopyKind kind, std::string source, std::string_view target, bool is_required = false) {
+        PlannedCopy copy{kind, std::move(source), without_dots(target), is_required};
         if (targets_.insert(copy.target).second) {
             plan_.copies.push_back(std::move(copy));
             return;
         }
         auto const same = std::ranges::find(plan_.copies, copy.target, &PlannedCopy::target);
-        if (*same != copy)
-            errors_.push_back(same->source + " and " + copy.source + " would both become " + copy.target);
+        if (*same == copy) return;
+        plan_.errors.push_back(same->source + " and " + copy.source + " would both become " + copy.target);
+        plan_.unplaced.push_back(std::move(copy.source));
     }
 
     /// Whether the value is a plain name; else it becomes an error.
     bool check_name(std::string_view flag, std::string_view name) {
         if (is_component(name)) return true;
-        errors_.push_back(std::string(flag) + ": " + config::shown(name) + " is no plain name");
+        plan_.errors.push_back(std::string(flag) + ": " + config::shown(name) + " is no plain name");
         return false;
     }
 
     bool check_path(std::string_view flag, std::string_view path) {
         if (stays_inside(path)) return true;
-        errors_.push_back(std::string(flag) + ": " + config::shown(path) + " is no path inside the directory");
+        plan_.errors.push_back(std::string(flag) + ": " + config::shown(path) + " is no path inside the directory");
         return false;
     }
 
     void add_inputs(std::string_view flag, std::vector<std::string> const& paths, CopyKind kind) {
-        for (std::string const& path : paths) {
-            if (check_path(flag, path))
-                add(kind, join(options_.input_directory, path), std::string(base_name(path)), path);
+        for (std::string const& given : paths) {
+            std::string const path = without_dots(given);
+            inputs_.insert(path);
+            if (check_path(flag, given))
+                add(kind, join(options_.input_directory, path), base_name(path), required_.contains(path));
         }
     }
 
     void check_required() {
         for (std::string const& path : options_.require_not_empty) {
-            bool const is_copied = std::ranges::find(options_.files, path) != options_.files.end() ||
-                                   std::ranges::find(options_.templates, path) != options_.templates.end();
-            if (!is_copied) errors_.push_back("--require-not-empty: " + config::shown(path) + " is not in --copy-file");
+            if (!inputs_.contains(without_dots(path)))
+                plan_.errors.push_back("--require-not-empty: " + config::shown(path) + " is not in --copy-file");
         }
     }
 
     void add_monitor_conf() {
         std::string const& path = options_.monitor_conf;
         if (!path.empty() && check_path("--input-monitor-conf", path))
-            add(CopyKind::monitor_conf, join(options_.input_directory, path), "fdbmonitor.conf");
+            add(CopyKind::monitor_conf, join(options_.input_directory, without_dots(path)), "fdbmonitor.conf");
     }
 
     void add_binaries() {
         plan_.binary_directory = binary_directory();
         for (std::string const& name : options_.binaries) {
-            if (check_name("--copy-binary", name) && !plan_.binary_directory.empty())
-                add(CopyKind::verbatim, join(options_.binary_directory, name), join(plan_.binary_directory, name));
+            if (!check_name("--copy-binary", name)) continue;
+            std::string source = join(options_.binary_directory, name);
+            if (plan_.binary_directory.empty()) {
+                plan_.unplaced.push_back(std::move(source));
+            } else {
+                add(CopyKind::verbatim, std::move(source), join(plan_.binary_directory, name));
+            }
         }
     }
 
@@ -121,8 +143,8 @@ private:
         if (given == ".") return given;
         if (!given.empty()) return check_path("--binary-output-dir", given) ? given : std::string();
         if (!version_) {
-            errors_.push_back("--binary-output-dir is missing, and so is this container's version: " +
-                              version_.error().text);
+            plan_.errors.push_back("--binary-output-dir is missing, and so is this container's version: " +
+                                   version_.error().text);
             return {};
         }
         // As it stands: launch mode looks for exactly the text in its configuration.
@@ -130,7 +152,8 @@ private:
             return check_name("this container's version", *version_) ? "bin/" + *version_ : std::string();
         auto const parsed = config::Version::parse(*version_);
         if (!parsed) {
-            errors_.push_back("this container's version: could not parse FDB version from " + config::shown(*version_));
+            plan_.errors.push_back("this container's version: could not parse FDB version from " +
+                                   config::shown(*version_));
             return {};
         }
         return std::to_string(parsed->major_number) + "." + std::to_string(parsed->minor_number);
@@ -144,9 +167,9 @@ private:
         }
     }
 
-    void add_library(std::string_view flag, std::string const& version, std::string target) {
+    void add_library(std::string_view flag, std::string const& version, std::string_view target) {
         if (!check_name(flag, version)) return;
-        add(CopyKind::verbatim, join(options_.library_directory, "libfdb_c_" + version + ".so"), std::move(target));
+        add(CopyKind::verbatim, join(options_.library_directory, "libfdb_c_" + version + ".so"), target);
     }
 
     /// Only sidecar mode asks: an init container prepares for other programs than the main container's.
@@ -154,24 +177,27 @@ private:
         if (options_.mode != StageMode::sidecar || options_.main_container_version.empty()) return;
         if (!version_) {
             std::string reason = "--main-container-version has nothing to be compared with: " + version_.error().text;
-            errors_.push_back(std::move(reason));
+            plan_.errors.push_back(std::move(reason));
             return;
         }
         plan_.is_main_container_same = *version_ == options_.main_container_version;
-        if (plan_.is_main_container_same) plan_.copies.clear();
+        if (!plan_.is_main_container_same) return;
+        plan_.copies.clear();
+        plan_.unplaced.clear();
     }
 
     StageOptions const& options_;
     Result<std::string> const& version_;
     StagePlan plan_;
-    std::set<std::string> targets_;  // for ten thousand files, linear search is the slow part
-    std::vector<std::string> errors_;
+    // For ten thousand files, linear search is the slow part.
+    std::set<std::string> required_;
+    std::set<std::string> inputs_;
+    std::set<std::string> targets_;
 };
 
 }  // namespace
 
-std::expected<StagePlan, std::vector<std::string>> plan(StageOptions const& options,
-                                                        Result<std::string> const& version) {
+StagePlan plan(StageOptions const& options, Result<std::string> const& version) {
     return Planner(options, version).make();
 }
 

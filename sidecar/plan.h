@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <expected>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,8 @@ struct PlannedCopy {
 
 struct StagePlan {
     std::vector<PlannedCopy> copies;      ///< no two with one target
+    std::vector<std::string> errors;      ///< all of them, each ready to be shown; with one nothing is to be copied
+    std::vector<std::string> unplaced;    ///< sources that an error left without a target: to be looked at, too
     bool is_main_container_same = false;  ///< sidecar: both versions are equal, hence no copies
     /// Where in the output directory binaries go, or would go by a sidecar of this version; empty: not known.
     std::string binary_directory;
@@ -32,11 +33,10 @@ struct StagePlan {
 /// What the options mean. No system call.
 ///
 /// Files and templates land under their base name: of sub/dir/name only the name stays, as in the shipped program.
-/// The same file twice is one copy; two files for one target are an error. A library that is the primary one too is
-/// copied under the primary name only (shipped, and right: a client must not load one library twice).
+/// The same file twice is one copy (also as ./name); two files for one target are an error. A library that is the
+/// primary one too is copied under the primary name only (shipped, and right: a client must not load one library
+/// twice).
 /// `version`: of this container, or why it is not known, which is an error only where the version matters.
-/// Errors: all of them, each ready to be shown.
-std::expected<StagePlan, std::vector<std::string>> plan(StageOptions const& options,
-                                                        Result<std::string> const& version);
+StagePlan plan(StageOptions const& options, Result<std::string> const& version);
 
 }  // namespace triton::sidecar

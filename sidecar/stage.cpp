@@ -103,6 +103,12 @@ Result<std::string> read_version(std::string const& path) {
     return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
+/// Of a text that is read as a whole.
+std::string naming_the_limit(Error const& error) {
+    if (error.code != EFBIG) return error.text;
+    return error.text + ": it has more than " + std::to_string(config::Limits{}.document_bytes >> 20) + " MiB";
+}
+
 /// Why nothing can be made in a directory, which may not be there yet, as far as that shows without trying: a file in
 /// place of a directory, no right to write.
 std::optional<std::string> find_obstacle(std::string directory) {
@@ -152,14 +158,11 @@ public:
         : options_(options), around_(around), signals_(signals), version_(read_version(options.version_file)) {}
 
     Round run() && {
-        auto planned = plan(options_, version_);
-        if (!planned) {
-            round_.errors = std::move(planned).error();
-            return std::move(round_);
-        }
-        round_.is_main_container_same = planned->is_main_container_same;
-        binary_directory_ = planned->binary_directory;
-        prepare(planned->copies);
+        StagePlan const planned = plan(options_, version_);
+        round_.errors = planned.errors;
+        round_.is_main_container_same = planned.is_main_container_same;
+        binary_directory_ = planned.binary_directory;
+        prepare(planned);
         if (round_.errors.empty() && !jobs_.empty()) act();
         return std::move(round_);
     }
@@ -179,11 +182,14 @@ private:
     };
 
     /// All that can be known to be wrong.
-    void prepare(std::vector<PlannedCopy> const& copies) {
-        bool const substitutes =
-            std::ranges::any_of(copies, [](PlannedCopy const& copy) { return copy.kind != CopyKind::verbatim; });
+    void prepare(StagePlan const& planned) {
+        bool const substitutes = std::ranges::any_of(
+            planned.copies, [](PlannedCopy const& copy) { return copy.kind != CopyKind::verbatim; });
         if (substitutes) read_variables();
-        for (PlannedCopy const& copy : copies) {
+        for (std::string const& source : planned.unplaced) {
+            if (auto looked = look_at_source(source); !looked) add_error(std::move(looked).error().text);
+        }
+        for (PlannedCopy const& copy : planned.copies) {
             if (signals_.arrived() != 0) {
                 round_.was_stopped = true;
                 return;
@@ -232,7 +238,7 @@ private:
         if (!options_.environment_file.empty()) {
             config::Limits const limits;
             auto const text = read_file(options_.environment_file, limits.document_bytes);
-            if (!text) return add_error("additional environment file: " + text.error().text);
+            if (!text) return add_error("additional environment file: " + naming_the_limit(text.error()));
             config::EnvironmentFile file = config::parse_environment_file(*text, limits);
             for (config::Problem const& problem : file.problems)
                 add_error(options_.environment_file + ": " + problem.text());
@@ -243,12 +249,13 @@ private:
 
     Result<std::string> substituted(PlannedCopy const& copy) {
         auto const source = TRY(open_source(copy.source));
-        std::string const text = TRY(read_open_file(source.file.get(), source.path, config::Limits{}.document_bytes));
+        auto const text = read_open_file(source.file.get(), source.path, config::Limits{}.document_bytes);
+        if (!text) return std::unexpected(Error{text.error().code, naming_the_limit(text.error())});
         auto result =
             copy.kind == CopyKind::substituted
-                ? substitute_template(text, variables_)
-                : substitute_monitor_conf(text, monitor_variables(variables_, options_.substitute_variables,
-                                                                  options_.public_ip_family, main_binary_directory()));
+                ? substitute_template(*text, variables_)
+                : substitute_monitor_conf(*text, monitor_variables(variables_, options_.substitute_variables,
+                                                                   options_.public_ip_family, main_binary_directory()));
         if (result) return std::move(*result);
         // All but the last are added here: an Error holds one.
         for (config::Problem const& problem : std::span(result.error()).first(result.error().size() - 1))
@@ -425,11 +432,10 @@ bool wait_for_change(ChangeWatch* watch, Signals& signals, StageSurroundings con
 }
 
 std::vector<std::string> watched_paths(StageOptions const& options) {
-    auto const planned = plan(options, read_version(options.version_file));
+    StagePlan const planned = plan(options, read_version(options.version_file));
     std::vector<std::string> paths{options.version_file};
     if (!options.environment_file.empty()) paths.push_back(options.environment_file);
-    if (!planned) return paths;
-    for (PlannedCopy const& copy : planned->copies)
+    for (PlannedCopy const& copy : planned.copies)
         paths.push_back(copy.source);
     return paths;
 }

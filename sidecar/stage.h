@@ -54,6 +54,7 @@ struct StageSurroundings {
 ///
 /// SIGTERM, SIGINT and SIGQUIT are blocked from the call on, for good, and end it between two pieces of a copy.
 /// Sidecar mode ignores SIGCHLD from the call on, so that orphans (of `kubectl exec`) leave no zombies.
+/// SIGPIPE and SIGXFSZ are the caller's to ignore: a write that fails is told as an error.
 /// Returns the exit code: 0; 1 when something is wrong; in init mode 128 + n when signal n ended it too early, in
 /// sidecar mode 0 then.
 int stage(StageOptions const& options, StageSurroundings const& around);

@@ -13,12 +13,26 @@ namespace {
 
 constexpr std::string_view argument_prefix = "arguments[0]";
 
-std::string position(std::string_view text, std::size_t at) {
-    std::string_view const before = text.substr(0, at);
-    auto const line = std::ranges::count(before, '\n') + 1;
-    std::size_t const column = at - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-    return "line " + std::to_string(line) + ", column " + std::to_string(column);
-}
+/// Tells places of a text, in their order: it counts on from the last one, for there may be many.
+class Position {
+public:
+    explicit Position(std::string_view text) : text_(text) {}
+
+    std::string text(std::size_t at) {
+        for (; counted_ < at; ++counted_) {
+            if (text_[counted_] != '\n') continue;
+            line_begin_ = counted_ + 1;
+            ++line_;
+        }
+        return "line " + std::to_string(line_) + ", column " + std::to_string(at - line_begin_ + 1);
+    }
+
+private:
+    std::string_view text_;
+    std::size_t counted_ = 0;
+    std::size_t line_ = 1;
+    std::size_t line_begin_ = 0;
+};
 
 /// Where the JSON object that begins at `begin` ends (the place after its brace); npos when it does not.
 std::size_t end_of_object(std::string_view text, std::size_t begin) {
@@ -47,7 +61,8 @@ bool is_name(std::string_view text) {
 
 class Template {
 public:
-    Template(std::string_view text, config::Variables const& variables) : text_(text), variables_(variables) {}
+    Template(std::string_view text, config::Variables const& variables)
+        : text_(text), variables_(variables), position_(text) {}
 
     std::expected<std::string, config::Problems> substitute() && {
         while (at_ < text_.size()) {
@@ -68,14 +83,22 @@ public:
     }
 
 private:
-    /// at_ stands on "${" and moves behind its end; behind itself when there is none.
+    /// at_ stands on "${" and moves behind its end. Of one without an end what has been looked through is not looked
+    /// through again, or a text of many would take hours: the rest of the line, the object that should be followed by a
+    /// brace, and of an object that does not end all further objects, which are inside it.
     void add_placeholder() {
         std::size_t const begin = at_ + 2;
         bool const is_object = text_.substr(begin, 1) == "{";
+        if (is_object && is_in_object_) {
+            at_ = begin;
+            return;
+        }
         std::size_t const end = is_object ? end_of_object(text_, begin) : text_.find_first_of("}\n", begin);
         if (end == text_.npos || text_.substr(end, 1) != "}") {
             add_problem("${ without its }; for a plain ${ write $${");
-            at_ = begin;
+            bool const has_no_end = is_object && end == text_.npos;
+            is_in_object_ = is_in_object_ || has_no_end;
+            at_ = has_no_end ? begin : std::min(end, text_.size());
             return;
         }
         std::string_view const inside = text_.substr(begin, end - begin);
@@ -108,7 +131,7 @@ private:
         out_ += command->arguments(config::ProcessNumber{1}).front();
     }
 
-    void add_problem(std::string reason) { problems_.add(position(text_, at_), std::move(reason)); }
+    void add_problem(std::string reason) { problems_.add(position_.text(at_), std::move(reason)); }
 
     /// Their places are those of a document that nobody wrote: what is left of one is the part inside the Argument.
     void add_problems(config::Problems const& problems) {
@@ -125,6 +148,8 @@ private:
 
     std::string_view text_;
     config::Variables const& variables_;
+    Position position_;
+    bool is_in_object_ = false;  // which has no end
     config::ProblemList problems_{config::Limits{}.problems};
     std::string out_;
     std::size_t at_ = 0;
@@ -180,6 +205,7 @@ std::vector<MonitorVariable> monitor_variables(config::Variables const& variable
 std::expected<std::string, config::Problems> substitute_monitor_conf(std::string_view text,
                                                                      std::vector<MonitorVariable> const& variables) {
     config::ProblemList problems{config::Limits{}.problems};
+    Position position(text);
     std::string out;
     for (std::size_t at = 0; at < text.size();) {
         MonitorVariable const* meant = nullptr;
@@ -194,7 +220,7 @@ std::expected<std::string, config::Problems> substitute_monitor_conf(std::string
         if (meant->value) {
             out += *meant->value;
         } else {
-            problems.add(position(text, at), "$" + meant->name + " " + meant->problem);
+            problems.add(position.text(at), "$" + meant->name + " " + meant->problem);
         }
         at += 1 + meant->name.size();
     }

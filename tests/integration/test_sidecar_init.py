@@ -171,6 +171,59 @@ def test_all_that_is_wrong_is_said_before_anything_is_copied(stage, area):
     assert stage.staged() == {}
 
 
+def test_what_the_options_have_wrong_is_said_with_the_rest(stage):
+    stage.version_file.unlink()
+    said = stage.refuse("--copy-file", "nope", "--copy-binary", "missing", "--require-not-empty", "empty",
+                        "--copy-template", "large")
+    for text in ("--require-not-empty: empty is not in --copy-file", "--binary-output-dir is missing",
+                 f"cannot open {stage.input}/nope: No such file or directory",
+                 f"cannot open {stage.input}/large: No such file or directory",
+                 f"cannot open {stage.binaries}/missing: No such file or directory"):
+        assert said.count(text) == 1, said
+
+
+def test_a_text_that_is_too_large_to_substitute(stage, area):
+    write(stage.input / "t", b"x" * (1 << 20))
+    stage.succeed("--copy-template", "t")
+    write(stage.input / "t", b"x" * ((1 << 20) + 1))
+    said = stage.refuse("--copy-template", "t", "--additional-env-file", stage.input / "t")
+    text = f"cannot read {stage.input}/t: File too large: it has more than 1 MiB"
+    assert said.count(text) == 2 and said.count(f"additional environment file: {text}") == 1, said
+
+
+@pytest.mark.parametrize("again", ["blue/a.conf", "./blue/a.conf"])
+def test_equal_size_and_times_do_not_make_it_the_same_file(stage, again):
+    blue = write(stage.input / "blue/a.conf", "color: blue \n")
+    green = write(stage.input / "green/a.conf", "color: green\n")
+    for path in (blue, green):
+        os.utime(path, ns=(1_500_000_000_222222222, 1_500_000_000_222222222))
+    stage.succeed("--copy-file", "blue/a.conf", "--copy-file", again)
+    stage.succeed("--copy-file", "green/a.conf")
+    assert stage.staged() == {"a.conf": b"color: green\n"}
+
+
+def test_a_file_that_may_not_become_so_large(stage):
+    write(stage.input / "a", b"x" * (2 << 20))
+    done = subprocess.run(["prlimit", f"--fsize={1 << 20}:{1 << 20}", str(BINARY),
+                           *map(str, stage.arguments("--copy-file", "a"))], capture_output=True, text=True,
+                          timeout=TIMEOUT, check=False)
+    assert done.returncode == 1
+    assert (done.stderr + done.stdout).count(f"cannot write {stage.output}/a: File too large") == 1
+    assert list(stage.output.rglob("*")) == []
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (0, 1, 2)])
+def test_standard_descriptors_that_are_closed(stage, closed):
+    """None of ours takes their place: a summary that went into a signalfd was waited for in vain, for ever."""
+    write(stage.input / "a")
+    command = " ".join(["exec", '"$@"', *(f"{number}>&-" for number in closed)])
+    done = subprocess.run(["sh", "-c", command, "sh", str(BINARY), *map(str, stage.arguments(
+        "--copy-file", "a", "--format", "json"))], capture_output=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0
+    assert stage.staged() == {"a": b"content\n"}
+    assert (done.stdout == b"") == (1 in closed)
+
+
 def test_what_the_options_alone_have_wrong_is_said_at_once(stage):
     stage.version_file.unlink()
     said = stage.refuse("--copy-file", "../a", "--require-not-empty", "b", "--copy-binary", "x", "--watch")
@@ -293,7 +346,7 @@ def system_calls(stage, *options):
                "trace=openat,open,link,linkat,rename,renameat,renameat2,fsync,fdatasync,syncfs,fchmod,utimensat,mkdirat",
                BINARY, *stage.arguments(*options)]
     done = subprocess.run(list(map(str, command)), env={**os.environ, **NO_LEAK_CHECK}, capture_output=True, text=True,
-                          timeout=TIMEOUT, check=False)
+                          timeout=3 * TIMEOUT, check=False)
     if "PTRACE" in done.stderr and "not permitted" in done.stderr:
         pytest.skip("no ptrace here")
     assert done.returncode == 0, done.stderr

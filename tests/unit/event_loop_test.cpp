@@ -66,6 +66,25 @@ protected:
     bool hung = false;
 };
 
+/// After all callbacks of a round, the deadline's too, and never without one.
+TEST_F(EventLoopTest, ARoundEndsOnce) {
+    std::string seen;
+    Pipe one;
+    Pipe other;
+    one.fill();
+    other.fill();
+    TimePoint due = std::chrono::steady_clock::now();
+    Watch const first = on_readable(one.read.get(), [&] { one.drain(), seen += 'c'; });
+    Watch const second = on_readable(other.read.get(), [&] { other.drain(), seen += 'c'; });
+    loop->set_round_end([&] {
+        seen += 'e';
+        if (seen.size() > 4) loop->stop();
+    });
+    loop->set_deadline([&] { return due; }, [&] { seen += 'd', due += 10ms; });
+    run_as_it_is();
+    EXPECT_EQ(seen, "ccdede");
+}
+
 TEST_F(EventLoopTest, CallsInEachRoundInWhichItIsReadable) {
     Pipe pipe;
     int calls = 0;

@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,10 +20,8 @@ protected:
     PathWatcherTest() {
         std::string name = ::testing::TempDir() + "watch.XXXXXX";
         directory = ::mkdtemp(name.data());
-        auto made = PathWatcher::create();
-        if (!made) throw std::runtime_error(made.error().text);
-        watcher.emplace(std::move(*made));
     }
+    void SetUp() override { ASSERT_TRUE(watcher) << watcher.error().text; }
     ~PathWatcherTest() override { std::filesystem::remove_all(directory); }
 
     /// Whether something that concerns a path has been seen, or is seen soon.
@@ -37,7 +33,7 @@ protected:
     }
 
     std::filesystem::path directory;
-    std::optional<PathWatcher> watcher;
+    Result<PathWatcher> watcher = PathWatcher::create();
 };
 
 TEST_F(PathWatcherTest, SeesWhatDecidesWhereAPathLeads) {

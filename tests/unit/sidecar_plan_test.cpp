@@ -19,13 +19,14 @@ StageOptions options(StageMode mode = StageMode::init) {
 }
 
 std::vector<PlannedCopy> copies(StageOptions const& given, Result<std::string> const& version = "7.3.63") {
-    auto const planned = plan(given, version);
-    return planned ? planned->copies : std::vector<PlannedCopy>{{CopyKind::verbatim, "error", planned.error()[0]}};
+    StagePlan planned = plan(given, version);
+    for (std::string& error : planned.errors)
+        planned.copies.push_back({CopyKind::verbatim, "error", std::move(error)});
+    return planned.copies;
 }
 
 std::vector<std::string> errors(StageOptions const& given, Result<std::string> const& version = "7.3.63") {
-    auto const planned = plan(given, version);
-    return planned ? std::vector<std::string>{} : planned.error();
+    return plan(given, version).errors;
 }
 
 PlannedCopy verbatim(std::string source, std::string target) {
@@ -39,7 +40,7 @@ TEST(Plan, FilesLandUnderTheirBaseName) {
     given.templates = {"nginx.conf"};
     EXPECT_THAT(copies(given, no_version),
                 ElementsAre(PlannedCopy{CopyKind::verbatim, "/in/fdb.cluster", "fdb.cluster", true},
-                            verbatim("/in/sub/dir/name", "name"), verbatim("/in/./a", "a"),
+                            verbatim("/in/sub/dir/name", "name"), verbatim("/in/a", "a"),
                             PlannedCopy{CopyKind::substituted, "/in/nginx.conf", "nginx.conf"}));
 }
 
@@ -57,7 +58,8 @@ TEST(Plan, BinariesGoWhereModeAndVersionSay) {
         {StageMode::init, "7.3.63", "", "7.3/fdbserver"},
         {StageMode::init, "prerelease-7.3.63", "", "7.3/fdbserver"},
         {StageMode::init, "7.3.63", "deep/er", "deep/er/fdbserver"},
-        {StageMode::sidecar, "7.3.63", ".", "./fdbserver"},
+        {StageMode::sidecar, "7.3.63", ".", "fdbserver"},
+        {StageMode::sidecar, "7.3.63", "./a", "a/fdbserver"},
     };
     for (Row const& row : rows) {
         StageOptions given = options(row.mode);
@@ -77,7 +79,7 @@ TEST(Plan, BinaryDirectoryGivenNeedsNoVersion) {
 
 TEST(Plan, BinaryDirectoryOfTheMonitorConf) {
     auto const directory = [](StageOptions const& given, Result<std::string> const& version) {
-        return plan(given, version).value().binary_directory;
+        return plan(given, version).binary_directory;
     };
     StageOptions given = options(StageMode::init);
     EXPECT_EQ(directory(given, "7.3.63"), "bin/7.3.63");  // by the sidecar
@@ -104,9 +106,9 @@ TEST(Plan, OnlySidecarModeComparesVersions) {
     StageOptions given = options(StageMode::sidecar);
     given.files = {"a"};
     given.main_container_version = "7.3.63";
-    EXPECT_TRUE(plan(given, "7.3.63")->is_main_container_same);
+    EXPECT_TRUE(plan(given, "7.3.63").is_main_container_same);
     EXPECT_THAT(copies(given), IsEmpty());
-    EXPECT_FALSE(plan(given, "7.3.64")->is_main_container_same);
+    EXPECT_FALSE(plan(given, "7.3.64").is_main_container_same);
     EXPECT_THAT(copies(given, "7.3.64"), ElementsAre(verbatim("/in/a", "a")));
     given.mode = StageMode::init;
     EXPECT_THAT(copies(given), ElementsAre(verbatim("/in/a", "a")));
@@ -116,10 +118,28 @@ TEST(Plan, TheSameTwiceIsOneCopyAndTwoForOneTargetAnError) {
     StageOptions given = options();
     given.files = {"a", "a"};
     EXPECT_THAT(copies(given), ElementsAre(verbatim("/in/a", "a")));
+    given.files = {"b/a", "./b/a", "b/././a"};
+    given.require_not_empty = {"./b/./a"};
+    EXPECT_THAT(copies(given), ElementsAre(PlannedCopy{CopyKind::verbatim, "/in/b/a", "a", true}));
+    given.require_not_empty = {};
     given.files = {"x/a", "y/a"};
     given.templates = {"x/a"};
     EXPECT_THAT(errors(given),
                 ElementsAre("/in/x/a and /in/y/a would both become a", "/in/x/a and /in/x/a would both become a"));
+    given.templates = {};
+    given.files = {"x/a"};
+    given.binaries = {"a"};
+    given.binary_output_directory = ".";
+    EXPECT_THAT(errors(given), ElementsAre("/in/x/a and /usr/bin/a would both become a"));
+}
+
+TEST(Plan, WhatHasNoTargetIsNamedForMoreErrors) {
+    StageOptions given = options();
+    given.files = {"x/a", "y/a"};
+    given.binaries = {"fdbserver", "../sh"};
+    StagePlan const planned = plan(given, no_version);
+    EXPECT_THAT(planned.copies, ElementsAre(verbatim("/in/x/a", "a")));
+    EXPECT_THAT(planned.unplaced, ElementsAre("/in/y/a", "/usr/bin/fdbserver"));
 }
 
 TEST(Plan, MonitorConfGetsItsOldName) {

@@ -1,3 +1,5 @@
+#include <ctime>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,6 +75,42 @@ TEST(SubstituteTemplate, ObjectWithoutEnd) {
               std::vector<std::string>{"line 1, column 1: ${ without its }; for a plain ${ write $${"});
 }
 
+TEST(SubstituteTemplate, WhatIsInsideOfOneWithoutEndIsToldOnce) {
+    auto const no_end = [](std::string const& place) { return place + ": ${ without its }; for a plain ${ write $${"; };
+    EXPECT_THAT(substitute("${a ${b\n${c\n").error(),
+                ElementsAre(no_end("line 1, column 1"), no_end("line 2, column 1")));
+    EXPECT_THAT(substitute("${{\"value\":\"${NO}\"} ${{ ${NO} ${{").error(),
+                ElementsAre(no_end("line 1, column 1"), no_end("line 1, column 21"),
+                            "line 1, column 25: environment variable NO is not set"));
+}
+
+std::string repeated(std::string_view unit, std::size_t size) {
+    std::string text;
+    while (text.size() < size)
+        text += unit;
+    return text;
+}
+
+double cpu_seconds() {
+    timespec now{};
+    EXPECT_EQ(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+/// The largest that is read. What looks through the rest of it for each problem takes minutes.
+TEST(SubstituteTemplate, AMegabyteOfProblemsTakesNoTime) {
+    constexpr std::size_t size = 1 << 20;
+    std::string const nested = repeated("${{ ", size / 2) + repeated("} ", size / 2);
+    for (std::string const& text : {repeated("${}", size), repeated("${}\n", size), repeated("${{", size),
+                                    repeated("${", size), repeated("${{\"\\\"", size), nested}) {
+        double const began = cpu_seconds();
+        auto const result = substitute(text);
+        ASSERT_FALSE(result);
+        EXPECT_FALSE(result.error().empty());
+        EXPECT_LT(cpu_seconds() - began, 10) << text.substr(0, 8);
+    }
+}
+
 std::vector<std::string> shown(std::vector<MonitorVariable> const& variables) {
     std::vector<std::string> list;
     for (MonitorVariable const& variable : variables)
@@ -121,6 +159,15 @@ TEST(SubstituteMonitorConf, AVariableInUseNeedsAValue) {
     std::vector<MonitorVariable> const variables{{"A", {}}, {"B", {}}, {"C", {}}};
     EXPECT_EQ(texts(substitute_monitor_conf("x $A\n$C", variables)).error(),
               (std::vector<std::string>{"line 1, column 3: $A has no value", "line 2, column 1: $C has no value"}));
+}
+
+TEST(SubstituteMonitorConf, AMegabyteOfProblemsTakesNoTime) {
+    std::vector<MonitorVariable> const variables{{"A", {}}};
+    for (std::string const& text : {repeated("$A", 1 << 20), repeated("$A\n", 1 << 20)}) {
+        double const began = cpu_seconds();
+        EXPECT_EQ(texts(substitute_monitor_conf(text, variables)).error().size(), 101U);
+        EXPECT_LT(cpu_seconds() - began, 10);
+    }
 }
 
 }  // namespace

@@ -1,0 +1,9 @@
+#pragma once
+
+namespace triton {
+
+/// Opens /dev/null for whichever of standard input, output and error is closed, before something else gets that number
+/// and is written to. Without a /dev/null they stay closed. Whoever calls it comes before all that opens a descriptor.
+void open_missing_standard_descriptors();
+
+}  // namespace triton
