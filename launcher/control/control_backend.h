@@ -129,6 +129,7 @@ struct ActiveConfiguration {
     std::span<std::pair<std::string, std::string> const> environment;
     std::optional<std::int64_t> accepted_at;  ///< microseconds since 1970, UTC
     std::span<std::string const> rejection;
+    std::optional<std::int64_t> rejected_at;  ///< likewise; nullopt: the latest was taken
 };
 
 /// What the pod says by its annotations, and its node by its labels.
@@ -224,6 +225,7 @@ public:
     virtual ControlResult<> start(ProcessSelection const& which) = 0;
     virtual ControlResult<> stop(ProcessSelection const& which) = 0;
     virtual ControlResult<> restart(ProcessSelection const& which) = 0;
+    /// Errors: refused when nothing of it runs.
     virtual ControlResult<> signal(ProcessSelection const& which, int signo) = 0;
     /// Reads the configuration now. Errors: failed, with the problems as details; refused while stopping.
     virtual ControlResult<> reload() = 0;
@@ -257,9 +259,6 @@ public:
     virtual void command_given(std::string_view command, ControlPeer const& peer) = 0;
     /// For the log: a connection could not be served (no descriptor left, a peer that is not allowed).
     virtual void control_failed(std::string_view reason) = 0;
-    /// The end of each callback that the server has registered with the loop: the launcher ends its round here, by the
-    /// same function as after its own callbacks, which calls ControlServer::end_round().
-    virtual void served() = 0;
 };
 
 }  // namespace triton::launcher

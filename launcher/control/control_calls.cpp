@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/signal_names.h"
+#include "config/substitution.h"
 #include "launcher/control/varlink.h"
 
 namespace triton::launcher {
@@ -38,6 +39,14 @@ bool read_number(Node const& node, CallParameters& parameters) {
     auto const* const number = node.get<std::int64_t>();
     if (!number || *number < Lowest || *number > Highest) return false;
     parameters.*Member = static_cast<std::uint32_t>(*number);
+    return true;
+}
+
+/// An absolute one: whoever calls stands elsewhere than we do.
+bool read_path(Node const& node, CallParameters& parameters) {
+    auto const* const text = node.get<std::string>();
+    if (!text || !text->starts_with('/')) return false;
+    parameters.path = *text;
     return true;
 }
 
@@ -107,7 +116,7 @@ bool read_variables(Node const& node, CallParameters& parameters) {
     std::size_t bytes = 0;
     for (config::Member const& member : *members) {
         auto const* const value = member.node.get<std::string>();
-        if (!value || member.key.empty() || member.key.contains('=')) return false;
+        if (!value || !member.key.starts_with(config::node_label_prefix) || member.key.contains('=')) return false;
         bytes += member.key.size() + value->size();
         if (bytes > most_variable_bytes) return false;
         parameters.pod.variables.emplace_back(member.key, *value);
@@ -153,7 +162,7 @@ constexpr std::array wait_parameters{
 constexpr std::array logs_parameters{program, process,
                                      ParameterRow{"lines", false, read_number<&CallParameters::lines, 0, most_lines>},
                                      ParameterRow{"follow", false, read_flag<&CallParameters::follows>}};
-constexpr std::array path_only{ParameterRow{"path", true, read_text<&CallParameters::path>}};
+constexpr std::array path_only{ParameterRow{"path", true, read_path}};
 constexpr std::array what_only{ParameterRow{"what", true, read_word<&CallParameters::what, staging_kind_names>}};
 constexpr std::array result_parameters{
     ParameterRow{"id", true, read_id}, ParameterRow{"ok", true, read_flag<&CallParameters::is_ok>},

@@ -4,6 +4,8 @@
 #include <array>
 #include <cerrno>
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 namespace triton::launcher {
@@ -18,6 +20,16 @@ void cut(std::string& bytes, std::size_t size) {
     if (bytes.empty() && bytes.capacity() > worth_moving) std::string().swap(bytes);  // an assignment would keep it
 }
 }  // namespace
+
+void LogsJob::add(OutputLine const& line) {
+    lines.push_back({line.process, line.is_stderr, line.time, text.size(), line.text.size()});
+    text += line.text;
+}
+
+OutputLine LogsJob::at(std::size_t index) const {
+    Line const& line = lines[index];
+    return {line.process, line.is_stderr, line.time, std::string_view(text).substr(line.begin, line.size)};
+}
 
 void ControlClient::find_message(std::size_t from, TimePoint now) {
     message_end_ = input_.find('\0', from);
@@ -57,7 +69,18 @@ std::string& ControlClient::output(TimePoint now) {
     return output_;
 }
 
+/// Whether something that was sent still lies in the socket. Source: unix(7), SIOCOUTQ; tcp(7) has the meaning.
+bool ControlClient::has_unread() const {
+    int bytes = 0;
+    return ::ioctl(fd_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+Duration ControlClient::deaf_for(TimePoint now) const {
+    return is_agent() && !is_dead() && has_unread() ? now - unread_since_ : Duration::zero();
+}
+
 void ControlClient::flush(TimePoint now) {
+    if (is_agent() && !is_dead() && pending() > 0 && !has_unread()) unread_since_ = now;
     while (!is_dead() && pending() > 0) {
         ssize_t const size = ::send(fd_.get(), output_.data() + written_, pending(), MSG_DONTWAIT | MSG_NOSIGNAL);
         if (size < 0 && errno == EINTR) continue;

@@ -36,6 +36,26 @@ struct WaitJob {
     std::vector<std::uint32_t> starts_before;  // restarted, started: of process 1 and so on, or of the one
     std::uint64_t seen = 0;                    // of the changes
 };
+/// Kept lines that are answered a part at a time. With `follows`, those that come meanwhile wait behind them.
+struct LogsJob {
+    struct Line {
+        std::uint32_t process = 0;
+        bool is_stderr = false;
+        std::int64_t time = 0;
+        std::size_t begin = 0;  // in `text`
+        std::size_t size = 0;
+    };
+    std::string program;
+    std::optional<std::uint32_t> process;
+    bool follows = false;
+    std::string text;
+    std::vector<Line> lines;  // oldest first, once all have been found
+    std::size_t next = 0;     // of them
+
+    void add(OutputLine const& line);
+    [[nodiscard]] OutputLine at(std::size_t index) const;
+    [[nodiscard]] std::size_t bytes() const { return text.size() + lines.size() * sizeof(Line); }
+};
 struct SubscribeJob {};
 struct FollowJob {
     std::string program;
@@ -50,7 +70,7 @@ struct ConfigurationJob {
     std::uint64_t seen = 0;  // of the changes
 };
 struct ProbesJob {};
-using Job = std::variant<std::monostate, ListJob, WaitJob, SubscribeJob, FollowJob, UpgradeJob, StageJob,
+using Job = std::variant<std::monostate, ListJob, WaitJob, LogsJob, SubscribeJob, FollowJob, UpgradeJob, StageJob,
                          ConfigurationJob, ProbesJob>;
 
 /// One connection: its bytes in and out, and the call in hand. What the bytes mean is the server's matter.
@@ -84,6 +104,8 @@ public:
     /// Sends what the reader takes. Ends the client when it is gone.
     void flush(TimePoint now);
     [[nodiscard]] TimePoint progress_at() const { return progress_at_; }
+    /// How long the agent has not taken all that it was sent; none of other roles.
+    [[nodiscard]] Duration deaf_for(TimePoint now) const;
 
     void end();
     [[nodiscard]] bool is_dead() const { return !fd_; }
@@ -100,6 +122,7 @@ public:
 
 private:
     void find_message(std::size_t from, TimePoint now);
+    [[nodiscard]] bool has_unread() const;
 
     ControlPeer peer_;
     ControlRole role_;
@@ -109,6 +132,7 @@ private:
     std::string output_;
     std::size_t written_ = 0;
     TimePoint progress_at_{};
+    TimePoint unread_since_{};
     TimePoint last_active_;
     bool is_at_end_ = false;
     UniqueFd fd_;

@@ -86,7 +86,9 @@ void write_configuration(JsonWriter& out, ActiveConfiguration const& configurati
         out.name(name).value(std::string_view(value));
     out.close('}');
     if (configuration.accepted_at) out.key("accepted_at").seconds(*configuration.accepted_at);
-    out.key("rejection").list(configuration.rejection).close('}');
+    out.key("rejection").list(configuration.rejection);
+    if (configuration.rejected_at) out.key("rejected_at").seconds(*configuration.rejected_at);
+    out.close('}');
 }
 
 void write_staging(JsonWriter& out, StagingAnswer const& answer, std::size_t limit) {

@@ -66,44 +66,42 @@ bool is_in_group(int fd, ControlPeer const& peer, gid_t group) {
     return std::ranges::find(groups, group) != groups.end();
 }
 
-/// The newest lines that fit, rendered; the rest of those that were asked for is counted.
+/// As many of the newest lines as were asked for.
 class NewestLines : public OutputLineSink {
 public:
-    NewestLines(std::size_t wanted, std::size_t limit) : wanted_(wanted), room_(limit) {}
+    NewestLines(LogsJob& into, std::size_t wanted) : into_(into), wanted_(wanted) {}
 
     bool take(OutputLine const& line) override {
-        if (seen_ >= wanted_) return false;
-        ++seen_;
-        if (lost_ == 0) {
-            JsonWriter out;
-            write_line(out, line);
-            if (out.size() + 1 <= room_) {
-                room_ -= out.size() + 1;
-                lines_.push_back(out.text());
-                return seen_ < wanted_;
-            }
-        }
-        ++lost_;
-        return seen_ < wanted_;
-    }
-
-    [[nodiscard]] std::string reply() const {
-        JsonWriter out;
-        out.open('{').key("lines").open('[');
-        for (auto line = lines_.rbegin(); line != lines_.rend(); ++line)
-            out.raw(*line);
-        out.close(']');
-        if (lost_ > 0) out.key("lost").value(static_cast<std::int64_t>(lost_));
-        return out.close('}').text();
+        if (into_.lines.size() < wanted_) into_.add(line);
+        return into_.lines.size() < wanted_;
     }
 
 private:
+    LogsJob& into_;
     std::size_t wanted_;
-    std::size_t room_;
-    std::size_t seen_ = 0;
-    std::size_t lost_ = 0;
-    std::vector<std::string> lines_;
 };
+
+/// The first line from which on all fit into one answer.
+std::size_t first_that_fits(LogsJob const& job, std::size_t room) {
+    std::size_t first = job.lines.size();
+    for (; first > 0; --first) {
+        JsonWriter out;
+        write_line(out, job.at(first - 1));
+        if (out.size() + 1 > room) break;
+        room -= out.size() + 1;
+    }
+    return first;
+}
+
+/// Whether it is a number that the program has no more, of which nothing is left that runs.
+bool is_left_over(ProgramStatus const& program, ProcessStatus const& process) {
+    return process.number > program.wanted && process.state == ProcessState::down;
+}
+
+/// Whether it has something to say by itself, without anything happening.
+bool is_answering(Job const& job) {
+    return std::holds_alternative<ListJob>(job) || std::holds_alternative<LogsJob>(job);
+}
 
 }  // namespace
 
@@ -123,8 +121,10 @@ public:
 
     void publish(std::string_view record, bool is_of_note);
     [[nodiscard]] bool wants_records() const;
+    [[nodiscard]] Duration agent_deaf_for() const;
     void publish_output(std::string_view program, OutputLine const& line);
     [[nodiscard]] bool has_job(std::size_t kind) const;
+    [[nodiscard]] bool has_followers() const;
     void state_changed() { ++changes_; }
     void answer_upgrade(ControlResult<UpgradeVersions> const& answer);
     void adopt(UniqueFd fd, ControlRole role);
@@ -179,11 +179,13 @@ private:
     void wait(ControlClient& client, CallParameters const& parameters);
     void continue_wait(ControlClient& client, WaitJob& job);
     void logs(ControlClient& client, CallParameters const& parameters);
+    void continue_logs(ControlClient& client, LogsJob& job);
     void upgrade(ControlClient& client, CallParameters const& parameters);
     void stage(ControlClient& client, CallParameters const& parameters);
     void continue_configuration(ControlClient& client, ConfigurationJob& job);
     void probes(ControlClient& client);
     std::optional<ProcessSelection> select(ControlClient& client, CallParameters const& parameters);
+    void no_such_process(ControlClient& client, std::string_view program, std::uint32_t number);
     void subscribe(ControlClient& client);
     [[nodiscard]] bool is_agent_subscribed() const;
     void keep(std::string_view message);
@@ -241,12 +243,11 @@ void ControlServer::Server::serve(ControlClient& client, Call const& call) noexc
     }
 }
 
-/// What the loop calls: a round of ours, and with it one of the launcher.
+/// What the loop calls; the launcher ends the round after it.
 template <class Call>
 void ControlServer::Server::call_back(Call const& call) {
     enter(call);
     enter([this] { notice_prober(); });
-    backend_.served();
 }
 
 // Connections.
@@ -353,8 +354,8 @@ std::size_t ControlServer::Server::input_limit(ControlClient const& client) cons
 void ControlServer::Server::watch(ControlClient& client) {
     using Interest = ControlClient::Interest;
     if (client.is_dead()) return;
-    bool const waits = client.job.index() != 0 && !std::holds_alternative<ListJob>(client.job);
-    bool const has_more_to_do = client.has_message() || std::holds_alternative<ListJob>(client.job);
+    bool const waits = client.job.index() != 0 && !is_answering(client.job);
+    bool const has_more_to_do = client.has_message() || is_answering(client.job);
     if (client.pending() == 0 && (client.is_closing || (client.is_at_end() && (waits || !has_more_to_do))))
         return client.end();
     bool const takes_input =
@@ -386,6 +387,7 @@ void ControlServer::Server::ready(ControlClient& client) {
 void ControlServer::Server::flush(ControlClient& client) {
     client.flush(loop_.now());
     if (client.lost == 0 || client.is_dead() || client.pending() > limits_.output_bytes / 2) return;
+    if (std::holds_alternative<LogsJob>(client.job)) return;  // what is older comes first
     JsonWriter out;
     out.open('{');
     if (std::holds_alternative<FollowJob>(client.job)) out.key("lines").open('[').close(']');
@@ -411,7 +413,7 @@ bool ControlServer::Server::is_runnable(ControlClient const& client) const {
     if (client.job.index() == 0) return client.has_message();
     if (auto const* job = std::get_if<WaitJob>(&client.job)) return job->seen != changes_;
     if (auto const* job = std::get_if<ConfigurationJob>(&client.job)) return job->seen != configuration_changes_;
-    return std::holds_alternative<ListJob>(client.job);
+    return is_answering(client.job);
 }
 
 /// As much of a client's matters as the round has work left for and its reader takes answers to.
@@ -423,6 +425,8 @@ void ControlServer::Server::run(ControlClient& client, bool takes_calls) {
             continue_wait(client, *waiting);
         } else if (auto* const watching = std::get_if<ConfigurationJob>(&client.job)) {
             continue_configuration(client, *watching);
+        } else if (auto* const answered = std::get_if<LogsJob>(&client.job)) {
+            continue_logs(client, *answered);
         } else {
             charge(work_of_call);
             handle_message(client);
@@ -549,6 +553,15 @@ bool ControlServer::Server::is_agent_subscribed() const {
     });
 }
 
+Duration ControlServer::Server::agent_deaf_for() const {
+    Duration longest{};
+    for (auto const& client : clients_) {
+        if (std::holds_alternative<ConfigurationJob>(client->job))
+            longest = std::max(longest, client->deaf_for(loop_.now()));
+    }
+    return longest;
+}
+
 void ControlServer::Server::keep(std::string_view message) {
     if (message.size() > limits_.kept_bytes) {
         ++kept_lost_;
@@ -576,9 +589,20 @@ void ControlServer::Server::subscribe(ControlClient& client) {
 
 void ControlServer::Server::publish_output(std::string_view program, OutputLine const& line) {
     scratch_.clear();
+    auto const concerns = [program, &line](auto const& job) {
+        return job.program == program && (!job.process || *job.process == line.process);
+    };
     for (auto const& client : clients_) {
+        if (auto* const answered = std::get_if<LogsJob>(&client->job)) {
+            if (!answered->follows || !concerns(*answered)) continue;
+            serve(*client, [this, &client = *client, answered, &line] {
+                bool const has_room = client.lost == 0 && answered->bytes() + line.text.size() < limits_.line_bytes;
+                has_room ? answered->add(line) : static_cast<void>(++client.lost);
+            });
+            continue;
+        }
         auto const* const job = std::get_if<FollowJob>(&client->job);
-        if (!job || job->program != program || (job->process && *job->process != line.process)) continue;
+        if (!job || !concerns(*job)) continue;
         if (scratch_.empty()) {
             JsonWriter out;
             out.open('{').key("lines").open('[');
@@ -591,6 +615,13 @@ void ControlServer::Server::publish_output(std::string_view program, OutputLine 
 
 bool ControlServer::Server::has_job(std::size_t kind) const {
     return std::ranges::any_of(clients_, [kind](auto const& client) { return client->job.index() == kind; });
+}
+
+bool ControlServer::Server::has_followers() const {
+    return std::ranges::any_of(clients_, [](auto const& client) {
+        auto const* const answered = std::get_if<LogsJob>(&client->job);
+        return answered ? answered->follows : std::holds_alternative<FollowJob>(client->job);
+    });
 }
 
 // Calls.
@@ -685,21 +716,28 @@ std::optional<ProcessSelection> ControlServer::Server::select(ControlClient& cli
         return std::nullopt;
     }
     if (parameters.process && *parameters.process > backend_.program(*index).processes) {
-        JsonWriter out;
-        out.open('{').key("program").value(std::string_view(*parameters.program));
-        out.key("process").value(std::int64_t{*parameters.process}).close('}');
-        fail_call(client, launcher_error("NoSuchProcess"), out.text());
+        no_such_process(client, *parameters.program, *parameters.process);
         return std::nullopt;
     }
     return ProcessSelection{*index, parameters.process};
+}
+
+void ControlServer::Server::no_such_process(ControlClient& client, std::string_view program, std::uint32_t number) {
+    JsonWriter out;
+    out.open('{').key("program").value(program).key("process").value(std::int64_t{number}).close('}');
+    fail_call(client, launcher_error("NoSuchProcess"), out.text());
 }
 
 void ControlServer::Server::list(ControlClient& client, CallParameters const& parameters) {
     if (client.is_oneway) return;
     ListJob job;
     if (parameters.program) {
-        if (!select(client, parameters)) return;
+        auto const which = select(client, parameters);
+        if (!which) return;
         job.program = parameters.program;
+        std::uint32_t const number = which->number.value_or(0);
+        if (number > 0 && is_left_over(backend_.program(which->program), backend_.process(which->program, number)))
+            return no_such_process(client, *parameters.program, number);
     }
     job.process = parameters.process;
     client.job = std::move(job);
@@ -720,7 +758,8 @@ bool ControlServer::Server::write_next(ListJob& job) {
         return true;
     }
     auto const at = backend_.find_program(job.name);
-    std::uint32_t const last = at ? backend_.program(*at).processes : 0;
+    ProgramStatus const program = at ? backend_.program(*at) : ProgramStatus{};
+    std::uint32_t const last = program.processes;
     if (job.process && job.next < *job.process) job.next = *job.process;
     if (job.next > (job.process ? std::min(last, *job.process) : last)) {
         job.text.close(']').close('}');
@@ -729,7 +768,8 @@ bool ControlServer::Server::write_next(ListJob& job) {
         job.index = at.value_or(job.index) + 1;
         return !job.program;
     }
-    write_process(job.text, backend_.process(*at, job.next), backend_.usage(*at, job.next));
+    ProcessStatus const process = backend_.process(*at, job.next);
+    if (!is_left_over(program, process)) write_process(job.text, process, backend_.usage(*at, job.next));
     ++job.next;
     return true;
 }
@@ -775,10 +815,15 @@ void ControlServer::Server::command(ControlClient& client, ControlMethod method,
     text += parameters.program->empty() ? "-" : *parameters.program;
     if (which->number) text += ":" + std::to_string(*which->number);
 
+    ProgramStatus const program = backend_.program(which->program);
+    bool const is_to_run = method == ControlMethod::start || method == ControlMethod::restart;
+    if (is_to_run && which->number && program.wanted > 0 && *which->number > program.wanted)
+        return no_such_process(client, *parameters.program, *which->number);
+
     WaitJob job{*parameters.program, which->number, WaitFor::started, which->number.value_or(1), {}, 0};
     bool const waits = parameters.waits && !is_signal && !client.is_oneway;
     if (waits && method != ControlMethod::stop) {
-        std::uint32_t const last = which->number.value_or(backend_.program(which->program).processes);
+        std::uint32_t const last = which->number.value_or(program.processes);
         for (std::uint32_t number = job.next; number <= last; ++number)
             job.starts_before.push_back(backend_.process(which->program, number).starts);
         charge(job.starts_before.size() / 8);
@@ -803,11 +848,11 @@ void ControlServer::Server::reload(ControlClient& client) {
 }
 
 void ControlServer::Server::wait(ControlClient& client, CallParameters const& parameters) {
-    auto const which = select(client, parameters);
-    if (!which || client.is_oneway) return;
     static constexpr std::array conditions{WaitFor::ready, WaitFor::up, WaitFor::down, WaitFor::done};
     WaitFor const what = conditions[static_cast<std::size_t>(parameters.condition)];
-    client.job = WaitJob{*parameters.program, which->number, what, which->number.value_or(1), {}, 0};
+    if (concerns_unwanted(what) && !select(client, parameters)) return;
+    if (client.is_oneway) return;
+    client.job = WaitJob{*parameters.program, parameters.process, what, parameters.process.value_or(1), {}, 0};
 }
 
 /// Goes on from where it stood, so that a wait costs each process once, and a change that does not concern it next to
@@ -815,10 +860,18 @@ void ControlServer::Server::wait(ControlClient& client, CallParameters const& pa
 void ControlServer::Server::continue_wait(ControlClient& client, WaitJob& job) {
     CallParameters named;
     named.program = job.program;
-    named.process = job.process;
     auto const which = select(client, named);  // it may have left the configuration
     if (!which) return;
     ProgramStatus const program = backend_.program(which->program);
+    bool const is_command = job.what == WaitFor::started || job.what == WaitFor::restarted;
+    if (program.wanted == 0 && !concerns_unwanted(job.what)) {
+        // Nothing runs now; a command was overtaken by that, a wait is for what comes after.
+        if (is_command) return fail_call(client, refused("no process of it is to run any more").error());
+        job.seen = changes_;
+        return;
+    }
+    if (job.process && *job.process > (concerns_unwanted(job.what) ? program.processes : program.wanted))
+        return no_such_process(client, std::string(job.program), *job.process);  // `job` is gone
     std::uint32_t const first = job.process.value_or(1);
     std::uint32_t const all = concerns_unwanted(job.what) ? program.processes : program.wanted;
     std::uint32_t const last = job.process.value_or(all);
@@ -847,10 +900,27 @@ void ControlServer::Server::continue_wait(ControlClient& client, WaitJob& job) {
 void ControlServer::Server::logs(ControlClient& client, CallParameters const& parameters) {
     auto const which = select(client, parameters);
     if (!which || client.is_oneway) return;
-    NewestLines lines{parameters.lines, limits_.output_bytes / 2};
-    if (auto const found = backend_.output_lines(*which, lines); !found) return fail_call(client, found.error());
-    if (parameters.follows) client.job = FollowJob{*parameters.program, which->number};
-    reply(client, lines.reply(), parameters.follows);
+    LogsJob job{*parameters.program, which->number, parameters.follows, {}, {}, 0};
+    NewestLines newest{job, parameters.lines};
+    if (auto const found = backend_.output_lines(*which, newest); !found) return fail_call(client, found.error());
+    std::ranges::reverse(job.lines);
+    job.next = client.wants_more ? 0 : first_that_fits(job, limits_.output_bytes / 2);
+    client.job = std::move(job);
+}
+
+/// A part of them for each round. Without "more" it is the only one, and says what is missing before it.
+void ControlServer::Server::continue_logs(ControlClient& client, LogsJob& job) {
+    JsonWriter out;
+    out.open('{').key("lines").open('[');
+    std::size_t const missing = client.wants_more ? 0 : job.next;
+    for (; job.next < job.lines.size() && out.size() < limits_.output_bytes / 2; ++job.next)
+        write_line(out, job.at(job.next));
+    out.close(']');
+    if (missing > 0) out.key("lost").value(static_cast<std::int64_t>(missing));
+    bool const goes_on = job.next < job.lines.size() || job.follows;
+    if (job.next == job.lines.size())  // `job` is gone
+        client.job = job.follows ? Job{FollowJob{job.program, job.process}} : Job{};
+    reply(client, out.close('}').text(), goes_on);
 }
 
 void ControlServer::Server::upgrade(ControlClient& client, CallParameters const& parameters) {
@@ -965,11 +1035,13 @@ void ControlServer::publish(std::string_view record, bool is_of_note) noexcept {
 
 bool ControlServer::wants_records() const { return server_->wants_records(); }
 
+Duration ControlServer::agent_deaf_for() const { return server_->agent_deaf_for(); }
+
 void ControlServer::publish_output(std::string_view program, OutputLine const& line) noexcept {
     server_->enter([&] { server_->publish_output(program, line); });
 }
 
-bool ControlServer::has_followers() const { return server_->has_job(Job{FollowJob{}}.index()); }
+bool ControlServer::has_followers() const { return server_->has_followers(); }
 
 void ControlServer::state_changed() noexcept { server_->state_changed(); }
 

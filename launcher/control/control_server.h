@@ -31,6 +31,7 @@ struct ControlLimits {
     std::size_t input_bytes = 64 * 1024;           ///< of one client: the longest call
     std::size_t output_bytes = 256 * 1024;         ///< of one client
     std::uint32_t work = 64;                       ///< in one round of the loop: processes rendered, calls count for 4
+    std::size_t line_bytes = 512 * 1024;           ///< of kept output that one client is still to be sent
     Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to come
     Duration unread = std::chrono::seconds(30);    ///< for a client to take any of what waits for it
     Duration evictable = std::chrono::seconds(5);  ///< a client that idles longer gives way when all places are taken
@@ -73,6 +74,9 @@ public:
     /// the clients and never gives way to one; garbage from it, or an agent that does not read, ends that connection
     /// alone, and it comes back by another.
     void adopt(UniqueFd connection, ControlRole role) noexcept;
+
+    /// How long the agent has left unread what it was told of the configuration; none: it reads, or nobody listens.
+    [[nodiscard]] Duration agent_deaf_for() const;
 
     /// What has become of ControlBackend::stage(). Nothing happens when the caller has gone.
     void answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) noexcept;

@@ -378,6 +378,7 @@ Outcome<> Ctl::top() {
         if (has_size && lines.size() >= size.ws_row) lines.resize(size.ws_row - 1U);
         std::string picture = "\033[H";
         for (std::string& line : lines) {
+            if (has_size && size.ws_col > 0) line = cut_line(line, size.ws_col);
             line.insert(line.size() - 1, "\033[K");
             picture += line;
         }

@@ -60,6 +60,8 @@ struct OptionRow {
     Result<> (*apply)(CtlOptions& options, std::string const& text);
 };
 
+constexpr Duration shortest_interval = milliseconds(100);  // ctl top: one picture costs a call or two
+
 Result<> set_duration(Duration& target, std::string const& text) {
     auto const duration = config::parse_duration(text);
     if (!duration || *duration > std::chrono::hours(24 * 366))
@@ -125,7 +127,11 @@ constexpr std::array<OptionRow, 10> option_rows{{
      }},
     {"lines", 'n', "LINES", "logs: how many of the last lines [10]", set_lines},
     {"interval", 0, "DURATION", "top: between two pictures [1s]",
-     [](CtlOptions& options, std::string const& text) -> Result<> { return set_duration(options.interval, text); }},
+     [](CtlOptions& options, std::string const& text) -> Result<> {
+         TRY(set_duration(options.interval, text));
+         if (options.interval < shortest_interval) return fail(config::quoted(text) + " is less than 100ms");
+         return {};
+     }},
     {"help", 'h', "", "this text",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.verb = CtlVerb::help;
@@ -229,7 +235,7 @@ Result<> take_words(VerbRow const& row, std::span<std::string_view const> words,
     switch (row.takes) {
         case Takes::nothing: most = 0; break;
         case Takes::path:
-            if (words.empty()) return missing("the path of the new launcher");
+            if (words.empty() || words.front().empty()) return missing("the path of the new launcher");
             options.path = words.front();
             return words.size() > 1 ? fail("one path is enough" + usage) : Result<>();
         case Takes::maybe_kind:

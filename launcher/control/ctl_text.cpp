@@ -79,6 +79,18 @@ std::string version_text(JsonObject const& program, JsonObject const& process) {
     return printable(running + " -> " + configured);
 }
 
+/// What is wrong with it; empty: nothing.
+std::string configuration_text(JsonObject const& launcher) {
+    JsonArray const& reasons = list_of(launcher, "rejection");
+    bool const has_none = find_member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
+    std::string text = has_none ? "none is active" : "";
+    if (reasons.empty()) return text;
+    text += text.empty() ? "the latest was rejected" : "; the latest was rejected";
+    if (auto const* const first = reasons.front().get<std::string>()) text += ": " + *first;
+    if (reasons.size() > 1) text += " (and " + std::to_string(reasons.size() - 1) + " more)";
+    return text;
+}
+
 std::string words(JsonArray const& list, std::string_view separator) {
     std::string text;
     for (Node const& node : list) {
@@ -318,6 +330,8 @@ std::vector<std::string> status_lines(std::vector<JsonObject> const& programs, b
 
 std::vector<std::string> launcher_lines(JsonObject const& launcher, double now) {
     std::vector<std::string> lines;
+    if (std::string const text = configuration_text(launcher); !text.empty())
+        lines.push_back("configuration: " + printable(text) + "\n");
     if (flag_of(launcher, "isolated")) lines.emplace_back("isolated: the pod's annotation holds the processes back\n");
     JsonObject const& reporter = object_of(launcher, "reporter");
     std::string text = text_of(reporter, "state");
@@ -327,6 +341,26 @@ std::vector<std::string> launcher_lines(JsonObject const& launcher, double now) 
     if (std::string const detail = text_of(reporter, "detail"); !detail.empty()) text += ": " + detail;
     lines.push_back("kubernetes: " + printable(text) + "\n");
     return lines;
+}
+
+std::string cut_line(std::string_view line, std::size_t width) {
+    std::string out;
+    std::size_t shown = 0;
+    for (std::size_t at = 0; at < line.size();) {
+        std::size_t size = 1;
+        bool const is_color = line.substr(at).starts_with("\033[");
+        if (is_color) {
+            size = std::min(line.find('m', at), line.size() - 1) + 1 - at;
+        } else {
+            while (at + size < line.size() && (static_cast<unsigned char>(line[at + size]) & 0xc0) == 0x80)
+                ++size;  // the rest of a character of UTF-8
+        }
+        bool const takes_room = !is_color && line[at] != '\n';
+        if (!takes_room || shown < width) out += line.substr(at, size);
+        shown += takes_room ? 1 : 0;
+        at += size;
+    }
+    return out;
 }
 
 std::vector<std::string> top_lines(std::vector<JsonObject> const& programs, CpuTimes& before, double elapsed,

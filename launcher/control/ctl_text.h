@@ -65,9 +65,12 @@ void drop_internal(std::vector<config::JsonObject>& programs);
 /// the same for all.
 std::vector<std::string> status_lines(std::vector<config::JsonObject> const& programs, bool is_colored);
 
-/// What keeps processes back, and how the reporting to the cluster goes; nothing when there is nothing to tell.
-/// `now`: seconds since 1970.
+/// What is wrong with the configuration, what keeps processes back, and how the reporting to the cluster goes; nothing
+/// when there is nothing to tell. `now`: seconds since 1970.
 std::vector<std::string> launcher_lines(config::JsonObject const& launcher, double now);
+
+/// The beginning of a line with its newline and its colors, as long as it fits into a terminal's width.
+std::string cut_line(std::string_view line, std::size_t width);
 
 /// Processor time of each process at one time, to be compared with the next.
 using CpuTimes = std::map<std::pair<std::string, std::int64_t>, double>;  // by program and pid

@@ -49,6 +49,15 @@ class Varlink:
         self.socket.close()
 
 
+def reach(path):
+    """A connection, as soon as somebody listens there: the file is there a moment before."""
+    def connected():
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            return Varlink(path)
+        return None
+    return eventually(connected, f"somebody listens on {path}")
+
+
 class Follower:
     """A ctl command that goes on until it is ended, such as `events` and `logs -f`; its lines as they come."""
 

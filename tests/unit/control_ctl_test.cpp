@@ -93,6 +93,9 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"wait", "web", "--timeout", "soon"},
               "--timeout: \"soon\" is not a duration (for example 500ms, 10s, 1m30s)"},
              {{"upgrade"}, "the path of the new launcher is missing; usage: triton-launch ctl upgrade PATH"},
+             {{"upgrade", ""}, "the path of the new launcher is missing; usage: triton-launch ctl upgrade PATH"},
+             {{"top", "--interval", "0s"}, "--interval: \"0s\" is less than 100ms"},
+             {{"top", "--interval=99ms"}, "--interval: \"99ms\" is less than 100ms"},
              {{"upgrade", "a", "b"}, "one path is enough; usage: triton-launch ctl upgrade PATH"},
              {{"stage", "monitor_conf"}, "\"monitor_conf\" is none of files, binaries, libraries, monitor-conf"},
              {{"stage", "files", "binaries"},
@@ -204,6 +207,29 @@ TEST(CtlText, TheReporterIsALine) {
     EXPECT_EQ(reporter(R"("state":"failing","detail":"403 Forbidden: pods \"x\" is forbidden: verb patch",)"
                        R"("last_success":1600000000.0)"),
               "kubernetes: failing since 3m0s: 403 Forbidden: pods \"x\" is forbidden: verb patch\n");
+}
+
+TEST(CtlText, WhatIsWrongWithTheConfigurationIsALine) {
+    auto const lines = [](std::string const& launcher) {
+        auto const reply = parse_varlink_reply(R"({"parameters":)" + launcher + "}", 4096);
+        EXPECT_TRUE(reply) << launcher;
+        return reply ? joined(launcher_lines(reply->parameters, 0)) : "";
+    };
+    EXPECT_EQ(lines(R"({"has_configuration":true,"rejection":[]})"), "");
+    EXPECT_EQ(lines(R"({"has_configuration":false,"rejection":[]})"), "configuration: none is active\n");
+    EXPECT_EQ(lines(R"({"has_configuration":true,"rejection":["line 3: bad \u001b"]})"),
+              "configuration: the latest was rejected: line 3: bad \\x1b\n");
+    EXPECT_EQ(lines(R"({"has_configuration":false,"rejection":["a","b","c"],"isolated":true})"),
+              "configuration: none is active; the latest was rejected: a (and 2 more)\n"
+              "isolated: the pod's annotation holds the processes back\n");
+}
+
+TEST(CtlText, LinesAreCutAtTheWidth) {
+    EXPECT_EQ(cut_line("abcdef\n", 6), "abcdef\n");
+    EXPECT_EQ(cut_line("abcdef\n", 3), "abc\n");
+    EXPECT_EQ(cut_line("a\xc3\xa9\xe2\x82\xacz\n", 3), "a\xc3\xa9\xe2\x82\xac\n");
+    EXPECT_EQ(cut_line("ab\033[32mcd\033[0mef\n", 3), "ab\033[32mc\033[0m\n");
+    EXPECT_EQ(cut_line("ab\033[1", 9), "ab\033[1");
 }
 
 TEST(CtlText, TopSortsByWhatIsUsedNow) {

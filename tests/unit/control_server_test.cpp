@@ -335,6 +335,81 @@ TEST_F(ControlServerTest, ReadinessConcernsWhatIsWantedOnly) {
     EXPECT_EQ(ask(method("Wait"), R"({"program":"web","condition":"ready"})"), R"({"parameters":{}})");
 }
 
+/// They end, and come back only with the configuration.
+TEST_F(ControlServerTest, NumbersAboveTheCountAreShownUntilTheyHaveEnded) {
+    start();
+    backend.add("web", 3).status.wanted = 1;
+    backend.at(0, 2).state = ProcessState::down;
+    backend.at(0, 2).pid.reset();
+    backend.at(0, 3).state = ProcessState::stopping;
+    std::string const text = ask_declared(method("List"));
+    EXPECT_THAT(text, HasSubstr(R"("number":1)"));
+    EXPECT_THAT(text, Not(HasSubstr(R"("number":2)")));
+    EXPECT_THAT(text, HasSubstr(R"({"number":3,"state":"stopping")"));
+    auto const no_process = [](int number) {
+        return error(method("NoSuchProcess"), R"({"program":"web","process":)" + std::to_string(number) + "}");
+    };
+    EXPECT_EQ(ask_declared(method("List"), R"({"program":"web","process":2})"), no_process(2));
+    for (std::string_view const verb : {"Start", "Restart"}) {
+        EXPECT_EQ(ask_declared(method(verb), R"({"program":"web","process":2,"wait":true})"), no_process(2));
+        EXPECT_EQ(ask_declared(method(verb), R"({"program":"web","process":3})"), no_process(3));
+    }
+    EXPECT_THAT(backend.done, ElementsAre());
+    EXPECT_EQ(ask_declared(method("Wait"), R"({"program":"web","process":3,"condition":"up"})"), no_process(3));
+    EXPECT_EQ(ask(method("Stop"), R"({"program":"web","process":2,"wait":true})"), R"({"parameters":{}})");
+}
+
+TEST_F(ControlServerTest, AStartIsOvertakenByALowerCount) {
+    start();
+    backend.add("web", 2);
+    backend.at(0, 2).state = ProcessState::starting;
+    auto const one = connect();
+    auto const all = connect();
+    one->call(method("Start"), R"({"program":"web","process":2,"wait":true})");
+    all->call(method("Start"), R"({"program":"web","wait":true})");
+    until_quiet();
+    backend.programs[0].status.wanted = 1;
+    server->state_changed();
+    server->end_round();
+    EXPECT_EQ(reply(*one), error(method("NoSuchProcess"), R"({"program":"web","process":2})"));
+    EXPECT_EQ(reply(*all), R"({"parameters":{}})");
+
+    backend.programs[0].status.wanted = 2;
+    all->call(method("Restart"), R"({"program":"web","wait":true})");
+    until_quiet();
+    backend.programs[0].status.wanted = 0;
+    server->state_changed();
+    server->end_round();
+    EXPECT_EQ(reply(*all),
+              error(method("Refused"), R"({"reason":"no process of it is to run any more","details":[]})"));
+}
+
+TEST_F(ControlServerTest, AWaitLastsWhileNothingIsToRun) {
+    start();
+    backend.add("web", 1).status.wanted = 0;
+    backend.at(0, 1).state = ProcessState::down;
+    EXPECT_EQ(ask(method("Wait"), R"({"program":"web","condition":"down"})"), R"({"parameters":{}})");
+    for (std::string_view const condition : {"ready", "up", "done"}) {
+        for (std::string_view const process : {"", R"("process":1,)"}) {
+            backend.programs[0].status.wanted = 0;
+            backend.at(0, 1).state = ProcessState::down;
+            auto const client = connect();
+            client->call(method("Wait"), R"({"program":"web",)" + std::string(process) + R"("condition":")" +
+                                             std::string(condition) + R"("})");
+            until_quiet();
+            server->state_changed();
+            server->end_round();
+            until_quiet();
+            ASSERT_TRUE(client->replies.empty()) << condition;
+            backend.programs[0].status.wanted = 1;
+            backend.at(0, 1).state = condition == "done" ? ProcessState::done : ProcessState::up;
+            server->state_changed();
+            server->end_round();
+            EXPECT_EQ(reply(*client), R"({"parameters":{}})") << condition;
+        }
+    }
+}
+
 /// Each change costs each waiter one look, not one a process.
 TEST_F(ControlServerTest, AWaitForManyLooksAtEachOnce) {
     start();
@@ -500,6 +575,67 @@ TEST_F(ControlServerTest, LinesThatDoNotFitAreCounted) {
     EXPECT_THAT(text, HasSubstr("\"lost\":" + std::to_string(200 - shown)));
 }
 
+/// All that are kept, however long the answer is, and behind them what comes meanwhile.
+TEST_F(ControlServerTest, ALongLogComesInParts) {
+    start();
+    FakeBackend::Program& web = backend.add("web", 1);
+    for (int i = 0; i < 300; ++i)
+        web.lines.push_back("line " + std::to_string(i) + " " + std::string(1000, '\xff'));
+    auto const texts = [this](TestClient& client, std::size_t count) {
+        std::vector<std::string> found;
+        for (bool goes_on = true; goes_on && found.size() < count;) {
+            std::string const part = reply(client);
+            EXPECT_LE(part.size(), ControlLimits{}.output_bytes);
+            EXPECT_THAT(part, Not(HasSubstr("\"lost\"")));
+            expect_declared(method("Logs"), part);
+            for (std::size_t at = 0; (at = part.find(R"("text":"line )", at)) != std::string::npos; ++at)
+                found.push_back(part.substr(at + 13, part.find(' ', at + 13) - at - 13));
+            goes_on = part.contains(R"("continues":true)");
+        }
+        return found;
+    };
+    std::vector<std::string> wanted;
+    for (int i = 50; i < 300; ++i)
+        wanted.push_back(std::to_string(i));
+    auto const client = connect();
+    client->call(method("Logs"), R"({"program":"web","lines":250})", true);
+    EXPECT_EQ(texts(*client, 1000), wanted);
+
+    client->call(method("Logs"), R"({"program":"web","lines":250,"follow":true})", true);
+    until([&client] { return !client->replies.empty(); });
+    EXPECT_FALSE(client->replies.front().contains("line 299 "));
+    server->publish_output("web", {.text = "line 300 "});
+    wanted.emplace_back("300");
+    EXPECT_EQ(texts(*client, wanted.size()), wanted);
+    server->publish_output("web", {.text = "line 301 "});
+    server->end_round();
+    EXPECT_THAT(texts(*client, 1), ElementsAre("301"));
+}
+
+TEST_F(ControlServerTest, OfWhatComesWhileALongLogIsReadTheRestIsCounted) {
+    start({.line_bytes = 400 * 1024});
+    FakeBackend::Program& web = backend.add("web", 1);
+    std::string const line = "line " + std::string(1000, '\xff');
+    web.lines.assign(250, line);
+    auto const client = connect();
+    client->read(false);
+    client->call(method("Logs"), R"({"program":"web","lines":250,"follow":true})", true);
+    until_quiet();
+    for (int i = 0; i < 200; ++i)
+        server->publish_output("web", {.text = line});
+    client->read();
+    std::size_t found = 0;
+    std::string part;
+    while (!part.contains("\"lost\"")) {
+        part = reply(*client);
+        ASSERT_THAT(part, HasSubstr(R"("continues":true)"));
+        for (std::size_t at = 0; (at = part.find(R"("text":"line )", at)) != std::string::npos; ++at)
+            ++found;
+    }
+    EXPECT_GT(found, 250U);
+    EXPECT_EQ(part, R"({"parameters":{"lines":[],"lost":)" + std::to_string(450 - found) + R"(},"continues":true})");
+}
+
 TEST_F(ControlServerTest, FollowersGetTheLinesOfTheirProcess) {
     start();
     backend.add("web", 2).lines = {"old"};
@@ -532,6 +668,16 @@ TEST_F(ControlServerTest, AnUpgradeIsAnsweredWhenItsFateIsKnown) {
     EXPECT_EQ(reply(*client), error(method("Failed"), R"({"reason":"execve","details":["loses x"]})"));
     client->call(service("GetInfo"));
     EXPECT_THAT(reply(*client), HasSubstr("vendor"));
+}
+
+TEST_F(ControlServerTest, AnUpgradeNeedsAnAbsolutePath) {
+    start();
+    for (std::string_view const given : {R"("")", R"("new")", R"("./new")"}) {
+        EXPECT_EQ(ask_declared(method("Upgrade"), R"({"path":)" + std::string(given) + "}"),
+                  error(service("InvalidParameter"), R"({"parameter":"path"})"))
+            << given;
+    }
+    EXPECT_THAT(backend.done, ElementsAre());
 }
 
 TEST_F(ControlServerTest, AnUpgradeMayBeAnsweredFromInside) {
@@ -758,9 +904,11 @@ TEST_F(ControlServerTest, WhatTheAgentTellsArrives) {
         expect_declared(method(name), text);
         EXPECT_EQ(text, R"({"parameters":{}})") << name;
     };
-    ask_agent("SetPod", R"({"isolated":true,"shutdown_delay_seconds":1.5,"variables":{"b":"2","a":"\u001b"}})");
+    ask_agent(
+        "SetPod",
+        R"({"isolated":true,"shutdown_delay_seconds":1.5,"variables":{"NODE_LABEL_b":"2","NODE_LABEL_a":"\u001b"}})");
     ask_agent("SetPod", R"({"isolated":false,"shutdown_delay_seconds":1e300,"variables":{}})");
-    PodState pod{true, milliseconds(1500), {{"a", "\x1b"}, {"b", "2"}}};
+    PodState pod{true, milliseconds(1500), {{"NODE_LABEL_a", "\x1b"}, {"NODE_LABEL_b", "2"}}};
     ASSERT_EQ(backend.pods.size(), 2U);
     EXPECT_EQ(backend.pods[0], pod);
     EXPECT_GT(backend.pods[1].shutdown_delay, std::chrono::hours(24 * 365 * 99));
@@ -779,7 +927,10 @@ TEST_F(ControlServerTest, AsManyVariablesAsMayBe) {
     auto const set_pod = [&](std::size_t count, std::string const& value) {
         std::string variables;
         for (std::size_t i = 0; i < count; ++i) {
-            variables.append(i == 0 ? "" : ",").append("\"N").append(std::to_string(1000 + i)).append("\":\"");
+            variables.append(i == 0 ? "" : ",")
+                .append("\"NODE_LABEL_")
+                .append(std::to_string(1000 + i))
+                .append("\":\"");
             variables.append(value).append("\"");
         }
         std::string const parameters =
@@ -789,15 +940,15 @@ TEST_F(ControlServerTest, AsManyVariablesAsMayBe) {
     };
     std::string const refused = error(service("InvalidParameter"), R"({"parameter":"variables"})");
     std::string escaped;  // as long as it gets on the wire: six bytes for each
-    for (int i = 0; i < 60; ++i)
+    for (int i = 0; i < 50; ++i)
         escaped += "\\u0001";
     EXPECT_EQ(set_pod(1000, escaped), R"({"parameters":{}})");
     ASSERT_EQ(backend.pods.size(), 1U);
     EXPECT_EQ(backend.pods[0].variables.size(), 1000U);
-    EXPECT_EQ(backend.pods[0].variables[999].second, std::string(60, '\1'));
+    EXPECT_EQ(backend.pods[0].variables[999].second, std::string(50, '\1'));
     EXPECT_EQ(set_pod(1001, ""), refused);
-    EXPECT_EQ(set_pod(1, std::string(most_variable_bytes - 5, 'x')), R"({"parameters":{}})");
-    EXPECT_EQ(set_pod(1, std::string(most_variable_bytes - 4, 'x')), refused);
+    EXPECT_EQ(set_pod(1, std::string(most_variable_bytes - 15, 'x')), R"({"parameters":{}})");
+    EXPECT_EQ(set_pod(1, std::string(most_variable_bytes - 14, 'x')), refused);
     EXPECT_EQ(backend.pods.size(), 2U);
 }
 

@@ -198,13 +198,11 @@ ControlSubject::ControlSubject() {
             return std::optional(next ? std::min(*next, give_up_at_) : give_up_at_);
         },
         [this] {
-            if (!server) return;
-            server->time_passed();
-            server->end_round();
+            if (server) server->time_passed();
         });
-    backend.on_served = [this] {
+    loop->set_round_end([this] {
         if (server) server->end_round();
-    };
+    });
 }
 
 ControlSubject::~ControlSubject() {

@@ -55,7 +55,6 @@ public:
     ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
     void command_given(std::string_view command, ControlPeer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
-    void served() override { on_served(); }
 
     LauncherStatus status;
     std::vector<Program> programs;
@@ -77,7 +76,6 @@ public:
     std::function<void()> on_command = [] {};
     std::function<void(StagingKind, std::uint64_t)> on_stage;
     std::function<void(bool)> on_probes = [](bool) {};
-    std::function<void()> on_served = [] {};
 
 private:
     ControlResult<> command(std::string const& verb, ProcessSelection const& which);
