@@ -67,6 +67,14 @@ Apply into(std::string& target) {
     };
 }
 
+Apply into_key_prefix(std::string& target) {
+    return [&target](std::string const& text) -> Result<> {
+        if (text.contains('.') && !text.contains('/'))
+            return fail("\"" + text + "\" has no / at its end: \"" + text + "/\"");
+        return into(target)(text);
+    };
+}
+
 Apply into(Duration& target) {
     return [&target](std::string const& text) -> Result<> {
         auto const duration = config::parse_duration(text);

@@ -40,6 +40,9 @@ using Flags = std::vector<Flag>;
 // The values of flags, each from text to its type, once. The targets are borrowed.
 
 Apply into(std::string& target);
+/// Of keys of Kubernetes objects: a domain and a slash, example.org/; or the beginning of a name, as foo-, which needs
+/// no domain. A domain alone would become another one's beginning: example.orglauncher-environment.
+Apply into_key_prefix(std::string& target);
 /// May be empty: pod specs fill it from a field that may be.
 Apply into_any(std::string& target);
 /// Repeatable.

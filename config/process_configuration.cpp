@@ -54,7 +54,7 @@ std::span<Field<ProcessConfiguration> const> fields_of() {
         {"programs", optional, "object", program_map,
          "Named programs, instead of the one that `version`, `count` and `arguments` describe. A name is a letter or a "
          "digit and up to 63 more of them, or of `.`, `_` and `-`; those that begin with `triton-` are the launcher's "
-         "own.",
+         "own. Up to 1024 programs, and 65535 processes in all.",
          parse_programs},
     }};
     return rows;

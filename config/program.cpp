@@ -8,7 +8,7 @@ namespace triton::config {
 
 namespace {
 
-constexpr std::int64_t highest_count = 65535;
+constexpr auto highest_count = static_cast<std::int64_t>(highest_process_number);
 constexpr std::size_t longest_version = 255;  // NAME_MAX: it becomes one component of a path
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
@@ -131,6 +131,20 @@ void parse_members(JsonObject const& json, Where const& at, std::vector<Program>
     }
 }
 
+/// What a container can hold, and we can show, is a number of processes, whoever they belong to. With runServers false
+/// too: a document is not to become wrong by it.
+void check_counts(std::vector<Program>& programs, Where const& at, Reading& reading) {
+    std::size_t total = 0;
+    for (Program const& program : programs)
+        total += program.count.value_or(1);
+    std::size_t const limit = reading.limits.processes;
+    if (total <= limit) return;
+    reading.problems.add(at, std::to_string(total) + " processes in all: more than " + std::to_string(limit));
+    // Nothing of it will run, and what is still looked at process by process must not take long.
+    for (Program& program : programs)
+        program.count.reset();
+}
+
 }  // namespace
 
 std::string version_fault(std::string_view version) {
@@ -158,6 +172,7 @@ void parse_programs(Node const& node, Where const& at, ProcessConfiguration& con
     parse_members(*json, at, configuration.programs, reading);
     reading.is_inside_programs = false;
     check_programs(configuration.programs, at, reading);
+    check_counts(configuration.programs, at, reading);
 }
 
 }  // namespace triton::config

@@ -18,13 +18,20 @@ namespace {
 
 __extension__ using Wide = __int128;
 
+constexpr auto last_number = static_cast<std::uint32_t>(highest_process_number);
+
 /// number * multiplier + offset, exactly: the product alone may be beyond 64 bits where the sum is not.
 Wide exact_value(std::uint32_t number, std::int64_t multiplier, std::int64_t offset) {
     return static_cast<Wide>(number) * multiplier + offset;
 }
 
-bool fits(Wide value) {
-    return value >= std::numeric_limits<std::int64_t>::min() && value <= std::numeric_limits<std::int64_t>::max();
+constexpr Wide lowest_integer = std::numeric_limits<std::int64_t>::min();
+constexpr Wide highest_integer = std::numeric_limits<std::int64_t>::max();
+
+bool fits(Wide value) { return value >= lowest_integer && value <= highest_integer; }
+
+std::int64_t nearest_integer(Wide value) {
+    return static_cast<std::int64_t>(std::clamp(value, lowest_integer, highest_integer));
 }
 
 std::size_t length_of(std::int64_t number) {
@@ -82,6 +89,7 @@ public:
 
     std::expected<CommandTemplate, Problems> take() && {
         if (!problems_.empty()) return std::unexpected(std::move(problems_).take());
+        command_.buffer_size_ += spare_;
         return std::move(command_);
     }
 
@@ -129,6 +137,9 @@ private:
             longest = std::max(longest, length_of(static_cast<std::int64_t>(value)));
         }
         if (!reserve(longest)) return;
+        // A number that was wanted before may be rendered too, while its process is stopped.
+        Wide const last = exact_value(last_number, argument.multiplier, argument.offset);
+        spare_ += std::max(longest, length_of(nearest_integer(last))) - longest;
         command_.numbers_.push_back(
             {static_cast<std::uint32_t>(command_.text_.size()), argument.multiplier, argument.offset});
     }
@@ -177,6 +188,7 @@ private:
     CommandTemplate command_;
     std::size_t argument_start_ = 0;  // in text_
     std::size_t argument_size_ = 0;   // of the current argument, for the process for which it is longest
+    std::size_t spare_ = 0;           // what numbers above the highest one need besides
     bool is_over_ = false;
 };
 
@@ -233,8 +245,10 @@ std::expected<CommandTemplate, Problems> CommandTemplate::create(
 }
 
 void CommandTemplate::render(ProcessNumber number, std::span<char> buffer, std::span<char*> argv) const noexcept {
-    assert(number >= ProcessNumber{1} && number <= ProcessNumber{highest_number_});
+    assert(number >= ProcessNumber{1} && number <= highest_process_number);
     assert(buffer.size() >= buffer_size_ && argv.size() > argument_count_);
+    // Whatever the number is, buffer_size() bytes are enough.
+    std::uint32_t const known = std::clamp(static_cast<std::uint32_t>(number), 1U, last_number);
     char* out = buffer.data();
     std::size_t copied = 0;
     auto const copy_until = [&](std::size_t end) {
@@ -243,9 +257,8 @@ void CommandTemplate::render(ProcessNumber number, std::span<char> buffer, std::
     };
     for (Number const& part : numbers_) {
         copy_until(part.position);
-        Wide const value = exact_value(static_cast<std::uint32_t>(number), part.multiplier, part.offset);
-        // create() saw that it fits
-        out = std::to_chars(out, buffer.data() + buffer.size(), static_cast<std::int64_t>(value)).ptr;
+        Wide const value = exact_value(known, part.multiplier, part.offset);
+        out = std::to_chars(out, buffer.data() + buffer.size(), nearest_integer(value)).ptr;
     }
     copy_until(text_.size());
 

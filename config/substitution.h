@@ -19,6 +19,9 @@
 
 namespace triton::config {
 
+/// Of the variables that hold the labels of a pod's node, which come while we run.
+inline constexpr std::string_view node_label_prefix = "NODE_LABEL_";
+
 /// Where `source` looks: the values of an environment file first, then an environment as execve(2) takes it.
 class Variables {
 public:
@@ -69,19 +72,21 @@ public:
         std::uint32_t highest_number, Limits const& limits = {});
 
     [[nodiscard]] std::size_t argument_count() const { return argument_count_; }
-    /// Enough bytes for one rendering, for every process up to the highest number.
+    /// Enough bytes for one rendering, for every number that a process may have.
     [[nodiscard]] std::size_t buffer_size() const { return buffer_size_; }
     [[nodiscard]] std::uint32_t highest_number() const { return highest_number_; }
 
     /// Writes the arguments of one process into `buffer` (at least buffer_size() bytes) and pointers to them, ended by
     /// a null pointer, into `argv` (at least argument_count() + 1 places; the program's name is the caller's). Does not
-    /// allocate. `number` is from 1 to highest_number().
+    /// allocate. A number above highest_number() is that of a process that is to be stopped, after the count was
+    /// lowered; nothing was checked for it: a ProcessNumber that is beyond 64 bits then becomes the nearest integer.
     void render(ProcessNumber number, std::span<char> buffer, std::span<char*> argv) const noexcept;
 
     /// The same as strings, for showing.
     [[nodiscard]] std::vector<std::string> arguments(ProcessNumber number) const;
 
-    bool operator==(CommandTemplate const&) const = default;
+    /// Whether they render the same; for how many processes they were checked is no part of it.
+    bool operator==(CommandTemplate const& other) const { return text_ == other.text_ && numbers_ == other.numbers_; }
 
 private:
     struct Number {

@@ -83,6 +83,8 @@ std::optional<CapabilitySet> parse_capability(std::string const& name) {
     return bit(number);
 }
 
+std::string capability_name(int number) { return name_of(number); }
+
 OwnCapabilities OwnCapabilities::read() {
     OwnCapabilities own;
     for (cap_value_t number = 0; number < cap_max_bits(); ++number) {

@@ -17,6 +17,9 @@ using CapabilitySet = std::uint64_t;
 /// "CAP_NET_ADMIN", "net_admin"; nullopt when libcap knows no such name.
 std::optional<CapabilitySet> parse_capability(std::string const& name);
 
+/// "CAP_NET_ADMIN".
+std::string capability_name(int number);
+
 /// What a program's capabilities mean for its processes, given ours. Source: capabilities(7), "Transformation of
 /// capabilities during execve()".
 struct CapabilityMasks {

@@ -15,6 +15,7 @@
 #include "base/read_file.h"
 #include "config/environment_file.h"
 #include "config/probe_target.h"
+#include "launcher/confined_path.h"
 
 namespace triton::launcher {
 
@@ -256,7 +257,8 @@ std::string Planner::find_command(std::string const& word, config::Where const& 
     auto found = find_program(word, all, attributes);
     if (found) return std::move(*found);
     if (check_ == BinaryCheck::skipped) return word;
-    add(at, found.error().text);
+    // Nothing is found in a root directory that is not there, which is told where it is named.
+    if (open_confined(attributes.root_directory, "/", O_PATH | O_DIRECTORY | O_CLOEXEC)) add(at, found.error().text);
     if (word.starts_with('/')) rejected_.missing_binaries.push_back(attributes.root_directory + word);
     return {};
 }
@@ -432,8 +434,11 @@ Attributes Planner::attributes(config::Program const& program, config::Where con
         program, at, check_ == BinaryCheck::required ? MachineCheck::required : MachineCheck::skipped);
     if (!resolved) {
         add(resolved.error());
-        return {};
+        // Where its command is looked for all the same.
+        return {.root_directory = program.root_directory.value_or(""),
+                .working_directory = program.working_directory.value_or("")};
     }
+    resolved->has_default_signals = true;
     bool const has_own_limit =
         std::ranges::find(resolved->limits, RLIMIT_NOFILE, &config::ResourceLimit::resource) != resolved->limits.end();
     if (options_.descriptor_limit && !has_own_limit) resolved->limits.push_back(*options_.descriptor_limit);
@@ -514,11 +519,12 @@ std::vector<std::pair<std::string, std::string>> used_environment(Accepted const
 }  // namespace
 
 bool needs_container_version(Result<std::string> const& text) {
-    if (!text) return true;
+    if (!text) return false;
     config::Draft const draft = config::read(*text);
-    bool const has_programs = draft.is_object && draft.configuration.has_programs;
-    return !has_programs || std::ranges::any_of(draft.configuration.programs,
-                                                [](config::Program const& program) { return program.command.empty(); });
+    if (!draft.is_object || !draft.problems.empty() || !draft.warnings.empty()) return false;
+    return !draft.configuration.has_programs ||
+           std::ranges::any_of(draft.configuration.programs,
+                               [](config::Program const& program) { return program.command.empty(); });
 }
 
 std::uint32_t Accepted::process_count() const {
@@ -544,6 +550,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
         rejected.errors.push_back(text.error().text);
         return std::unexpected(std::move(rejected));
     }
+    rejected.document = std::hash<std::string>{}(*text);
     config::Draft draft = config::read(*text);
     add_texts(rejected.errors, draft.problems);
     add_texts(rejected.warnings, draft.warnings);
@@ -564,7 +571,13 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
         for (config::Program const& program : configuration.programs)
             accepted.programs.push_back(planner.named(program));
     }
-    if (!rejected.errors.empty()) return std::unexpected(std::move(rejected));
+    if (!rejected.errors.empty()) {
+        rejected.misses_node_label = std::ranges::any_of(
+            config::referenced_variables(configuration, variables), [&](config::Reference const& reference) {
+                return reference.name.starts_with(config::node_label_prefix) && !variables.find(reference.name);
+            });
+        return std::unexpected(std::move(rejected));
+    }
 
     accepted.text = *text;
     accepted.variables = config::referenced_variables(configuration, variables);

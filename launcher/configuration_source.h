@@ -33,13 +33,15 @@ struct Accepted {
 
 /// Why a configuration is not used: everything that is wrong with it.
 struct Rejected {
-    std::vector<std::string> errors;
-    std::vector<std::string> warnings;          ///< what is odd beside them
-    std::vector<std::string> missing_binaries;  ///< paths whose appearance may change that
+    std::vector<std::string> errors{};
+    std::vector<std::string> warnings{};          ///< what is odd beside them
+    std::vector<std::string> missing_binaries{};  ///< paths whose appearance may change that
+    std::size_t document = 0;                     ///< a hash of its text; 0: it could not be read
+    bool misses_node_label = false;               ///< a variable that the agent brings (config::node_label_prefix)
 };
 
-/// Whether a binary is chosen by its version, so that the container's own has to be known. Also when that is not known
-/// because the configuration cannot be read.
+/// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:
+/// the configuration cannot be read, or something in it is wrong or odd ("comand").
 bool needs_container_version(Result<std::string> const& text);
 
 enum class BinaryCheck : std::uint8_t { required, skipped };

@@ -45,6 +45,7 @@ struct AgentOptions {
     std::string user;                    ///< a name or a number; empty: nobody when we are root, else ours
     bool is_wanted = false;              ///< else it is started when a configuration needs it
     bool is_reporting = false;           ///< to Kubernetes; else nobody believes what it says of a pod
+    bool watches_node = false;           ///< the labels of the pod's node come by it, as variables
 };
 
 /// Fixed programs in the place of a configuration: what the modes init and sidecar run beside the agent.

@@ -7,23 +7,27 @@
 #include <string_view>
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/standard_descriptors.h"
 #include "launcher/early.h"
 
 namespace triton::launcher {
 
 namespace {
 
-void open_missing_standard_descriptors() {
-    // open(2) takes the lowest free number
-    for (int fd = 0; fd <= STDERR_FILENO;) {
-        if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;  // no /dev: they stay closed
-        ++fd;
+/// The signals that whoever started us has left ignored: a shell SIGINT and SIGQUIT behind "&", nohup SIGHUP, Python
+/// SIGPIPE. execve(2) keeps that, for us and for what we start.
+raw::SignalSet ignored_signals() {
+    raw::SignalSet ignored = 0;
+    for (int signo = 1; signo <= raw::highest_signal; ++signo) {
+        raw::KernelSigaction action{};
+        (void)raw::call(SYS_rt_sigaction, signo, 0, raw::address(&action), sizeof(raw::SignalSet));
+        if (action.handler == SIG_IGN) ignored |= raw::bit(signo);
     }
+    return ignored;
 }
 
 /// What was inherited beside them is nobody's: a pipe that we held would never end for its reader. close_range(2) is
@@ -53,6 +57,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
     (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(&fresh), raw::address(&setup.inherited.sigchld),
                     sizeof handled);
     setup.inherited.sigchld_was_ignored = setup.inherited.sigchld.handler == SIG_IGN;
+    setup.inherited.ignored = ignored_signals();  // blocked signals reach us all the same
 
     open_missing_standard_descriptors();
     if (!keeps_descriptors) close_inherited_descriptors();

@@ -81,7 +81,9 @@ void Reporter::tell_exit(action::ReportExited const& exited) {
     LogField const status{by_signal ? "signal" : "exit_code", std::int64_t{code}};
     LogField const pid{"pid", as_field(exited.pid)};
     LogField const run{"run_seconds", as_seconds(exited.run)};
-    LogLevel const level = exited.status != 0 && exited.restart_in ? LogLevel::warning : LogLevel::info;
+    LogLevel const level = exited.status == 0 || exited.was_asked_for ? LogLevel::info
+                           : exited.restart_in                        ? LogLevel::warning
+                                                                      : LogLevel::error;
     if (exited.was_oom_killed) {
         write(LogLevel::error, "process-oom-killed",
               with_pid(who(exited.id), exited.pid) + ": its control group ran out of memory", exited.id, {pid});
@@ -171,7 +173,7 @@ void Reporter::tell(Action const& action, bool is_stopping) {
         log_.write(LogLevel::warning, "schedule-skipped",
                    "run of " + std::string(name) + " skipped: the one before has not ended", {{"program", name}});
     } else if (auto const* const ending = std::get_if<action::ReportEnding>(&action)) {
-        write(LogLevel::info, "container-ending",
+        write(ending->exit_code == 0 ? LogLevel::info : LogLevel::error, "container-ending",
               "the container ends with exit code " + std::to_string(ending->exit_code) + ", because of " +
                   who(ending->id),
               ending->id, {{"exit_code", std::int64_t{ending->exit_code}}});

@@ -45,7 +45,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
     : options_(options),
       environment_(environment),
       setup_(std::move(setup)),
-      log_(options.log, &console_.out()),
+      log_(options.log, options.log.console == STDERR_FILENO ? &console_.err() : &console_.out()),
       notifier_(::getenv("NOTIFY_SOCKET")),
       supervisor_(supervisor_policy()),
       // PID 1 needs none: the kernel ends its namespace with it.
@@ -131,7 +131,6 @@ void Shell::take_signals() {
         if (count < infos.size()) break;
     }
     if (child_ended) reap();
-    end_round();
 }
 
 void Shell::take_signal(signalfd_siginfo const& info) {
@@ -252,7 +251,6 @@ void Shell::time_passed() {
         spawner_.trim();
         release_idle_memory();
     }
-    end_round();
 }
 
 // Telling.
@@ -307,9 +305,9 @@ Result<> Shell::start_loop() {
     loop_ = TRY(EventLoop::create());
     signal_watch_ = TRY(loop_->on_readable(setup_.signals.get(), [this] { take_signals(); }));
     loop_->set_deadline([this] { return next_deadline(); }, [this] { time_passed(); });
+    loop_->set_round_end([this] { end_round(); });
     console_.attach(*loop_, [this] {
         if (output_) output_->resume();
-        end_round();
     });
     return {};
 }
@@ -441,14 +439,16 @@ Result<int> Shell::run() {
         is_good = false;
         rejected.errors.push_back(std::move(activated.error().text));
     }
-    if (!is_good && options_.agent.is_wanted && !options_.exit_on_bad_configuration) TRY(activate(std::nullopt));
+    bool const may_be_good = !is_good && may_labels_come(rejected);
+    bool const is_the_end = !is_good && !may_be_good && options_.exit_on_bad_configuration;
+    if (!is_good && options_.agent.is_wanted && !is_the_end) TRY(activate(std::nullopt));
     tell_start();
     is_good ? tell_active() : reject(std::move(rejected));
-    if (!is_good && options_.exit_on_bad_configuration) {
+    if (is_the_end) {
         exit_code_ = 1;
         return shut_down();
     }
-    if (!is_good) {
+    if (!is_good && !may_be_good) {
         log_.write(LogLevel::warning, "waiting-for-configuration",
                    "waiting for a good configuration in " + options_.configuration_path,
                    {{"path", std::string_view(options_.configuration_path)}});

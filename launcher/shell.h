@@ -135,6 +135,8 @@ private:
     void tell_active();
     void remember_acceptance();
     void reject(Rejected rejected);
+    [[nodiscard]] bool may_labels_come(Rejected const& rejected) const;
+    void wait_for_labels();
     void look_again();
     Result<> watch_files();
     void ask_for_reload();
@@ -168,7 +170,6 @@ private:
     ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
     void command_given(std::string_view command, ControlPeer const& peer) override;
     void control_failed(std::string_view reason) override;
-    void served() override;
     ControlResult<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
 
     // the agent, and what it asks for: shell_agent.cpp
@@ -197,6 +198,8 @@ private:
     [[nodiscard]] ActiveConfiguration active_configuration() const override;
     void set_pod(PodState state) override;
     void set_reporter(ReporterStatus status) override;
+    [[nodiscard]] std::optional<ReporterStatus> reporter_status() const;
+    [[nodiscard]] std::optional<std::string> why_nothing_is_to_run(ProgramId id) const;
     void probes_wanted(bool is_wanted) override;
     void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
 
@@ -267,6 +270,10 @@ private:
     std::int64_t configuration_time_ = 0;  // microseconds since 1970
     std::vector<ProgramId> shown_;         // what there is to tell of, in the document's order
     std::vector<std::string> rejection_;   // the latest, so that the same one is told once
+    std::size_t rejected_text_ = 0;        // its document's hash
+    std::int64_t rejection_time_ = 0;      // microseconds since 1970
+    bool is_pod_known_ = false;            // the agent has told of it
+    bool waits_for_labels_ = false;        // it is told that we do
     std::vector<std::string> missing_binaries_;
     std::optional<TimePoint> reload_at_;
     TimePoint burst_began_{};

@@ -103,6 +103,7 @@ std::expected<Pid, SpawnError> Shell::spawn(ProcessId id, Runtime& program) {
     // Several programs cannot share one terminal; the only one of the design's form has it.
     if (!program.name.empty()) files.in = null_device();
     files.listen = program.listen;
+    if (program.plan == agent_plan_) files.out = options_.log.console;  // it writes a log, too
     if (settings.output.kind == config::OutputKind::null) files.out = files.err = files.in;
     if (program.is_captured) {
         auto const ends = output_->write_ends(output_key(id));
@@ -304,7 +305,6 @@ void Shell::notified(NotifyKey key, Notification const& notification) {
     if (notification.is_watchdog_ping) dispatch(event::WatchdogPing{id});
     if (notification.is_ready) dispatch(event::Ready{id});
     if (notification.is_watchdog_trigger) dispatch(event::Command{event::Verb::signal, id.program, id.number, SIGABRT});
-    if (!is_dispatching_) end_round();
 }
 
 }  // namespace triton::launcher

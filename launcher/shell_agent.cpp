@@ -125,7 +125,8 @@ ControlResult<> Shell::stage(StagingKind what, std::uint64_t ticket) {
     return {};
 }
 
-/// Its summary goes to a file in memory: it may be long, and nobody has to read while it is written.
+/// Its summary goes to a file in memory: it may be long, and nobody has to read while it is written. For --format json
+/// it has our standard output, too, as its standard input.
 Result<pid_t> Shell::start_staging(StagingKind what, Staging& staging) {
     std::vector<std::string> words = options_.built_in.stage_once;
     words.insert(words.begin() + 1, std::string(staging_kind_names[static_cast<std::size_t>(what)]));
@@ -134,7 +135,7 @@ Result<pid_t> Shell::start_staging(StagingKind what, Staging& staging) {
     int const err = errno;
     if (!staging.summary) return fail(err, "make a memory file for the summary");
     auto const pid = spawner_.spawn(plan, ProcessNumber{1},
-                                    {.in = null_device(), .out = staging.summary.get(), .err = STDERR_FILENO});
+                                    {.in = STDOUT_FILENO, .out = staging.summary.get(), .err = STDERR_FILENO});
     if (!pid) return fail(pid.error().code, stage_text(pid.error().stage, plan.get()));
     return static_cast<pid_t>(*pid);
 }
@@ -178,8 +179,13 @@ void Shell::probe_result(std::uint64_t id, bool ok, std::string_view detail) { p
 // What the cluster is told, and what it says.
 
 ActiveConfiguration Shell::active_configuration() const {
-    ActiveConfiguration active{
-        .sequence = configuration_sequence_, .text = {}, .environment = {}, .accepted_at = {}, .rejection = rejection_};
+    ActiveConfiguration active{.sequence = configuration_sequence_,
+                               .text = {},
+                               .environment = {},
+                               .accepted_at = {},
+                               .rejection = rejection_,
+                               .rejected_at = {}};
+    if (!rejection_.empty()) active.rejected_at = rejection_time_;
     if (active_) {
         active.text = active_->text;
         active.environment = active_->environment;
@@ -193,13 +199,14 @@ void Shell::set_reporter(ReporterStatus status) { reporter_status_ = std::move(s
 void Shell::set_pod(PodState state) {
     if (!options_.agent.is_reporting) return;
     PodState const before = std::exchange(pod_, std::move(state));
+    if (!std::exchange(is_pod_known_, true) && waits_for_labels_) ask_for_reload();
     if (pod_.variables != before.variables) {
         source_.variables = pod_.variables;
         ask_for_reload();
     }
     if (pod_.shutdown_delay != before.shutdown_delay) {
         std::string const delay = config::format_duration(pod_.shutdown_delay);
-        log_.write(LogLevel::info, "shutdown-delay", "after a stop this container stays for " + delay,
+        log_.write(LogLevel::info, "shutdown-delay", "from a stop on, this container stays for " + delay + " at least",
                    {{"delay", std::string_view(delay)}});
     }
     if (pod_.is_isolated == before.is_isolated) return;

@@ -18,8 +18,14 @@ constexpr Duration quiet_time = milliseconds(2);
 constexpr Duration longest_burst = milliseconds(20);
 constexpr Duration between_reloads = milliseconds(50);
 constexpr Duration between_looks = std::chrono::seconds(10);
+constexpr Duration time_for_labels = std::chrono::seconds(15);
 // By then the children of a start have left our memory.
 constexpr Duration time_to_settle = milliseconds(250);
+
+std::int64_t microseconds_since_1970() {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
 
 std::vector<SocketRequest> all_sockets(std::vector<std::shared_ptr<ProgramPlan const>> const& plans) {
     std::vector<SocketRequest> all;
@@ -35,6 +41,33 @@ void raise_descriptor_limit() {
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
     limit.rlim_cur = limit.rlim_max;
     (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// For all that is open beside what programs hold: control socket and clients, log, inotify, and the files of a moment.
+constexpr std::uint64_t spare_descriptors = 64;
+
+/// What we hold for a program from the first start of all its processes on.
+std::uint64_t descriptors_of(ProgramPlan const& plan) {
+    config::Program const& program = plan.settings;
+    bool const is_captured = program.output.kind == config::OutputKind::captured;
+    bool const has_one_pipe = program.output.file && program.output.format == config::OutputFormat::raw;
+    bool const is_notified = plan.policy.readiness == Readiness::notified;
+    std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
+    return each * plan.policy.count + (is_captured && program.output.file ? 1U : 0U) + plan.sockets.size() +
+           (program.landlock ? 1U : 0U);
+}
+
+/// A launcher that gave its last descriptor to a program could neither be asked nor given another configuration.
+Result<> check_descriptors(std::vector<std::shared_ptr<ProgramPlan const>> const& plans) {
+    std::uint64_t needed = 0;
+    for (auto const& plan : plans)
+        needed += descriptors_of(*plan);
+    rlimit limit{};
+    if (needed == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed + spare_descriptors <= limit.rlim_max)
+        return {};
+    return fail("programs: their pipes and sockets need " + std::to_string(needed) +
+                " open files, and the launcher itself " + std::to_string(spare_descriptors) +
+                ", but its hard limit (RLIMIT_NOFILE) is " + std::to_string(limit.rlim_max));
 }
 
 }  // namespace
@@ -68,13 +101,14 @@ bool Shell::load() {
                    {{"path", std::string_view(options_.configuration_path)}});
         return true;
     }
+    std::size_t const document = std::hash<std::string>{}(loaded->text);
     try {
         if (Result<> activated = activate(std::move(*loaded)); !activated) {
-            reject({{std::move(activated.error().text)}, {}, {}});
+            reject({.errors = {std::move(activated.error().text)}, .document = document});
             return false;
         }
     } catch (std::bad_alloc const&) {
-        reject({{"not enough memory for its processes"}, {}, {}});
+        reject({.errors = {"not enough memory for its processes"}, .document = document});
         return false;
     }
     forget_rejection();
@@ -246,6 +280,7 @@ Result<> Shell::activate(std::optional<Accepted> accepted) {
     }
     std::optional<Accepted> const& wanted = accepted ? accepted : active_;
     Plans plans = plans_for(wanted ? &*wanted : nullptr);
+    TRY(check_descriptors(plans));
     if (!output_ && (has_names || agent_plan_)) open_channels();
     std::vector<ProgramId> const ids = choose_ids(plans);
     TRY(open_what_is_shared(plans, ids));
@@ -308,9 +343,7 @@ void Shell::remember_version(Runtime& program) {
 void Shell::remember_acceptance() {
     ++configuration_sequence_;
     ++configuration_changes_;
-    configuration_time_ =
-        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count();
+    configuration_time_ = microseconds_since_1970();
     if (control_) control_->configuration_changed();
 }
 
@@ -461,16 +494,36 @@ void Shell::tell_active() {
                 {"path", path}});
 }
 
+/// At a start the labels of the node come later than we do. That they are missing is no fault of the configuration.
+bool Shell::may_labels_come(Rejected const& rejected) const {
+    return rejected.misses_node_label && options_.agent.watches_node && !is_pod_known_ &&
+           steady_clock::now() < began_ + time_for_labels;
+}
+
+void Shell::wait_for_labels() {
+    reload_at_ = began_ + time_for_labels;
+    if (std::exchange(waits_for_labels_, true)) return;
+    log_.write(LogLevel::info, "waiting-for-labels",
+               "waiting for the labels of the node, which " + options_.configuration_path + " needs",
+               {{"path", std::string_view(options_.configuration_path)}});
+}
+
 void Shell::reject(Rejected rejected) {
     missing_binaries_ = std::move(rejected.missing_binaries);
-    if (rejected.errors == rejection_) return;
+    if (may_labels_come(rejected)) return wait_for_labels();
+    if (rejected.errors == rejection_ && rejected.document == rejected_text_) return;
     rejection_ = std::move(rejected.errors);
+    rejected_text_ = rejected.document;
+    rejection_time_ = microseconds_since_1970();
     ++configuration_sequence_;
     if (control_) control_->configuration_changed();
     std::string_view const path = options_.configuration_path;
     std::string const what = active_ ? "; the running one stays:" : ":";
+    std::vector<LogField> fields{{"path", path}, {"errors", std::span<std::string const>(rejection_)}};
+    // A key that nobody knows may be why another one is missing.
+    if (!rejected.warnings.empty()) fields.push_back({"warnings", std::span<std::string const>(rejected.warnings)});
     log_.write(LogLevel::error, "configuration-rejected", "configuration " + std::string(path) + " rejected" + what,
-               {{"path", path}, {"errors", std::span<std::string const>(rejection_)}});
+               fields);
 }
 
 /// Errors: of inotify, whose instances and watches a node may have used up.
@@ -497,6 +550,8 @@ void Shell::look_again() {
         watched = watch_files();
         (void)load();
     }
+    bool const has_waited_in_vain = waits_for_labels_ && !active_ && !rejection_.empty();
+    if (has_waited_in_vain && options_.exit_on_bad_configuration) dispatch(event::StopAsked{.exit_code = 1});
     if (!watched) {
         // The one thing that is ever polled: a configuration that nobody can watch.
         reload_at_ = last_reload_ + between_looks;

@@ -16,6 +16,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
+constexpr Duration time_to_read = std::chrono::seconds(10);  // for the agent, which is told little
+
 std::string text_of(config::IdOrName const& id) {
     if (auto const* const number = std::get_if<std::uint32_t>(&id)) return std::to_string(*number);
     return std::get<std::string>(id);
@@ -94,7 +96,24 @@ LauncherStatus Shell::launcher() const {
             .configuration_changes = configuration_changes_,
             .configuration_time = active_ ? std::optional(configuration_time_) : std::nullopt,
             .is_isolated = pod_.is_isolated,
-            .reporter = reporter_status_};
+            .reporter = reporter_status()};
+}
+
+/// What the agent has told last, unless it is not there to tell.
+std::optional<ReporterStatus> Shell::reporter_status() const {
+    if (!options_.agent.is_reporting) return reporter_status_;
+    ReporterStatus status =
+        reporter_status_.value_or(ReporterStatus{"connecting", "the agent has not come up yet", {}});
+    auto const agent = std::ranges::find(programs_, agent_plan_, &Runtime::plan);
+    ProcessId const id{ProgramId{static_cast<std::uint32_t>(agent - programs_.begin())}, ProcessNumber{1}};
+    if (agent == programs_.end() || !supervisor_.view(id).pid) {
+        status.state = "failing";
+        status.detail = "the agent does not run";
+    } else if (control_ && control_->agent_deaf_for() > time_to_read) {
+        status.state = "failing";
+        status.detail = "the agent does not answer";
+    }
+    return status;
 }
 
 std::size_t Shell::program_count() const { return shown_.size(); }
@@ -196,10 +215,36 @@ ControlResult<> Shell::command(event::Verb verb, ProcessSelection const& which, 
     return {};
 }
 
-ControlResult<> Shell::start(ProcessSelection const& which) { return command(event::Verb::start, which); }
+/// Why a program is to have no process now; nullopt: it is to have some.
+std::optional<std::string> Shell::why_nothing_is_to_run(ProgramId id) const {
+    if (supervisor_.policy(id).count > 0) return std::nullopt;
+    if (pod_.is_isolated) return "the pod is isolated: nothing is to run";
+    if (active_ && !active_->configuration.run_servers) return "runServers is false: nothing is to run";
+    return programs_[static_cast<std::size_t>(id)].name + " is to have no process: its count is 0";
+}
+
+ControlResult<> Shell::start(ProcessSelection const& which) {
+    if (auto why = why_nothing_is_to_run(shown_[which.program])) return refused(*std::move(why));
+    return command(event::Verb::start, which);
+}
 ControlResult<> Shell::stop(ProcessSelection const& which) { return command(event::Verb::stop, which); }
-ControlResult<> Shell::restart(ProcessSelection const& which) { return command(event::Verb::restart, which); }
+ControlResult<> Shell::restart(ProcessSelection const& which) {
+    if (auto why = why_nothing_is_to_run(shown_[which.program])) return refused(*std::move(why));
+    return command(event::Verb::restart, which);
+}
 ControlResult<> Shell::signal(ProcessSelection const& which, int signo) {
+    ProgramId const id = shown_[which.program];
+    bool reaches_one = false;
+    for (std::uint32_t number = 1; number <= supervisor_.size(id) && !reaches_one; ++number) {
+        bool const is_asked = !which.number || *which.number == number;
+        reaches_one = is_asked && supervisor_.view({id, ProcessNumber{number}}).pid;
+    }
+    if (!reaches_one) {
+        std::string const& name = programs_[static_cast<std::size_t>(id)].name;
+        std::string const of = name.empty() ? "" : " of " + name;
+        return refused(which.number ? "process " + std::to_string(*which.number) + of + " does not run"
+                                    : "no process" + of + " runs");
+    }
     return command(event::Verb::signal, which, signo);
 }
 
@@ -220,8 +265,6 @@ void Shell::command_given(std::string_view command, ControlPeer const& peer) {
 void Shell::control_failed(std::string_view reason) {
     log_.write(LogLevel::warning, "control-failed", "control socket: " + std::string(reason), {{"error", reason}});
 }
-
-void Shell::served() { end_round(); }
 
 // Output.
 

@@ -335,6 +335,7 @@ Result<int> Shell::take_over(UpgradeState state) {
     supervisor_ = Supervisor(supervisor_policy(), state.supervisor);
     pod_ = state.pod;
     source_.variables = pod_.variables;
+    is_pod_known_ = true;
     configuration_changes_ = state.configuration_changes;
     configuration_time_ = state.configuration_time;
     configuration_sequence_ = 1;

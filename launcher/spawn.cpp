@@ -213,13 +213,17 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
     auto* const arguments = reinterpret_cast<char*>(moves + room.moves);
     std::size_t const argument_bytes = plan.command().buffer_size();
 
+    bool const has_default_signals = plan.attributes().has_default_signals;
+    bool const ignores_sigchld = inherited_.sigchld_was_ignored && !has_default_signals;
+
     argv[0] = const_cast<char*>(plan.name());
     plan.command().render(number, {arguments, argument_bytes}, {argv + 1, room.argv - 1});
     slot.child = {.program = plan.program(),
                   .argv = argv,
                   .envp = plan.envp(),
                   .inherited_mask = inherited_.mask,
-                  .inherited_sigchld = inherited_.sigchld_was_ignored ? &inherited_.sigchld : nullptr,
+                  .inherited_sigchld = ignores_sigchld ? &inherited_.sigchld : nullptr,
+                  .to_default = has_default_signals ? inherited_.ignored : 0,
                   .orphan_signal = orphan_signal_,
                   .parent = own_pid_,
                   .thread_id = -1,
@@ -336,7 +340,9 @@ std::string stage_text(SpawnStage stage, StartPlan const* plan) {
         case SpawnStage::working_directory: return path_after("enter the working directory", with.working_directory);
         case SpawnStage::landlock: return "enter the Landlock sandbox";
         case SpawnStage::seccomp: return "install the seccomp filter";
-        case SpawnStage::execute: return path_after("execute", plan ? plan->program() : "");
+        case SpawnStage::execute:
+            return path_after("execute", plan ? plan->program() : "") +
+                   (with.root_directory.empty() ? "" : " inside " + with.root_directory);
     }
     std::unreachable();
 }

@@ -18,6 +18,7 @@ struct Inherited {
     raw::SignalSet mask = 0;
     raw::KernelSigaction sigchld{};
     bool sigchld_was_ignored = false;
+    raw::SignalSet ignored = 0;  ///< what we were started with as ignored, and leave so: all but SIGCHLD
 };
 
 /// What one start hands to its process. All descriptors are borrowed, close-on-exec, and may have any numbers.

@@ -162,6 +162,10 @@ void run_spawn_child(void* spawn_child) {
     }
     if (child.listen_pid) render_pid(child.listen_pid, raw::call(SYS_getpid));
     if (child.watchdog_pid) render_pid(child.watchdog_pid, raw::call(SYS_getpid));
+    for (raw::SignalSet rest = child.to_default; rest != 0; rest &= rest - 1) {
+        raw::KernelSigaction const fresh{};
+        (void)raw::call(SYS_rt_sigaction, __builtin_ctzl(rest) + 1, raw::address(&fresh), 0, sizeof(raw::SignalSet));
+    }
     if (child.inherited_sigchld)
         (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(child.inherited_sigchld), 0, sizeof(raw::SignalSet));
     (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(raw::SignalSet));

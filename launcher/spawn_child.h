@@ -75,6 +75,7 @@ struct SpawnChild {
     char* const* envp;
     raw::SignalSet inherited_mask;
     raw::KernelSigaction const* inherited_sigchld;  // null: leave it
+    raw::SignalSet to_default;                      // signals that it is not to ignore
     int orphan_signal;                              // 0: none
     int parent;                                     // pid, to see whether it died before the orphan signal was set
     int thread_id;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "launcher/confined_path.h"
+#include "launcher/start_trial.h"
 
 namespace triton::launcher {
 
@@ -60,6 +61,16 @@ std::optional<CapabilityMasks> without_ours(Identity const& identity) {
 
 }  // namespace
 
+std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus) {
+    std::vector<unsigned long> mask;
+    for (std::uint32_t const cpu : cpus) {
+        constexpr std::size_t bits = CHAR_BIT * sizeof(unsigned long);
+        if (mask.size() <= cpu / bits) mask.resize(cpu / bits + 1);
+        mask[cpu / bits] |= 1UL << cpu % bits;
+    }
+    return mask;
+}
+
 std::expected<Attributes, Problems> resolve_attributes(config::Program const& program, Where const& at,
                                                        MachineCheck check, AccountFiles const& files) {
     bool const is_here = check == MachineCheck::required;
@@ -104,6 +115,7 @@ std::expected<Attributes, Problems> resolve_attributes(config::Program const& pr
     if (program.landlock && is_here)
         take(LandlockRuleset::create(*program.landlock, Where{&at, std::string_view("landlock")}, with.root_directory),
              with.landlock);
+    if (is_here) append(problems, try_attributes(program, with, at));
     if (!problems.empty()) return std::unexpected(std::move(problems));
     return with;
 }
@@ -122,9 +134,13 @@ Result<UniqueFd> open_for_process(std::string const& path, Attributes const& wit
     return open_confined(with.root_directory, full, O_PATH | O_CLOEXEC);
 }
 
+std::string inside(Attributes const& with) {
+    return with.root_directory.empty() ? "" : " inside " + with.root_directory;
+}
+
 /// 0, or why it cannot be executed.
 Result<> check_executable(std::string const& path, Attributes const& with) {
-    std::string const what = "execute " + path;
+    std::string const what = "execute " + path + inside(with);
     auto const file = open_for_process(path, with);
     if (!file) return fail(file.error().code, what);
     struct stat status;
@@ -161,7 +177,7 @@ Result<std::string> find_program(std::string const& word, std::vector<std::strin
         if (checked.error().code != ENOENT && checked.error().code != ENOTDIR && !refused) refused = checked.error();
     }
     if (refused) return std::unexpected(std::move(*refused));
-    return fail("cannot find \"" + word + "\" in PATH (" + searched + ")");
+    return fail("cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));
 }
 
 StartPlan::StartPlan(std::string program, std::vector<std::string> environment, config::CommandTemplate command,
@@ -202,11 +218,7 @@ void StartPlan::prepare_child() {
         limits_.push_back({limit.resource, {limit.soft, limit.hard}});
     child_.limits = limits_.data();
     child_.limit_count = static_cast<unsigned>(limits_.size());
-    for (std::uint32_t const cpu : with.cpu_affinity) {
-        constexpr std::size_t bits = CHAR_BIT * sizeof(unsigned long);
-        if (cpu_mask_.size() <= cpu / bits) cpu_mask_.resize(cpu / bits + 1);
-        cpu_mask_[cpu / bits] |= 1UL << cpu % bits;
-    }
+    cpu_mask_ = cpu_mask(with.cpu_affinity);
     child_.cpu_mask = cpu_mask_.data();
     child_.cpu_mask_bytes = static_cast<unsigned>(cpu_mask_.size() * sizeof(unsigned long));
     if (auto const& groups = with.identity.supplementary_groups) {

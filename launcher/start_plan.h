@@ -38,6 +38,7 @@ struct Attributes {
     std::optional<int> parent_death_signal = {};  ///< absent: the Spawner's orphan signal; 0: none
     std::vector<std::string> listen_names = {};   ///< of StartFiles::listen, in the same order
     std::uint64_t watchdog_microseconds = 0;      ///< 0: none
+    bool has_default_signals = false;             ///< none is ignored, whatever is with us
     std::optional<int> ready_target = {};         ///< as which descriptor the process finds its readiness descriptor
 
     bool operator==(Attributes const&) const = default;
@@ -46,10 +47,13 @@ struct Attributes {
 /// Whether the names and features of this machine count, or only the document (`check` for another machine).
 enum class MachineCheck : std::uint8_t { required, skipped };
 
+/// The CPUs as sched_setaffinity(2) takes them; empty of none.
+std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus);
+
 /// Looks up and prepares all attributes of a program. `at` is the program's place in the document.
 /// Errors: all of them, such as "programs.web.user: no user \"www\" in /etc/passwd", "programs.web.seccomp.deny[0]:
-/// unknown system call \"foo\"", "programs.web.landlock: this kernel has no Landlock". With MachineCheck::skipped only
-/// what is wrong everywhere is one, and the result cannot be started with.
+/// unknown system call \"foo\"", "programs.web.landlock: this kernel has no Landlock", and those of try_attributes().
+/// With MachineCheck::skipped only what is wrong everywhere is one, and the result cannot be started with.
 std::expected<Attributes, config::Problems> resolve_attributes(config::Program const& program, config::Where const& at,
                                                                MachineCheck check = MachineCheck::required,
                                                                AccountFiles const& files = {});
@@ -58,7 +62,7 @@ std::expected<Attributes, config::Problems> resolve_attributes(config::Program c
 /// looks for it: a word with a slash is its own path, relative to the working directory; another is searched for in
 /// PATH (without one: "/usr/local/bin:/usr/bin:/bin"), inside the root directory. Errors: "cannot find \"web\" in PATH
 /// (/usr/bin:/bin)"; of the path itself as "cannot execute /srv/web: <reason>", which includes "is not a file" and "is
-/// empty". Execute permission is looked at as ours, not as the other user's.
+/// empty"; both name the root directory. Execute permission is looked at as ours, not as the other user's.
 Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                  Attributes const& attributes);
 

@@ -123,12 +123,13 @@ void Supervisor::on(event::Exited const& event) {
     bool const is_too_early = before == State::activating && at.policy().kind == ProgramKind::service;
     bool const is_clean = event.status == 0 && !event.error && !at.process.has_run_badly && !is_too_early;
     Run const run{now_ - at.process.since, is_clean};
+    bool const was_asked_for = before != State::activating && before != State::up && !at.process.has_run_badly;
     Outcome const outcome = decide_after_end(at, before, run);
     if (event.error) {
         act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in});
     } else {
-        actions_->push_back(
-            action::ReportExited{event.id, pid, event.status, run.length, outcome.restart_in, event.was_oom_killed});
+        actions_->push_back(action::ReportExited{event.id, pid, event.status, run.length, outcome.restart_in,
+                                                 event.was_oom_killed, was_asked_for});
     }
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
 }

@@ -266,6 +266,7 @@ struct ReportExited {
     Duration run;
     std::optional<Duration> restart_in;  ///< nullopt: it is not started again by itself
     bool was_oom_killed = false;
+    bool was_asked_for = false;  ///< it was being stopped, and not for being late or ill
     bool operator==(ReportExited const&) const = default;
 };
 struct ReportStartFailed {
@@ -299,7 +300,7 @@ struct ReportUnhealthy {
     HealthAction action;
     bool operator==(ReportUnhealthy const&) const = default;
 };
-/// A due run found all places taken.
+/// A due run found all places taken, by others than what a command holds.
 struct ReportSkipped {
     ProgramId program;
     bool operator==(ReportSkipped const&) const = default;

@@ -42,18 +42,23 @@ void Supervisor::on(event::Command const& event) {
     if (is_asked_to_run && !has_run) run_scheduled(event.program, event.number);
 }
 
-/// In the lowest free place, or in this one.
+/// In the lowest free place, or in this one. What a command holds is no run that goes on, and no news.
 void Supervisor::run_scheduled(ProgramId id, std::optional<ProcessNumber> number) {
     Program& program = programs_[index(id)];
     bool is_begun = false;
+    bool is_overlap = false;
     for_each(program, [&](Place const& at) {
         State const state = at.process.state;
         bool const is_free = state == State::down || state == State::done || state == State::failed;
-        if (is_begun || !is_free || !is_wanted(at) || (number && *number != at.id.number)) return;
+        if (is_begun || !is_wanted(at) || (number && *number != at.id.number)) return;
+        if (!is_free) {
+            is_overlap = is_overlap || (state != State::held && !at.process.is_to_be_held);
+            return;
+        }
         begin_anew(at);
         is_begun = true;
     });
-    if (!is_begun) act(action::ReportSkipped{id});
+    if (!is_begun && is_overlap) act(action::ReportSkipped{id});
 }
 
 /// Returns whether that makes it run. A place of a scheduled program only becomes free: it takes one run, not all.

@@ -114,7 +114,7 @@ void add_report_flags(Flags& flags, AgentFlags& agent) {
          "report to the Kubernetes API: auto, when there is a service account (default), on or off",
          into_choice(agent.kubernetes, kubernetes_choices)},
         {"annotation-prefix", "", 0, "PREFIX", "of the pod's annotations (default: foundationdb.org/)",
-         into(agent.annotation_prefix)},
+         into_key_prefix(agent.annotation_prefix)},
         {"enable-node-watch", "", 0, "", "labels of the node as variables NODE_LABEL_* for substitution",
          into_switch(agent.watches_node)},
     };
@@ -142,6 +142,7 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
         options.arguments.emplace_back("--kubernetes=on");
         add(options.arguments, "annotation-prefix", agent.annotation_prefix);
         if (watches_node) options.arguments.emplace_back("--watch-node");
+        options.watches_node = watches_node;
     } else if (watches_node) {
         launch.warnings.emplace_back("--enable-node-watch: there is no Kubernetes to ask for the node");
     }

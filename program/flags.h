@@ -24,6 +24,7 @@ using flags::help_rows;
 using flags::into;
 using flags::into_any;
 using flags::into_choice;
+using flags::into_key_prefix;
 using flags::into_mode;
 using flags::into_path_or_none;
 using flags::into_rewrite;

@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <csignal>
 #include <new>
+#include <string>
 
+#include "config/substitution.h"
 #include "tests/simulation/document.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/kernel.h"
@@ -91,6 +93,7 @@ void Coverage::add(Coverage const& other) {
     replaced += other.replaced;
     ended += other.ended;
     refused += other.refused;
+    helpers_above_count += other.helpers_above_count;
 }
 
 class Episode::Script {
@@ -247,6 +250,7 @@ private:
         if (accepted && random_.one_in(8)) refuse_memory(step);
         std::size_t const most = accepted ? supervisor_.most_actions(*accepted->programs) : supervisor_.most_actions();
         if (accepted) supervisor_.reserve(*accepted->programs);
+        if (accepted) specs_ = accepted->programs;
         step.actions.reserve(most);
         std::uint64_t const before = memory.allocations;
         supervisor_.handle(step.event, now_, step.actions);
@@ -308,6 +312,7 @@ private:
             kernel_.signal(signal->pid, signal->signo);
         } else if (auto const* const helper = std::get_if<action::RunHelper>(&action)) {
             ++outcome_.coverage.helpers[static_cast<std::size_t>(helper->helper)];
+            render(helper->id);
             kernel_.run(helper->id, helper->helper);
         } else if (auto const* const cancelled = std::get_if<action::CancelHelper>(&action)) {
             ++outcome_.coverage.cancelled[static_cast<std::size_t>(cancelled->helper)];
@@ -319,6 +324,20 @@ private:
         } else if (std::holds_alternative<action::Finish>(action) && !was_asked_to_stop_) {
             ++outcome_.coverage.ended;
         }
+    }
+
+    /// As the shell does: a helper is what the newest configuration has made for its count, and the process may be one
+    /// of more that there were before.
+    void render(ProcessId id) {
+        auto const spec = std::ranges::find(*specs_, id.program, &launcher::ProgramSpec::id);
+        std::uint32_t const count = spec == specs_->end() ? 0 : spec->policy.count;
+        auto const number = static_cast<std::uint32_t>(id.number);
+        if (number <= count) return;
+        ++outcome_.coverage.helpers_above_count;
+        config::Argument const argument{.type = config::ArgumentType::process_number, .multiplier = 1'000'000'000};
+        auto const made = config::CommandTemplate::create(argument, {}, config::Variables({}, nullptr), count);
+        if (!made || made->arguments(id.number).front() != std::to_string(number) + "000000000")
+            throw Violation{"a helper is told the number of its process"};
     }
 
     void count(launcher::Event const& event) {
@@ -670,6 +689,7 @@ private:
     Kernel kernel_;
     Invariants invariants_;
     Supervisor supervisor_;
+    Documents::Specs specs_ = std::make_shared<std::vector<launcher::ProgramSpec> const>();  // the newest
     std::unique_ptr<Supervisor> twin_;  // gets the same events and is never replaced
     std::vector<Action> twin_actions_;
     std::array<std::uint64_t, happenings> weights_{};

@@ -22,9 +22,10 @@ struct Coverage {
     std::array<std::uint64_t, launcher::helper_kinds> cancelled{};  ///< of action::CancelHelper
     std::array<std::uint64_t, auxiliary_cases> auxiliary{};         ///< by AuxiliaryCase
     std::uint64_t settled = 0;
-    std::uint64_t replaced = 0;  ///< supervisors by one that was made from their state
-    std::uint64_t ended = 0;     ///< containers that ended without being asked to
-    std::uint64_t refused = 0;   ///< configurations for want of memory
+    std::uint64_t replaced = 0;             ///< supervisors by one that was made from their state
+    std::uint64_t ended = 0;                ///< containers that ended without being asked to
+    std::uint64_t refused = 0;              ///< configurations for want of memory
+    std::uint64_t helpers_above_count = 0;  ///< of processes that are not wanted any more
 
     void add(Coverage const& other);
 };

@@ -265,11 +265,13 @@ void Invariants::apply(event::Exited const& event) {
     bool const is_too_early = before == State::activating && that.policy().kind == ProgramKind::service;
     bool const is_clean = event.status == 0 && !event.error && !record.went_bad && !is_too_early;
     Run const run{now_ - record.started, is_clean};
+    bool const was_asked_for = !record.went_bad && before != State::activating && before != State::up;
     auto const restart_in = what_now(that, before, run, false);
     if (event.error) {
         owe(action::ReportStartFailed{event.id, *event.error, restart_in});
     } else {
-        owe(action::ReportExited{event.id, pid, event.status, run.length, restart_in, event.was_oom_killed});
+        owe(action::ReportExited{event.id, pid, event.status, run.length, restart_in, event.was_oom_killed,
+                                 was_asked_for});
     }
 }
 
@@ -579,15 +581,19 @@ bool Invariants::restart_by_command(At at) {
 /// In the free place with the lowest number, or in the one asked for.
 void Invariants::run_scheduled(ProgramId program, std::optional<ProcessNumber> number) {
     bool is_begun = false;
+    bool is_overlap = false;
     for_each([&](At at) {
         State const state = at.record.state;
         bool const is_free = state == State::down || state == State::done || state == State::failed;
         bool const is_asked = at.id.program == program && (!number || *number == at.id.number);
-        if (is_begun || !is_asked || !is_wanted(at) || !is_free) return;
+        if (is_begun || !is_asked || !is_wanted(at)) return;
+        bool const is_held = state == State::held || at.record.is_to_be_held;
+        is_overlap = is_overlap || !(is_free || is_held);
+        if (!is_free) return;
         want_again(at);
         is_begun = true;
     });
-    if (!is_begun) owe(action::ReportSkipped{program});
+    if (!is_begun && is_overlap) owe(action::ReportSkipped{program});
 }
 
 // What follows for others.

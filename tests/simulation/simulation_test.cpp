@@ -203,6 +203,7 @@ void expect_everything_seen(Coverage const& coverage) {
     EXPECT_GT(coverage.replaced, 0);
     EXPECT_GT(coverage.ended, 0);
     EXPECT_GT(coverage.refused, 0);
+    EXPECT_GT(coverage.helpers_above_count, 0);
 }
 
 TEST(Simulation, KeepsItsInvariants) {

@@ -521,6 +521,19 @@ INSTANTIATE_TEST_SUITE_P(
                  {R"(programs["a.b"].command: expected an array, found number)"}}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Counts, Programs,
+    testing::Values(
+        Document{programs({{"a", R"("count":65534)"}, {"b", ""}, {"c", R"("count":0)"}}), {}},
+        Document{programs({{"a", R"("count":65535)"}, {"b", R"("count":0)"}}), {}},
+        Document{programs({{"a", R"("count":65535)"}, {"b", ""}}),
+                 {"programs: 65536 processes in all: more than 65535"}},
+        Document{programs({{"a", R"("count":65535)"}, {"b", R"("count":65535,"schedule":{"every":"1h"})"}}),
+                 {"programs: 131070 processes in all: more than 65535"}},
+        // What does not run now counts as what would.
+        Document{R"({"runServers":false,"programs":{"a":{"command":["x"],"count":65535},"b":{"command":["x"]}}})",
+                 {"programs: 65536 processes in all: more than 65535"}}));
+
+INSTANTIATE_TEST_SUITE_P(
     Relations, Programs,
     testing::Values(
         Document{programs({{"a", R"("after":["b"],"requires":["c"])"}, {"b", R"("after":["c"])"}, {"c", ""}}), {}},

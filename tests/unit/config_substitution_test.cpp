@@ -126,7 +126,7 @@ TEST(CommandTemplate, RendersIntoTheCallersBuffer) {
     auto const command =
         CommandTemplate::create(configuration_with({{.value = "a"}, number(10, 0)}), Variables({}, nullptr), 100);
     ASSERT_TRUE(command);
-    EXPECT_EQ(command->buffer_size(), 2U + 5U);
+    EXPECT_EQ(command->buffer_size(), sizeof "a" + sizeof "655350");  // for every number there may be
     std::vector<char> buffer(command->buffer_size());
     std::vector<char*> argv(command->argument_count() + 1, buffer.data());
     command->render(ProcessNumber{100}, buffer, argv);
@@ -139,10 +139,53 @@ TEST(CommandTemplate, RendersIntoTheCallersBuffer) {
 TEST(CommandTemplate, BufferFitsTheLongerEndOfAFallingNumber) {
     auto const command = CommandTemplate::create(configuration_with({number(-1, 100)}), Variables({}, nullptr), 1100);
     ASSERT_TRUE(command);
-    EXPECT_EQ(command->buffer_size(), sizeof "-1000");
+    EXPECT_EQ(command->buffer_size(), sizeof "-65435");
     EXPECT_THAT(command->arguments(ProcessNumber{1}), ElementsAre("99"));
     EXPECT_THAT(command->arguments(ProcessNumber{100}), ElementsAre("0"));
     EXPECT_THAT(command->arguments(ProcessNumber{1100}), ElementsAre("-1000"));
+}
+
+/// A process that runs when the count is lowered is stopped with what was made for the new count.
+TEST(CommandTemplate, RendersForNumbersAboveTheCount) {
+    struct Case {
+        std::int64_t multiplier;
+        std::int64_t offset;
+        std::vector<std::string> texts;  // of processes 2, 12 and 65535
+    };
+    Case const cases[] = {
+        {1, 0, {"2", "12", "65535"}},
+        {-1, 11, {"9", "-1", "-65524"}},
+        {1'000'000'000'000, 0, {"2000000000000", "12000000000000", "65535000000000000"}},
+        {1, highest_integer - 2, {"9223372036854775807", "9223372036854775807", "9223372036854775807"}},
+        {lowest_integer, 0, {"-9223372036854775808", "-9223372036854775808", "-9223372036854775808"}},
+        {highest_integer, lowest_integer, {"9223372036854775806", "9223372036854775807", "9223372036854775807"}},
+    };
+    for (Case const& one : cases) {
+        auto const command = CommandTemplate::create(
+            configuration_with({number(one.multiplier, one.offset), {.value = "last"}}), Variables({}, nullptr), 1);
+        ASSERT_TRUE(command);
+        EXPECT_THAT(command->arguments(ProcessNumber{2}), ElementsAre(one.texts[0], "last"));
+        EXPECT_THAT(command->arguments(ProcessNumber{12}), ElementsAre(one.texts[1], "last"));
+        EXPECT_THAT(command->arguments(highest_process_number), ElementsAre(one.texts[2], "last"));
+    }
+}
+
+/// The texts of numbers above the count are no reason to refuse what is fine for all that are to run.
+TEST(CommandTemplate, NumbersAboveTheCountAreNotChecked) {
+    Argument const joint{.type = ArgumentType::concatenate,
+                         .values = {{.value = std::string(131070, 'x')}, number(1, 0)}};
+    auto const command = CommandTemplate::create(configuration_with({joint}), Variables({}, nullptr), 9);
+    ASSERT_TRUE(command);
+    EXPECT_EQ(command->arguments(ProcessNumber{9}).front().size(), 131071U);
+    EXPECT_EQ(command->arguments(highest_process_number).front().size(), 131075U);
+}
+
+TEST(CommandTemplate, TheCountIsNoPartOfWhatIsCompared) {
+    auto const made = [](std::int64_t multiplier, std::uint32_t count) {
+        return *CommandTemplate::create(configuration_with({number(multiplier, 0)}), Variables({}, nullptr), count);
+    };
+    EXPECT_EQ(made(10, 1), made(10, 100));
+    EXPECT_NE(made(10, 1), made(11, 1));
 }
 
 TEST(CommandTemplate, EveryMissingVariableIsReported) {

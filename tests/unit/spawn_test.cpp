@@ -70,6 +70,28 @@ TEST(Spawn, SigchldIsIgnoredAgainWhereItWas) {
     EXPECT_EQ(outcome.output, "SigIgn:\t0000000000010000\n");
 }
 
+/// The way that a shell starts what it puts in the background.
+TEST(Spawn, IgnoredSignalsStayIgnoredUnlessThePlanSaysOtherwise) {
+    constexpr int ignored[] = {SIGINT, SIGQUIT, SIGPIPE, 64};
+    Inherited inherited;
+    inherited.sigchld.handler = SIG_IGN;
+    inherited.sigchld_was_ignored = true;
+    struct sigaction before[std::size(ignored)];
+    for (std::size_t i = 0; i < std::size(ignored); ++i) {
+        struct sigaction ignore = {};
+        ignore.sa_handler = SIG_IGN;
+        ASSERT_EQ(::sigaction(ignored[i], &ignore, &before[i]), 0);
+        inherited.ignored |= raw::bit(ignored[i]);
+    }
+    Spawner spawner(inherited, 0);
+    std::vector<std::string> const command{"SigIgn", "/proc/self/status"};
+    EXPECT_EQ(run(spawner, plan_of("/bin/grep", command)).output, "SigIgn:\t8000000000011006\n");
+    EXPECT_EQ(run(spawner, plan_of("/bin/grep", command, {.has_default_signals = true})).output,
+              "SigIgn:\t0000000000000000\n");
+    for (std::size_t i = 0; i < std::size(ignored); ++i)
+        ::sigaction(ignored[i], &before[i], nullptr);
+}
+
 TEST(Spawn, ArgvZeroIsThePathOrTheName) {
     auto const named =
         std::make_shared<StartPlan const>("/bin/cat", std::vector<std::string>{}, literals({"/proc/self/cmdline"}),
@@ -399,7 +421,7 @@ TEST(SpawnFailures, TextsSayTheValues) {
     EXPECT_EQ(text(SpawnStage::group), "become group 34");
     EXPECT_EQ(text(SpawnStage::nice), "set the nice value -5");
     EXPECT_EQ(text(SpawnStage::oom_score), "set the OOM score adjustment -900");
-    EXPECT_EQ(text(SpawnStage::execute), "execute /bin/web");
+    EXPECT_EQ(text(SpawnStage::execute), "execute /bin/web inside /srv/root");
     EXPECT_EQ(stage_text(SpawnStage::execute), "execute");
 }
 
@@ -442,6 +464,10 @@ TEST(FindProgram, LooksAsExecvpDoes) {
     EXPECT_EQ(text(find_program("/etc/passwd", {}, {})), "cannot execute /etc/passwd: Permission denied");
     EXPECT_EQ(text(find_program("passwd", {"PATH=/etc:/nonexistent"}, {})),
               "cannot execute /etc/passwd: Permission denied");
+    EXPECT_EQ(text(find_program("/usr/bin/env", {}, {.root_directory = "/usr"})),
+              "cannot execute /usr/bin/env inside /usr: No such file or directory");
+    EXPECT_EQ(text(find_program("env", {"PATH=/usr/bin"}, {.root_directory = "/usr"})),
+              "cannot find \"env\" in PATH (/usr/bin) inside /usr");
 }
 
 }  // namespace

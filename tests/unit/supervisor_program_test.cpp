@@ -912,7 +912,8 @@ TEST(SupervisorSchedule, StopsAndRunsByCommand) {
     policy.count = 2;
     Subject subject = with({policy});
     event::ScheduleDue const due{ProgramId{0}};
-    EXPECT_EQ(subject.command(Verb::stop).on(due).done(), "ReportSkipped 0");
+    EXPECT_EQ(subject.command(Verb::stop).on(due).done(), "");  // held: nothing overlaps, every time it is due
+    EXPECT_EQ(subject.on(due).done(), "");
     EXPECT_EQ(subject.command(Verb::start).done(), "Spawn 1");  // a run, and its schedule goes on
     EXPECT_EQ(subject.on(due).done(), "Spawn 2");
     subject.spawned(process(1)).spawned(process(2)).exited(process(2), 0);
@@ -921,6 +922,21 @@ TEST(SupervisorSchedule, StopsAndRunsByCommand) {
               "Spawn 1; ReportExited 1, pid 100, status 15, run 0s, restart in 0s");
     EXPECT_EQ(subject.command(Verb::start, 0, number_2).done(), "Spawn 2");
     EXPECT_EQ(subject.command(Verb::start, 0, number_2).done(), "ReportSkipped 0");
+}
+
+TEST(SupervisorSchedule, IsSkippedForWhatRunsNotForWhatIsHeld) {
+    ProgramPolicy policy = of_kind(ProgramKind::scheduled);
+    policy.count = 2;
+    Subject subject = with({policy});
+    event::ScheduleDue const due{ProgramId{0}};
+    subject.on(due).spawned(process(1)).command(Verb::stop, 0, number_2);
+    EXPECT_EQ(subject.state(process(2)), State::held);
+    EXPECT_EQ(subject.on(due).done(), "ReportSkipped 0");  // the other one runs
+    EXPECT_EQ(subject.command(Verb::stop).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.on(due).done(), "");  // will be held when it has ended
+    subject.exited(process(1), SIGTERM);
+    EXPECT_EQ(subject.state(process(1)), State::held);
+    EXPECT_EQ(subject.on(due).done(), "");
 }
 
 // Auxiliary programs: what serves the launcher itself.
