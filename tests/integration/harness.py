@@ -4,11 +4,14 @@ Nothing here sleeps: waiting is poll(2) on a pipe and on the launcher's pidfd, w
 PID and mount namespace of its own, as PID 1 or beside a small init; ending PID 1 ends all that a test left behind.
 """
 
+import contextlib
 import errno
 import json
 import os
+import random
 import select
 import signal
+import socket
 import subprocess
 import time
 from datetime import UTC, datetime
@@ -420,6 +423,15 @@ class Starter:
         """Ends all that still run."""
         for launcher in self.running:
             launcher.close()
+
+
+def free_port(host="127.0.0.1", family=socket.AF_INET):
+    """A port that nobody listens on; none of those that the kernel hands out, to somebody else before it is used."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        with contextlib.suppress(OSError), socket.socket(family) as sock:
+            sock.bind((host, random.choice(range(1025, first) or range(1025, 65536))))
+            return sock.getsockname()[1]
 
 
 def run_plainly(*arguments, env=None, cwd=None, binary=None, stdin=subprocess.DEVNULL):

@@ -1,6 +1,7 @@
 """Documents with `programs`, and launchers that run them."""
 
 import json
+from datetime import datetime
 
 from harness import VERSION
 
@@ -58,6 +59,5 @@ def order_of(records, *fields):
 
 
 def seconds(record):
-    """Of the day, from a log record."""
-    hours, minutes, rest = record["time"].rstrip("Z").split("T")[1].split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+    """The time of a log record."""
+    return datetime.fromisoformat(record["time"]).timestamp()

@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,10 +12,11 @@ import subprocess
 
 import pytest
 
-from agent_harness import AGENT
-from control_harness import Varlink
-from harness import BINARY, TIMEOUT, Exit, eventually, is_static, run_plainly
-from programs_harness import run, service
+from agent_harness import AGENT, Authority
+from control_harness import Varlink, reach
+from harness import BINARY, TIMEOUT, Exit, eventually, free_port, is_static, run_plainly
+from kubernetes_standin import StandIn
+from programs_harness import RESTART_AT_ONCE, probe, run, service
 
 LISTEN = ("--listen", "127.0.0.1:0", "--agent-path", AGENT)
 CONTENT = b"x" * 1000
@@ -38,8 +40,7 @@ def ask(port, path, method="GET", body=None):
 
 def agent_of(area):
     """The agent's process as the launcher tells it."""
-    eventually((area / "control").exists, "the control socket")
-    connection = Varlink(area / "control")
+    connection = reach(area / "control")
     try:
         programs = connection.call("List", {"program": "triton-agent"})["parameters"]["programs"]
         return programs[0]["processes"][0]
@@ -115,6 +116,34 @@ def test_it_is_restarted_behind_the_same_socket(place, area):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_certificates_that_are_moved_away_are_read_by_the_next_one(place, area):
+    """The sandbox lets nobody look there who was started before."""
+    authority = Authority(area / "ca")
+    for directory in ("here/v1", "far/away"):
+        (area / directory).mkdir(parents=True)
+        pair = authority.issue(directory.replace("/", "-"), "/CN=agent")
+        for name, file in zip(("tls.crt", "tls.key"), pair):
+            shutil.copy(file, area / directory / name)
+            (area / directory / name).chmod(0o644)  # for the agent's user
+    (area / "here/current").symlink_to("v1")
+    launcher = run(place, {"web": service("web")}, *LISTEN, "--tls-certificate-file", area / "here/current/tls.crt",
+                   "--tls-key-file", area / "here/current/tls.key", "--tls-verify-peers", "none")
+    if launcher.wait_for_event("sandbox")["landlock"] == "no":
+        pytest.skip("this kernel has no Landlock")
+    port = port_of(launcher)
+
+    def serial():
+        with authority.client().wrap_socket(socket.create_connection(("127.0.0.1", port), TIMEOUT)) as connection:
+            return connection.getpeercert()["serialNumber"]
+    old = serial()
+    (area / "here/new").symlink_to(area / "far/away")
+    (area / "here/new").rename(area / "here/current")
+    launcher.wait_for_event("certificate-out-of-reach")
+    assert launcher.wait_for_event("process-exited", program="triton-agent")["exit_code"] == 3
+    assert serial() != old, "whoever connects meanwhile waits for the next one"
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_it_keeps_nothing_alive(place, area):
     """A container ends with its programs, and with their exit code."""
     launcher = run(place, {"job": {"command": ["sh", "-c", "exit 7"], "oneShot": True}}, *LISTEN)
@@ -123,6 +152,7 @@ def test_it_keeps_nothing_alive(place, area):
 
 def test_it_gets_no_forwarded_signal(as_child, area):
     launcher = run(as_child, {"web": service("web")}, *LISTEN)
+    launcher.wait_up(tag="web")
     port = port_of(launcher)
     pid = agent_of(area)["pid"]
     launcher.signal(signal.SIGUSR1)
@@ -176,18 +206,45 @@ def test_an_upgrade_of_the_launcher_does_not_touch_it(place, area):
 
 
 def test_what_can_never_report_still_serves(place, area):
-    """A host name in place of the API server's address: told by ctl, and no reason to serve nobody."""
+    """What is no host in place of the API server's: told by ctl, and no reason to serve nobody."""
     launcher = run(place, {"web": service("web")}, *LISTEN, "--kubernetes", "on",
-                   env={"KUBERNETES_SERVICE_HOST": "api.example", "KUBERNETES_SERVICE_PORT": "443", "FDB_POD_NAME": "p",
+                   env={"KUBERNETES_SERVICE_HOST": "api_example", "KUBERNETES_SERVICE_PORT": "443", "FDB_POD_NAME": "p",
                         "FDB_POD_NAMESPACE": "n"})
     port = port_of(launcher)
-    assert "api.example" in launcher.wait_for_event("kubernetes-off")["message"]
+    assert "api_example" in launcher.wait_for_event("kubernetes-off")["message"]
     eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
     connection = Varlink(area / "control")
     reporter = eventually(lambda: connection.call("GetStatus")["parameters"]["launcher"].get("reporter"), "it is told")
-    assert reporter["state"] == "failing" and "api.example" in reporter["detail"]
+    assert reporter["state"] == "failing" and "api_example" in reporter["detail"]
     connection.close()
     assert launcher.stop() == Exit(code=0)
+
+
+def test_the_event_of_what_ends_the_container_arrives(place, area, tmp_path):
+    """The agent is stopped last, and stays for it."""
+    authority = Authority(tmp_path / "ca")
+    api = StandIn(authority.issue("api", alternatives="IP:127.0.0.1"))
+    account = area / "account"
+    account.mkdir()
+    (account / "token").write_text("secret")
+    (account / "ca.crt").write_bytes(authority.certificate.read_bytes())
+    os.mkfifo(area / "go")  # the first run waits until we read it
+    (area / "go").chmod(0o666)
+    job = probe(f"append:{area / 'go'}", "exit:5", backoff=RESTART_AT_ONCE,
+                startLimit={"count": 3, "interval": "60s", "action": "exit", "exitCode": 77})
+    go = None
+    try:
+        launcher = run(place, {"job": job}, "--agent-path", AGENT, "--kubernetes", "on", env={
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.port), "FDB_POD_NAME": "pod",
+            "FDB_POD_NAMESPACE": "ns", "TRITON_AGENT_SERVICE_ACCOUNT_DIR": str(account)})
+        api.wait_request("create events")
+        go = os.open(area / "go", os.O_RDONLY | os.O_NONBLOCK)
+        assert launcher.wait() == Exit(code=77)
+        assert "StartLimitHit" in [event["reason"] for event in api.events.values()]
+    finally:
+        if go is not None:
+            os.close(go)
+        api.close()
 
 
 def test_files_of_launch_mode(place, area):
@@ -236,6 +293,27 @@ def test_sidecar_copies_on_request(place, area):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_every_round_has_its_summary(place, area):
+    """One that is asked for prints it as the others do, on the standard output of the launcher."""
+    (area / "in").mkdir()
+    (area / "in" / "f").write_text("one")
+    output = area / "output"
+    with open(output, "ab") as out:
+        launcher = sidecar(place, area, "--copy-file", "f", "--format", "json", stdout=out.fileno())
+    port = int(eventually(lambda: re.search(r'"listening".*"address":"[^"]*:(\d+)"',
+                                            output.read_text() + launcher.errors()), "the agent listens")[1])
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "staged")
+    assert ask(port, "/copy_files", "POST") == (200, "OK\n")
+    (area / "in" / "f").unlink()
+    assert ask(port, "/copy_files", "POST")[0] == 500
+    assert launcher.stop() == Exit(code=0)
+    printed = map(json.loads, output.read_text().splitlines())
+    first, second, third = (record for record in printed if "files" in record)
+    assert [file["result"] for file in first["files"]] == ["copied", "copied"]
+    assert [(file["path"], file["result"]) for file in second["files"]] == [(str(area / "out" / "f"), "reused")]
+    assert third == {"files": [], "errors": [f"cannot open {area}/in/f: No such file or directory"]}
+
+
 def test_sidecar_copies_again_on_hangup(place, area):
     (area / "in").mkdir()
     (area / "in" / "f").write_text("one")
@@ -266,7 +344,7 @@ def test_init_that_is_stopped_has_failed(place, area):
     (area / "in").mkdir()
     with open(area / "in" / "large", "wb") as large:
         large.truncate(1 << 40)  # holes cost nothing but the time to hash them
-    launcher = sidecar(place, area, "--copy-file", "large", "--format", "json", mode="init")
+    launcher = sidecar(place, area, "--copy-file", "large", mode="init")
     launcher.wait_for_event("process-started", program="stage")
     assert launcher.stop() == Exit(code=128 + signal.SIGTERM)
 
@@ -295,12 +373,6 @@ def serving(port, area):
     """A program that accepts connections on a port of loopback from the moment that a file is there."""
     wait = f"while [ ! -e {area}/serve ]; do read -t 0.01 x <>{area}/fifo; done"
     return ["bash", "-c", f"{wait}; exec python3 -m http.server --bind 127.0.0.1 {port} --directory {area}"]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("kind", ["tcp", "http"])
@@ -333,7 +405,8 @@ def test_health_over_the_network_survives_the_agent(place, area):
     port = free_port()
     launcher = run(place, {
         "db": {"command": serving(port, area), "readiness": {"type": "tcp", "address": f"127.0.0.1:{port}"},
-               "health": {"type": "http", "url": f"http://127.0.0.1:{port}/page", "interval": "20ms", "retries": 2}},
+               "health": {"type": "http", "url": f"http://127.0.0.1:{port}/page", "interval": "20ms", "retries": 2,
+                          "timeout": "10s"}},
     }, "--agent-path", AGENT)
     launcher.wait_for_event("process-ready", program="db")
     for _ in range(3):

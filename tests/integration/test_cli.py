@@ -116,6 +116,7 @@ def test_wrong_environment_variable_of_wrap_mode_is_named(name, value):
 
 
 def test_missing_version_is_a_usage_error(area):
+    (area / "config.json").write_text(json.dumps({"version": VERSION, "arguments": []}))
     assert_usage_error(run_plainly("--version-file", area / "none", cwd=area), "--main-container-version",
                        str(area / "none"))
     (area / "empty").write_text(" \n")
@@ -336,6 +337,16 @@ def test_strict_check_looks_at_the_binary(area):
     done = check(area, GOOD, *missing, "--strict", env={"ZONE": "z"})
     assert done.returncode == 1 and str(area / "none") in done.stderr
     assert check(area, GOOD, "--strict", env={"ZONE": "z"}).returncode == 0
+
+
+@pytest.mark.parametrize("program, error", [
+    ({"command": ["true"]}, ""), ({"comand": ["true"]}, "comand"), ({"version": VERSION}, "--main-container-version"),
+    ({"command": ["true"], "cpuAffinity": "8191"}, "programs.web.cpuAffinity: ")], ids=lambda value: str(value))
+def test_strict_check_asks_for_the_version_only_where_it_counts(area, program, error):
+    path = area / "config.json"
+    path.write_text(json.dumps({"programs": {"web": program}}))
+    done = run_plainly("check", path, "--strict", "--version-file", area / "none")
+    assert (done.returncode, error in done.stderr) == (1 if error else 0, True), done
 
 
 def test_check_of_a_missing_file(area):

@@ -6,10 +6,11 @@ import resource
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
-from harness import Configuration, Exit
+from harness import Configuration, Exit, eventually
 
 UP = ("trap", "say:up", "until:15")
 SOON = ("--restart-delay", "2ms", "--restart-max-delay", "5ms")  # these tests kill often
@@ -151,7 +152,8 @@ def test_unmounted_directory(place, needs_root):
     inside.write(*steps("mounted"))
     line = launcher.wait_up(tag="mounted")
     launcher.wait_for_event("configuration-loaded")
-    subprocess.run(["nsenter", "-t", str(launcher.init), "-m", "--", "umount", directory], check=True)
+    umount = ["nsenter", "-t", str(launcher.init), "-m", "--", "umount", directory]
+    eventually(lambda: subprocess.run(umount, check=False).returncode == 0, "nobody reads there just then")
     launcher.wait_for_event("configuration-rejected")
     inside.write(*steps("below"))
     launcher.wait_for_event("configuration-loaded")
@@ -284,16 +286,18 @@ def test_parents_of_the_directory_that_come_later(place):
 
 
 def test_burst_of_writes_is_few_reloads_and_the_last_one_wins(place):
+    """Reloads are 50 ms apart, at least."""
     launcher, configuration = started(place)
     launcher.wait_up(tag="a")
+    began = time.monotonic()
     for number in range(49):
         configuration.write_in_place(*steps(f"burst{number}"))
     configuration.write_in_place(*steps("last"), count=2)
     launcher.wait_for_event("process-started", process=2)
     assert launcher.wait_up(n=2)["tag"] == "last"
     launcher.stop()
-    assert len(launcher.events_named("configuration-loaded")) <= 12
-    assert len(launcher.events_named("configuration-rejected")) <= 6
+    reloads = len(launcher.events_named("configuration-loaded")) + len(launcher.events_named("configuration-rejected"))
+    assert reloads <= 3 + (time.monotonic() - began) / 0.05
 
 
 def test_touching_the_file_changes_nothing(place):
@@ -441,7 +445,7 @@ def test_lowered_and_raised_while_stopping(place):
     launcher.wait_for_event("configuration-loaded", processes=2)
     assert launcher.is_alive(line["pid"])
     launcher.signal_inside(line["pid"], signal.SIGUSR1)
-    again = launcher.wait_up(n=2)
+    again = launcher.wait_started(n=2)
     assert again["pid"] != line["pid"]
     assert len(launcher.events_named("process-started", process=2)) == 2
 

@@ -47,13 +47,13 @@ def test_delay_is_kept(place):
 
 
 def test_long_run_forgets_failures(place):
-    launcher = place.launch(place.configuration("say:up", "sleep:150", "exit:1"), "--restart-reset-after", "100ms",
+    launcher = place.launch(place.configuration("say:up", "sleep:500", "exit:1"), "--restart-reset-after", "100ms",
                             "--restart-delay", "1h", "--restart-max-delay", "1h")
     assert delays(launcher, 4) == [0, 0, 0, 0]
 
 
 def test_clean_exit_after_a_while_is_no_failure(place):
-    launcher = place.launch(place.configuration("sleep:120", "exit:0"), "--restart-minimum-run", "100ms",
+    launcher = place.launch(place.configuration("sleep:500", "exit:0"), "--restart-minimum-run", "100ms",
                             "--restart-delay", "1h", "--restart-max-delay", "1h")
     assert delays(launcher, 4) == [0, 0, 0, 0]
     assert launcher.events_named("process-exited")[0]["exit_code"] == 0
@@ -61,7 +61,8 @@ def test_clean_exit_after_a_while_is_no_failure(place):
 
 def test_clean_exits_cannot_spin(place):
     """Pitfall 14: exit 0 at once is a failure like any other, or a core burns."""
-    launcher = place.launch(place.configuration("exit:0"), "--restart-delay", "50ms", "--restart-jitter", "0")
+    launcher = place.launch(place.configuration("exit:0"), "--restart-delay", "50ms", "--restart-jitter", "0",
+                            "--restart-minimum-run", "20s")
     assert delays(launcher, 4) == [0, 0.05, 0.1, 0.2]
 
 
@@ -310,7 +311,7 @@ def test_arguments_that_the_kernel_refuses(place):
 
 def test_fork_that_fails_is_told_and_retried(place, needs_root):
     """EAGAIN from RLIMIT_NPROC, for a user that nobody else is; until another process of that user ends."""
-    user = ["--uid", "48151"]
+    user = ["--uid", str(1_000_000 + os.getpid())]
     other = place.start("say:other", "pause", binary=place.probe, place=user)
     other.wait_for_probe("say", text="other")
     launcher = place.launch(place.configuration(*UP), "--server-count", "2", "--restart-delay", "20ms",
@@ -327,9 +328,9 @@ def test_fork_that_fails_is_told_and_retried(place, needs_root):
 
 def test_storm_of_failures_is_bounded(place):
     """Pitfall 14: a bad binary costs next to nothing, whatever the number of processes."""
-    launcher = place.launch(place.configuration("exit:1"), "--server-count", "20", "--restart-delay", "500ms",
+    launcher = place.launch(place.configuration("exit:1"), "--server-count", "20", "--restart-delay", "10s",
                             "--restart-jitter", "0")
-    for _ in range(40):
+    for _ in range(40):  # twice each; the third start is ten seconds away
         launcher.wait_for_event("process-exited")
     before = launcher.switches()
     launcher.quiet_for(0.2)

@@ -293,6 +293,38 @@ def test_exit_on_bad_configuration(place, text):
     assert launcher.events_named("launcher-stopped", exit_code=1)
 
 
+def test_what_is_wrong_with_the_configuration_comes_before_the_missing_version(place):
+    """Whether a version is needed is known when the document is."""
+    configuration = place.configuration()
+    launcher = place.start("--input-dir", configuration.directory, "--version-file", place.area / "none",
+                           "--control-socket", "none")
+    errors = launcher.wait_for_event("configuration-rejected")["errors"]
+    assert len(errors) == 1 and os.strerror(errno.ENOENT) in errors[0], errors
+    launcher.wait_for_event("waiting-for-configuration")
+    configuration.write_text('{"programs": {"web": {"command": ["true"]}},}')
+    errors = launcher.wait_for_event("configuration-rejected")["errors"]
+    assert len(errors) == 1 and "syntax error" in errors[0], errors
+    configuration.write_text('{"programs": {"web": {"comand": ["true"]}}}')
+    rejected = launcher.wait_for_event("configuration-rejected")
+    assert any("comand" in warning for warning in rejected["warnings"]), rejected
+    configuration.write_text('{"version": "1.0.0", "arguments": []}')
+    errors = launcher.wait_for_event("configuration-rejected")["errors"]
+    assert len(errors) == 1 and "--main-container-version" in errors[0], errors
+    configuration.write_text(json.dumps({"programs": {"web": {"command": [str(place.probe), *UP]}}}))
+    launcher.wait_up()
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("text", ["{", '{"programs": {"web": {"comand": ["true"]}}}'])
+def test_exit_on_bad_configuration_without_a_version(place, text):
+    configuration = place.configuration()
+    configuration.write_text(text)
+    launcher = place.start("--input-dir", configuration.directory, "--version-file", place.area / "none",
+                           "--control-socket", "none", "--exit-on-bad-config")
+    assert launcher.wait() == Exit(code=1)
+    assert launcher.events_named("configuration-rejected")
+
+
 def test_three_hundred_processes(place):
     """Pitfall 3: numbers, starts and ends stay right when there are many."""
     launcher = place.launch(place.configuration(*UP), "--server-count", "300")

@@ -273,7 +273,7 @@ def test_term_in_the_first_moment_of_pid1_is_kept(as_pid1, needs_static):
 
 def test_pid1_ends_what_remains_in_the_namespace(as_pid1):
     """Daemons that escaped their process are told, then killed; only then do we end."""
-    launcher = as_pid1.launch(as_pid1.configuration("trap", "escape", "say:up", "until:15"), "--stop-timeout", "300ms")
+    launcher = as_pid1.launch(as_pid1.configuration("trap", "escape", "say:up", "until:15"), "--stop-timeout", "2s")
     launcher.wait_up(role="main")
     launcher.wait_up(role="escaped")
     assert launcher.stop() == Exit(code=0)

@@ -2,12 +2,13 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 
 import pytest
 
-from harness import Exit, eventually
+from harness import Exit, eventually, free_port
 from programs_harness import USR1, order_of, probe, run, service
 
 
@@ -143,6 +144,51 @@ def test_counts_change(place):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_who_leaves_is_stopped_by_the_hook_of_the_new_configuration(place):
+    """Its numbers are above the count for which that one was made, and longer than any of it."""
+    large = {"type": "ProcessNumber", "multiplier": 1000000000000}
+
+    def web(count, tag):
+        hook = [{"type": "Concatenate", "values": ["tag:", tag, "-", large]}]
+        numbered = {"NUMBERED": large, "PROBE_ENV": "NUMBERED"}
+        stop = {"command": ["probe", *hook, "report"]}
+        return {"web": service("web", count=count, environment=numbered, preStop=stop), "db": service("db")}
+
+    launcher = run(place, web(12, "old"))
+    for _ in range(12):
+        launcher.wait_up(tag="web")
+    launcher.replace(web(1, "new"))
+    for number in range(2, 13):
+        value = f"{number}000000000000"
+        assert launcher.wait_for_probe("report", tag=f"new-{value}")["env"]["NUMBERED"] == value
+        launcher.wait_for_event("process-exited", program="web", process=number)
+    launcher.replace(web(0, "none"))
+    launcher.wait_for_probe("report", tag="none-1000000000000")
+    launcher.wait_for_event("process-exited", program="web", process=1)
+    assert not launcher.events_named("helper-failed")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_another_count_is_no_change_for_who_stays(place):
+    def web(count):
+        return {"web": probe({"type": "Concatenate", "values": ["n:", {"type": "ProcessNumber"}]}, "trap", "say:up",
+                             "until:15", count=count, onConfigurationChange="restart")}
+
+    launcher = run(place, web(9))
+    for n in range(1, 10):
+        launcher.wait_up(n=n)
+    launcher.replace(web(12))
+    for n in range(10, 13):
+        launcher.wait_up(n=n)
+    launcher.replace(web(2))
+    for n in range(3, 13):
+        launcher.wait_for_event("process-exited", process=n)
+    launcher.quiet_for(0.1)
+    assert not launcher.events_named("process-exited", process=1)
+    assert not launcher.events_named("process-exited", process=2)
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_from_the_designs_form_to_programs_and_back(place):
     launcher = run(place, {"web": service("web")}, "--fdbserver-path", place.probe)
     launcher.wait_up(tag="web")
@@ -193,6 +239,10 @@ def test_what_is_given_up_is_tried_again_when_it_changes(place):
     ({"landlock": {"readOnly": ["/nonexistent"]}}, "programs.web.landlock"),
     ({"seccomp": {"deny": ["no_such_call"]}}, "programs.web.seccomp.deny[0]"),
     ({"capabilities": {"bounding": ["CAP_NOTHING"]}}, "programs.web.capabilities.bounding[0]"),
+    ({"cpuAffinity": "8191"}, "programs.web.cpuAffinity: "),
+    ({"rootDirectory": "/nonexistent"}, "programs.web.rootDirectory: cannot enter the root directory /nonexistent: "),
+    ({"rootDirectory": "/usr", "command": ["/usr/bin/env"]},
+     "programs.web.command[0]: cannot execute /usr/bin/env inside /usr: "),
     ({"watchdog": "1s"}, "programs.web.watchdog"),
     ({"limits": {"nofile": {"soft": 10, "hard": 5}}}, "programs.web.limits.nofile"),
 ])
@@ -206,6 +256,21 @@ def test_a_bad_program_is_refused_and_what_runs_stays(as_pid1, keys, error):
     launcher.replace({"web": service("web"), "fine": service("fine")})
     launcher.wait_up(tag="fine")
     assert launcher.is_alive(pid)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_some_descriptors_stay_for_the_launcher(as_pid1):
+    """With all of them given away it could neither be asked nor get another configuration."""
+    launcher = run(as_pid1, {"web": service("web")})
+    launcher.wait_up(tag="web")
+    resource.prlimit(launcher.pid, resource.RLIMIT_NOFILE, (128, 128))
+    captured = {"output": {}, "limits": {"nofile": 100}}  # not the limit that the launcher was started with
+    assert launcher.reject({"web": service("web", count=17, **captured)}) == [
+        "programs: their pipes and sockets need 68 open files, and the launcher itself 64, but its hard limit "
+        "(RLIMIT_NOFILE) is 128"]
+    launcher.replace({"web": service("web", count=16, **captured)})
+    for _ in range(15):
+        launcher.wait_up(tag="web")
     assert launcher.stop() == Exit(code=0)
 
 
@@ -250,12 +315,6 @@ def test_a_refused_configuration_leaves_no_trace(place):
     launcher.wait_up(tag="web")
     eventually(lambda: first.read_text() == "one\ntwo\n", "the second line")
     assert launcher.stop() == Exit(code=0)
-
-
-def free_port():
-    with socket.socket() as probing:
-        probing.bind(("127.0.0.1", 0))
-        return probing.getsockname()[1]
 
 
 def test_a_binary_that_appears_later(place):

@@ -28,7 +28,7 @@ def test_after_waits_for_readiness(place):
         "web": service("web", after=["db"]),
         "db": service("db", readiness={"type": "exec", "command": ["test", "-e", str(gate)], "interval": "10ms"}),
     })
-    launcher.wait_up(tag="db")
+    launcher.wait_started(tag="db")
     launcher.quiet_for(0.1, launcher.probe)
     gate.touch()
     ready = launcher.wait_for_event("process-ready", program="db", process=1)

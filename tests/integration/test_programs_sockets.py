@@ -7,15 +7,13 @@ import stat
 
 import pytest
 
-from harness import TIMEOUT, Exit, eventually
+from harness import TIMEOUT, Exit, eventually, free_port
 from programs_harness import RESTART_AT_ONCE, USR1, probe, run, service
 
 
 @pytest.fixture
 def port():
-    with socket.socket() as probing:
-        probing.bind(("127.0.0.1", 0))
-        return probing.getsockname()[1]
+    return free_port()
 
 
 def ask(address):
@@ -84,14 +82,14 @@ def test_sockets_are_kept_over_reloads(place):
     assert ask(address) == second
     assert os.stat(address).st_ino == inode
     launcher.replace({"heir": server(listen, "tag:heir", "say:up")})  # another program has it now
-    launcher.wait_for_event("process-exited", program="web")
+    launcher.wait_for_event("process-exited", program="web", pid=second)
     heir = launcher.wait_up(tag="heir")["pid"]
-    eventually(lambda: ask(address) == heir, "the heir serves")
+    assert ask(address) == heir
     assert os.stat(address).st_ino == inode
     launcher.replace({"none": service("none")})
     launcher.wait_up(tag="none")
     launcher.wait_for_event("process-exited", program="heir")
-    assert not os.path.exists(address)
+    eventually(lambda: not os.path.exists(address), "the name is removed")
     assert launcher.stop() == Exit(code=0)
 
 

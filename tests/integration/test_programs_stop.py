@@ -34,7 +34,7 @@ def test_stop_signal(place):
 
 
 def test_stop_timeout(place):
-    launcher = run(place, with_other(web=probe("tag:web", "trap", "say:up", "wait", stopTimeout="150ms")))
+    launcher = run(place, with_other(web=probe("tag:web", "trap", "say:up", "wait", stopTimeout="1s")))
     launcher.wait_up(tag="web")
     remove(launcher)
     launcher.wait_signal(signal.SIGTERM, tag="web")
@@ -58,7 +58,7 @@ def test_drain_delay_then_pre_stop_then_the_signal(place):
     gate = place.area / "gate"
     wait_for_gate = f"probe tag:hook report; while [ ! -e {gate} ]; do sleep 0.01; done"
     launcher = run(place, with_other(web=service(
-        "web", drainDelay="200ms", environment={"PROBE_ENV": "TRITON_PROGRAM TRITON_PROCESS"},
+        "web", drainDelay="1s", environment={"PROBE_ENV": "TRITON_PROGRAM TRITON_PROCESS"},
         preStop={"command": ["sh", "-c", wait_for_gate]})))
     launcher.wait_up(tag="web")
     launcher.wait_up(tag="other")
@@ -71,7 +71,7 @@ def test_drain_delay_then_pre_stop_then_the_signal(place):
     gate.touch()
     launcher.wait_signal(signal.SIGTERM, tag="web")
     ended = launcher.wait_for_event("process-exited", program="web", exit_code=0)
-    assert seconds(ended) - seconds(loaded) >= 0.29
+    assert seconds(ended) - seconds(loaded) >= 0.6  # the delay begins before that is written
     assert launcher.stop() == Exit(code=0)
 
 
@@ -110,9 +110,9 @@ def test_drain_and_pre_stop_are_part_of_the_whole_stop(place):
 def test_the_whole_stop_is_bounded(place):
     launcher = run(place, {"web": probe("tag:web", "trap", "say:up", "wait", drainDelay="60s", stopTimeout="60s",
                                         preStop={"command": ["sleep", "1000"], "timeout": "60s"})},
-                   "--stop-limit", "1s")
+                   "--stop-limit", "6s")  # of which it has a fifth to collect those that were killed
     launcher.wait_up(tag="web")
-    assert launcher.stop(timeout=5) == Exit(code=0)
+    assert launcher.stop() == Exit(code=0)
     launcher.probe.drain()
     assert launcher.probe.take(lambda line: line.get("signal") == signal.SIGTERM), "it had its chance"
 
@@ -204,9 +204,15 @@ def delegated(needs_root, request):
     group = base / f"triton-test.{os.getpid()}.{abs(hash(request.node.name)) % 10000}"
     group.mkdir()
     yield group
-    for directory, _, _ in os.walk(group, topdown=False):
-        eventually(lambda directory=directory: not Path(directory, "cgroup.procs").read_text(), f"{directory} empties")
-        os.rmdir(directory)
+
+    def is_removed():
+        for directory, _, _ in os.walk(group, topdown=False):
+            try:
+                os.rmdir(directory)
+            except OSError:  # somebody is still about to be gone
+                return False
+        return True
+    eventually(is_removed, f"{group} empties")
 
 
 class InGroup:

@@ -91,7 +91,7 @@ def test_nothing_to_do_means_no_wake_up(as_pid1, as_child):
 
     def settled():
         before = switches()
-        launchers[0].quiet_for(0.4, launchers[0].probe)
+        launchers[0].quiet_for(1, launchers[0].probe)
         return switches() == before
     eventually(settled, "what follows a start is done")
     before = switches()

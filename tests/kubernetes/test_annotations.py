@@ -93,7 +93,7 @@ def test_what_somebody_else_changes_is_written_again(reporting, damage):
 
 def test_what_the_pod_has_already_is_not_written_again(reporting):
     """Neither by another agent nor by another launcher with the same configuration."""
-    writes = len(reporting.namespace.requests("patch", "pods"))
+    writes = len(eventually(lambda: reporting.namespace.requests("patch", "pods"), "the server has told of the first"))
     kill_agent(reporting)
     reporting.launcher.wait_for_event("process-started", program="triton-agent")
     reporting.launcher.stop()
@@ -101,7 +101,7 @@ def test_what_the_pod_has_already_is_not_written_again(reporting):
     reporting.wait_reporter("ok")
     assert len(reporting.namespace.requests("patch", "pods")) == writes
     reporting.wait_reported(reporting.configure(*SERVE, "say:other"))
-    assert len(reporting.namespace.requests("patch", "pods")) == writes + 1
+    eventually(lambda: len(reporting.namespace.requests("patch", "pods")) == writes + 1, "one more, and no other")
 
 
 def kill_agent(pod):

@@ -25,6 +25,14 @@ def test_a_load_and_a_rejection(reporting):
     assert again["metadata"]["name"] == loaded["metadata"]["name"]
 
 
+def test_another_bad_document_is_rejected_anew(reporting):
+    """For the same reason as the one before; whoever writes it has to see that it is refused, too."""
+    for number in range(3):
+        reporting.configure_text(json.dumps({"version": 7, "description": str(number), "arguments": []}))
+        reporting.launcher.wait_for_event("configuration-rejected")
+        reporting.wait_event("ConfigurationRejected", lambda event, count=number + 1: event["count"] == count)
+
+
 def test_the_object_is_as_clients_expect_it(reporting, namespace):
     event = reporting.wait_event("ConfigurationLoaded")
     pod = reporting.object()["metadata"]

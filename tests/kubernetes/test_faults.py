@@ -1,11 +1,12 @@
 """The API server at its worst. Supervision never waits for it, and the reports are right again when it is."""
 
 import json
+import shutil
 import time
 
 import pytest
 
-from agent_harness import Authority
+from agent_harness import AGENT, Authority
 from harness import Exit, eventually
 from rig import CONFIGURATION, ISOLATE, POKE, probe_configuration
 
@@ -157,7 +158,7 @@ def test_a_token_that_is_worth_nothing(cluster, reporting):
     reporting.rotate_token("nonsense")
     cluster.restart_api()  # the connections, and what it knows of tokens
     text, _ = swap(reporting, 2)
-    assert "401" in reporting.wait_reporter("failing", RECOVERY)["detail"]
+    eventually(lambda: "401" in reporting.reporter().get("detail", ""), "the detail says 401", RECOVERY)
     reporting.rotate_token()
     reporting.wait_reported(text, RECOVERY)
     reporting.wait_reporter("ok", RECOVERY)
@@ -165,11 +166,16 @@ def test_a_token_that_is_worth_nothing(cluster, reporting):
 
 def test_a_token_that_is_replaced(cluster, reporting):
     """As the kubelet does it: the old one still is good, the new one is used from the next request on."""
-    old = reporting.namespace.requests("patch", "pods")[-1]["user"]["extra"]
+    def user(number):
+        """Who has written the first, or the second time; the server tells of it a moment later."""
+        written = eventually(lambda: reporting.namespace.requests("patch", "pods")[number:], "the audit")
+        return written[0]["user"]["extra"]
+
+    old = user(0)
     reporting.rotate_token()
     text, _ = swap(reporting, 1)
     reporting.wait_reported(text)
-    new = reporting.namespace.requests("patch", "pods")[-1]["user"]["extra"]
+    new = user(1)
     assert old["authentication.kubernetes.io/credential-id"] != new["authentication.kubernetes.io/credential-id"]
 
 
@@ -248,11 +254,10 @@ def test_another_authority_is_not_trusted(cluster, pod, area):
 def test_an_agent_that_is_killed_again_and_again(reporting):
     """Its restarts are as slow as those of any program that fails, and what runs does not notice."""
     up = reporting.launcher.wait_up()
+    agent = reporting.launcher.wait_for_event("process-started", program="triton-agent")
     for _ in range(3):
-        agent = reporting.launcher.events_named("process-started", program="triton-agent")[-1]
         reporting.launcher.signal_inside(agent["pid"], 9)
-        reporting.launcher.wait_for_event("process-started", program="triton-agent",
-                                          pid=lambda pid, old=agent["pid"]: pid != old)
+        agent = reporting.launcher.wait_for_event("process-started", program="triton-agent")
     text = reporting.configure_text(json.dumps(probe_configuration(*SERVE, "say:after")))
     reporting.wait_reported(text, RECOVERY)
     assert reporting.launcher.is_alive(up["pid"])
@@ -266,3 +271,25 @@ def test_a_hung_agent(reporting):
     _, seconds = swap(reporting, 50)
     assert max(seconds) < 5, seconds
     assert reporting.launcher.stop(timeout=40) == Exit(code=0)
+
+
+def test_ctl_tells_of_an_agent_that_does_not_answer(reporting):
+    """It was well when it was heard of last, and cannot say anything else now."""
+    agent, = reporting.launcher.events_named("process-started", program="triton-agent")
+    reporting.wait_reporter("ok")
+    reporting.launcher.signal_inside(agent["pid"], 19)
+    reporting.load(*SERVE, "say:again")
+    assert reporting.wait_reporter("failing", RECOVERY)["detail"] == "the agent does not answer"
+    reporting.launcher.signal_inside(agent["pid"], 18)
+    reporting.wait_reporter("ok")
+
+
+def test_ctl_tells_of_an_agent_that_cannot_come_back(pod):
+    program = pod.area / "agent"
+    shutil.copy(AGENT, program)
+    pod.start("--agent-path", program)
+    agent = pod.launcher.wait_for_event("process-started", program="triton-agent")
+    pod.wait_reporter("ok")
+    program.unlink()
+    pod.launcher.signal_inside(agent["pid"], 9)
+    assert pod.wait_reporter("failing")["detail"] == "the agent does not run"

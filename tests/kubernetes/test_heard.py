@@ -151,14 +151,14 @@ def test_isolated_from_the_start(pod):
 def test_a_delayed_shutdown(reporting):
     """Processes stop at once; the pod, and with it the name that others know it by, stays for that long."""
     reporting.launcher.wait_started()
-    reporting.annotate(delay_shutdown="1500ms")
-    assert "1.5s" in reporting.launcher.wait_for_event("shutdown-delay")["message"]
+    reporting.annotate(delay_shutdown="4500ms")
+    assert "4.5s" in reporting.launcher.wait_for_event("shutdown-delay")["message"]
     began = time.monotonic()
     reporting.launcher.signal(15)
     reporting.launcher.wait_for_event("process-exited")
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 4.5
     assert reporting.launcher.wait() == Exit(code=0)
-    assert 1.5 <= time.monotonic() - began < 15
+    assert time.monotonic() - began >= 4.5
 
 
 @pytest.mark.parametrize("value", ["soon", "-5s", "0", "5"])
@@ -200,9 +200,21 @@ def test_labels_of_the_node_are_variables(make_pod, namespace, node, is_named):
     namespace.allow_nodes()
     pod = make_pod(node=node)
     text = pod.configure_text(with_variable(ZONE, {"type": "Environment", "source": "NODE_LABEL_RACK-ROW"}))
-    pod.start("--enable-node-watch", node_name=is_named)
+    pod.start("--enable-node-watch", "--exit-on-bad-config", node_name=is_named)
     found = environment_of(pod.wait_reported(text))
     assert (found[ZONE], found["NODE_LABEL_RACK-ROW"]) == ("zone-a", "7")
+    assert pod.launcher.events_named("waiting-for-labels")
+    assert not pod.launcher.events_named("configuration-rejected"), "that they come later is no fault"
+
+
+def test_a_label_that_never_comes_is_a_fault(make_pod, namespace, node):
+    namespace.allow_nodes()
+    pod = make_pod(node=node)
+    pod.configure_text(with_variable("NODE_LABEL_NOWHERE"))
+    pod.start("--enable-node-watch", "--exit-on-bad-config")
+    rejected = pod.launcher.wait_for_event("configuration-rejected")
+    assert "NODE_LABEL_NOWHERE" in json.dumps(rejected["errors"])
+    assert pod.launcher.wait(timeout=30).code == 1
 
 
 def test_a_label_that_changes(cluster, make_pod, namespace, node):

@@ -4,7 +4,7 @@ import http.client
 import json
 import time
 
-from harness import wait_readable
+from harness import eventually, wait_readable
 from rig import CONFIGURATION, PORT
 
 SERVE = ("say:up", "trap", "until:15")
@@ -35,11 +35,15 @@ def test_a_thousand_changes_in_a_minute(reporting):
 def test_an_idle_launcher_asks_nothing(reporting):
     """But its watches, which last ten minutes and more."""
     reporting.wait_event("ConfigurationLoaded")
-    watches = reporting.namespace.requests(verb="watch", stage="ResponseStarted")
+    watches = eventually(lambda: reporting.namespace.requests(verb="watch", stage="ResponseStarted"), "the watch")
     assert len(watches) == 1 and "metadata.name%3D" + reporting.name in watches[0]["requestURI"]
-    count = len(reporting.namespace.requests(stage=None))
-    reporting.launcher.quiet_for(5)
-    assert len(reporting.namespace.requests(stage=None)) == count
+
+    def counted(seconds):
+        before = len(reporting.namespace.requests(stage=None))
+        reporting.launcher.quiet_for(seconds)
+        return before if len(reporting.namespace.requests(stage=None)) == before else None
+    eventually(lambda: counted(1), "what it has asked at its start is told of")
+    assert counted(5)
     assert int(watches[0]["requestURI"].split("timeoutSeconds=")[1].split("&")[0]) >= 600
 
 

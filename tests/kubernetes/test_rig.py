@@ -49,7 +49,7 @@ def test_a_verb_that_is_taken_away_is_missing(cluster, namespace, pod):
 def test_requests_are_counted(cluster, namespace, pod):
     assert namespace.requests() == []
     annotate(cluster, pod, namespace.token())
-    request, = namespace.requests("patch", "pods")
+    request, = eventually(lambda: namespace.requests("patch", "pods"), "the audit")
     assert request["requestObject"] == {"metadata": {"annotations": {"a": "b"}}}
     assert request["responseStatus"]["code"] == 200
 
