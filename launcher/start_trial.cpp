@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <new>
 #include <string>
@@ -12,6 +13,8 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "launcher/capabilities.h"
 #include "launcher/raw_syscall.h"
 
@@ -28,6 +32,8 @@ namespace {
 
 using config::Problems;
 using config::Where;
+
+constexpr int patience_ms = 1000;  // for what takes a tenth of one
 
 /// What the child found, in memory that both sides see: 0, or why not.
 struct Refusals {
@@ -87,17 +93,35 @@ bool has_something_to_try(Attributes const& with) {
            with.identity != Identity{};
 }
 
-/// Its end sends no signal, so that nobody else takes it for a process of a program.
+/// Whether the child of this pidfd has ended, or does so soon. Without one (Linux before 5.2) its end is waited for.
+bool ends_soon(int pidfd) {
+    pollfd end{pidfd, POLLIN, 0};
+    int ready = 0;
+    do {
+        ready = ::poll(&end, 1, patience_ms);
+    } while (ready < 0 && errno == EINTR);
+    return ready != 0;
+}
+
+/// Its end sends no signal, so that nobody else takes it for a process of a program. One that hangs is killed: it may
+/// be stopped by somebody, or wait for the file system of its root directory. It is left behind when that does not
+/// help.
 void run_trial(Attributes const& with, Refusals& refused) {
     std::string const oom_score = with.oom_score_adj ? std::to_string(*with.oom_score_adj) : std::string();
     std::vector<unsigned long> const cpus = cpu_mask(with.cpu_affinity);
-    raw::Value const child = raw::call(SYS_clone);
+    int pidfd = -1;
+    raw::Value const child = raw::call(SYS_clone, CLONE_PIDFD, 0, raw::address(&pidfd));
     if (child == 0) {
         try_all(with, oom_score, cpus, refused);
         for (;;)
             (void)raw::call(SYS_exit_group, 0);
     }
     if (child < 0) return;
+    UniqueFd const end{pidfd};
+    if (end && !ends_soon(end.get())) {
+        (void)::kill(static_cast<pid_t>(child), SIGKILL);
+        if (!ends_soon(end.get())) return;
+    }
     while (::waitpid(static_cast<pid_t>(child), nullptr, __WALL) < 0 && errno == EINTR) {
     }
 }

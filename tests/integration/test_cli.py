@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shutil
 import subprocess
+import time
 
 import pytest
 
-from harness import BINARY, TIMEOUT, VERSION, run_plainly
+from harness import BINARY, NO_LEAK_SEARCH, TIMEOUT, VERSION, run_plainly, wait_readable
 
 LAUNCH = ["--main-container-version", VERSION]
 
@@ -375,3 +377,19 @@ def test_check_starts_nothing(area):
     script.chmod(0o755)
     assert check(area, GOOD, "--fdbserver-path", script, "--strict", env={"ZONE": "z"}).returncode == 0
     assert not marker.exists()
+
+
+def test_a_trial_that_hangs_holds_nothing_up(area):
+    """What the kernel would refuse is tried in a child, which may hang: with the file system of a root, or stopped."""
+    if not (strace := shutil.which("strace")):
+        pytest.skip("needs strace, which holds a system call up")
+    path = area / "config.json"
+    path.write_text(json.dumps({"programs": {"a": {"command": ["/bin/true"], "nice": 5}}}))
+    command = [strace, "-qq", "-f", "-o", "/dev/null", "-e", "inject=setpriority:delay_enter=60000000",
+               BINARY, "check", "--strict", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **NO_LEAK_SEARCH}) as traced:
+        try:
+            assert wait_readable([traced.stdout.fileno()], time.monotonic() + TIMEOUT), "a third of the delay is over"
+            assert traced.stdout.readline() == "# a\n"
+        finally:
+            traced.kill()
