@@ -86,7 +86,6 @@ Result<> Shell::prepare_agent() {
 void Shell::agent_connected(UniqueFd connection) {
     open_control_for_agent();  // a configuration may have asked for the agent after our start
     if (control_) control_->adopt(std::move(connection), ControlRole::agent);
-    end_round();
 }
 
 /// In the order of its plan's names.

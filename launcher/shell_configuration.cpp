@@ -376,10 +376,8 @@ void Shell::set_schedules(std::vector<ProgramId> const& ids) {
         auto const& schedule = programs_[static_cast<std::size_t>(id)].plan->settings.schedule;
         if (!schedule) continue;
         if (!schedules_) {
-            schedules_ = std::make_unique<Schedules>(*loop_, [this](ProgramId due) {
-                dispatch(event::ScheduleDue{due});
-                if (!is_dispatching_) end_round();
-            });
+            schedules_ =
+                std::make_unique<Schedules>(*loop_, [this](ProgramId due) { dispatch(event::ScheduleDue{due}); });
         }
         Result<> const set = schedules_->set(id, *schedule, steady_clock::now());
         if (set) continue;
@@ -420,7 +418,6 @@ void Shell::open_channels() {
                 [this](NotifyKey key, bool is_ready) {
                     if (!is_ready) return;
                     dispatch(event::Ready{{ProgramId{key.program}, ProcessNumber{key.process}}});
-                    if (!is_dispatching_) end_round();
                 }});
 }
 
@@ -574,7 +571,6 @@ void Shell::ask_for_reload() {
 
 void Shell::files_changed() {
     if (path_watcher_->take_events()) ask_for_reload();
-    end_round();
 }
 
 ProgramName Shell::name_of(ProgramId id) const {
