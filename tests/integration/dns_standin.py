@@ -10,6 +10,8 @@ import socket
 import struct
 import threading
 
+import pytest
+
 from harness import TIMEOUT
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -122,3 +124,11 @@ class ResolverFiles:
         for source, target, flags in mounts:
             if LIBC.mount(source and os.fsencode(source), target.encode(), None, flags, None) != 0:
                 raise OSError(ctypes.get_errno(), f"mount on {target}")
+
+
+@pytest.fixture
+def dns():
+    """A DNS server that knows no name yet."""
+    server = Dns({})
+    yield server
+    server.close()

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agent_harness import Agent
-from dns_standin import Dns, ResolverFiles
+from dns_standin import Dns, ResolverFiles, dns  # noqa: F401 (a fixture)
 from harness import Exit
 from kubernetes_standin import StandIn
 from test_agent_kubernetes import RECOVERY, account, authority, launcher  # noqa: F401 (fixtures)
@@ -39,13 +39,6 @@ def make_server(certificate):
 
 
 @pytest.fixture
-def dns():
-    server = Dns({})
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def start(launcher, account, dns, tmp_path):  # noqa: F811
     agents = []
 
@@ -74,7 +67,7 @@ def test_in_the_hosts_file(make_server, dns, launcher, start):  # noqa: F811
     assert agent.stop() == Exit(code=0)
 
 
-def test_an_absolute_name(make_server, dns, start):
+def test_an_absolute_name(make_server, dns, start):  # noqa: F811
     """The dot that ends it is for DNS alone."""
     api = make_server()
     dns.set(NAME, "127.0.0.1")
@@ -96,7 +89,7 @@ def test_by_dns_as_in_a_pod(make_server, dns, launcher, start):  # noqa: F811
         "ns.svc.cluster.local", "svc.cluster.local", "cluster.local")]
 
 
-def test_ipv6_only(make_server, dns, start):
+def test_ipv6_only(make_server, dns, start):  # noqa: F811
     api = make_server("::1")
     dns.set(NAME, "::1")
     start(api.port)
@@ -130,7 +123,7 @@ def test_a_server_that_hangs(make_server, dns, launcher, start):  # noqa: F811
     assert agent.stop() == Exit(code=0)
 
 
-def test_the_end_comes_while_a_server_hangs(make_server, dns, start):
+def test_the_end_comes_while_a_server_hangs(make_server, dns, start):  # noqa: F811
     """No wait for the lookup's end."""
     dns.names[NAME] = None
     agent = start(make_server().port)

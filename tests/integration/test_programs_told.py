@@ -38,7 +38,7 @@ def test_the_end_of_the_container_by_a_failure_is_an_error(place):
         ("process-exited", "error"), ("container-ending", "error")]
 
 
-def test_a_program_killed_by_its_watchdog_is_told_as_a_failure(place):
+def test_a_program_killed_for_being_late_is_told_as_a_failure(place):
     launcher = run(place, {"web": probe("trap", "say:up", "until:15", readiness={"type": "notify"}, startTimeout="200ms",
                                         restart="never")})
     assert launcher.wait_for_event("process-timed-out")["level"] == "error"

@@ -3,7 +3,7 @@ happens when that does not work. The launcher, its agent and their sandbox are a
 
 import pytest
 
-from dns_standin import Dns, ResolverFiles
+from dns_standin import Dns, ResolverFiles, dns  # noqa: F401 (a fixture)
 
 NAME = "kubernetes.default.svc"
 SERVE = ("say:up", "trap", "until:15")
@@ -11,15 +11,7 @@ LONG = 60  # backoff may have grown
 
 
 @pytest.fixture
-def dns():
-    """A DNS server that knows no name yet."""
-    server = Dns({})
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def start(pod, dns):
+def start(pod, dns):  # noqa: F811
     """Starts the pod's launcher with files of its own; returns them, and the configuration as `text`."""
     def start_pod(host=NAME, configuration=None, hosts=""):
         place = ResolverFiles(pod.area, configuration or dns.configuration, hosts)
@@ -37,7 +29,7 @@ def wait_failing(pod, text):
     assert text in pod.wait_reporter("failing", LONG)["detail"]
 
 
-def test_in_the_hosts_file(pod, start, dns):
+def test_in_the_hosts_file(pod, start, dns):  # noqa: F811
     text = start(hosts=f"127.0.0.1 {NAME}\n").text
     pod.wait_reported(text)
     pod.wait_reporter("ok")
@@ -46,7 +38,7 @@ def test_in_the_hosts_file(pod, start, dns):
     assert sandbox["landlock"] in ("yes", "no") and "kubernetes-off" not in str(pod.launcher.events.all)
 
 
-def test_by_dns(pod, start, dns):
+def test_by_dns(pod, start, dns):  # noqa: F811
     dns.set(NAME + ".cluster.local", "127.0.0.1")
     search = "search svc.cluster.local cluster.local\noptions ndots:5\n"
     pod.wait_reported(start(configuration=search + dns.configuration).text)
@@ -54,12 +46,12 @@ def test_by_dns(pod, start, dns):
     assert NAME + ".svc.cluster.local" in dns.asked
 
 
-def test_ipv6_only(pod, start, dns):
+def test_ipv6_only(pod, start, dns):  # noqa: F811
     dns.set(NAME, "::1")
     pod.wait_reported(start().text)
 
 
-def test_no_such_name(pod, start, dns):
+def test_no_such_name(pod, start, dns):  # noqa: F811
     """Until there is one. Configurations are loaded meanwhile."""
     start()
     wait_failing(pod, f"cannot resolve {NAME}: there is no such name")
@@ -69,7 +61,7 @@ def test_no_such_name(pod, start, dns):
     pod.wait_reporter("ok")
 
 
-def test_a_server_that_hangs(pod, start, dns):
+def test_a_server_that_hangs(pod, start, dns):  # noqa: F811
     dns.names[NAME] = None
     start(configuration=dns.configuration + "options timeout:1 attempts:1\n")
     wait_failing(pod, f"cannot resolve {NAME}: no DNS server answers")
@@ -87,7 +79,7 @@ def test_no_server_is_there(pod, start):
     pod.load(*SERVE, "say:meanwhile")
 
 
-def test_another_address_after_the_servers_return(pod, start, dns):
+def test_another_address_after_the_servers_return(pod, start, dns):  # noqa: F811
     dns.set(NAME, "127.0.0.1")
     pod.wait_reported(start().text)
     pod.cluster.kill_api()
