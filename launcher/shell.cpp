@@ -280,6 +280,16 @@ void Shell::tell_manager() {
     told_running_ = running;
 }
 
+/// To the control socket's clients, as long as somebody wants them.
+void Shell::tell_records() {
+    if (control_->wants_records() == tells_records_) return;
+    tells_records_ = !tells_records_;
+    log_.listen(tells_records_ ? Log::Listener([this](LogLevel level, std::string_view record) {
+        control_->publish(record, level >= LogLevel::warning);
+    })
+                               : nullptr);
+}
+
 void Shell::end_round() {
     bool const is_stopping = supervisor_.phase() != SupervisorPhase::running;
     if (is_stopping) forget_files();
@@ -289,13 +299,7 @@ void Shell::end_round() {
     tell_manager();
     if (control_) {
         control_->end_round();
-        if (bool const wants_records = control_->wants_records(); wants_records != tells_records_) {
-            tells_records_ = wants_records;
-            log_.listen(wants_records ? Log::Listener([this](LogLevel level, std::string_view record) {
-                control_->publish(record, level >= LogLevel::warning);
-            })
-                                      : nullptr);
-        }
+        tell_records();
     }
     log_.flush();
     console_.flush();

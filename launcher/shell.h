@@ -81,6 +81,7 @@ private:
     Result<> start_loop();
     void run_loop();
     void end_round();
+    void tell_records();
     void tell_start();
     void tell_error(char const* what) noexcept;
     void tell_manager();

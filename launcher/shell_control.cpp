@@ -68,7 +68,7 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
         }();
         if (opened) {
             control_ = std::move(*opened);
-            return;
+            return tell_records();  // of what is told in this round, too
         }
         // One that was asked for is missed; the default's place is one that many containers do not have.
         log_.write(options_.is_control_asked_for ? LogLevel::error : LogLevel::info, "control-failed",
@@ -81,7 +81,10 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
 void Shell::open_control_for_agent() {
     if (control_) return;
     ControlSettings settings{.keeps_for_agent = options_.agent.is_reporting};
-    if (auto opened = ControlServer::create(*loop_, std::move(settings), *this)) control_ = std::move(*opened);
+    auto opened = ControlServer::create(*loop_, std::move(settings), *this);
+    if (!opened) return;
+    control_ = std::move(*opened);
+    tell_records();
 }
 
 LauncherStatus Shell::launcher() const {
