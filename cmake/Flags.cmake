@@ -37,3 +37,12 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   endif()
 endif()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# For what runs where libc has not started, or in a child that shares its parent's memory.
+set(TRITON_FREESTANDING
+  -O2 -ffreestanding -fno-builtin -fno-stack-protector -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-lto
+  -fvisibility=hidden -fno-sanitize=all)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # No call of memset or memcpy out of a loop: in a static program those are resolved when libc starts.
+  list(APPEND TRITON_FREESTANDING -fno-tree-loop-distribute-patterns -fcf-protection=none)
+endif()

@@ -5,7 +5,7 @@ if(failed OR NOT commit)
   set(commit "unknown")
 endif()
 file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT [[
-#include "launcher/version.h"
+#include "launcher/plan/version.h"
 
 namespace triton::launcher {
 char const* version() { return "@VERSION@"; }

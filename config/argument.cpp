@@ -12,12 +12,12 @@ std::string type_name(ArgumentType type) {
     return std::string(argument_types()[static_cast<std::size_t>(type)].name);  // one row per type, in order
 }
 
-void check_fields_of_type(Present<ArgumentDraft> present, ArgumentDraft const& draft, Where const& at,
+void check_fields_of_type(Present<ArgumentDraft> present, ArgumentDraft const& draft, json::Where const& at,
                           Reading& reading) {
     if (!draft.is_type_known) return;
     auto const fields = fields_of<ArgumentDraft>();
     for (std::size_t i = 0; i < fields.size(); ++i) {
-        Where const field_at{&at, fields[i].name};
+        json::Where const field_at{&at, fields[i].name};
         if (present.has(i) && !draft.is(fields[i].used_by)) {
             reading.warnings.add(field_at, "has no effect for type " + type_name(draft.argument.type));
         } else if (!present.has(i) && draft.is(fields[i].required_by)) {
@@ -26,47 +26,47 @@ void check_fields_of_type(Present<ArgumentDraft> present, ArgumentDraft const& d
     }
 }
 
-void parse_type(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_type(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     draft.is_type_known = false;
     std::string const* const name = expect_string(node, at, reading);
     if (!name) return;
     auto const types = argument_types();
     auto const row = name->empty() ? types.begin() : std::ranges::find(types, *name, &ArgumentTypeRow::name);
     if (row == types.end()) {
-        reading.problems.add(at, "unknown type " + quoted(*name) + suggestion_from(*name, types));
+        reading.problems.add(at, "unknown type " + json::quoted(*name) + suggestion_from(*name, types));
         return;
     }
     draft.argument.type = row->type;
     draft.is_type_known = true;
 }
 
-void parse_value(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_value(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     if (std::string const* const value = expect_string(node, at, reading)) draft.argument.value = *value;
 }
 
-void parse_values(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_values(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     if (auto values = read_arguments(node, at, reading)) draft.argument.values = std::move(*values);
 }
 
 constexpr TypeSet reads_a_variable = set_of(ArgumentType::environment) | set_of(ArgumentType::ip_list);
 
-void parse_source(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_source(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     std::string const* const source = expect_string(node, at, reading);
     if (!source) return;
     if (source->empty() && draft.is(reads_a_variable)) reading.problems.add(at, "must not be empty");
     draft.argument.source = *source;
 }
 
-void parse_multiplier(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_multiplier(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     std::int64_t const* const multiplier = expect_integer(node, at, reading);
     if (multiplier && *multiplier != 0) draft.argument.multiplier = *multiplier;
 }
 
-void parse_offset(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_offset(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     if (std::int64_t const* const offset = expect_integer(node, at, reading)) draft.argument.offset = *offset;
 }
 
-void parse_ip_family(Node const& node, Where const& at, ArgumentDraft& draft, Reading& reading) {
+void parse_ip_family(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     std::int64_t const* const family = expect_integer(node, at, reading);
     if (!family) return;
     if (*family == 4 || *family == 6) {
@@ -82,18 +82,18 @@ constexpr std::string_view any_integer = R"(,"minimum":-9223372036854775808,"max
 
 bool Argument::operator==(Argument const&) const = default;
 
-Argument parse_argument(Node const& node, Where const& at, Reading& reading) {
+Argument parse_argument(json::Node const& node, json::Where const& at, Reading& reading) {
     if (auto const* const text = node.get<std::string>(); text && reading.is_inside_programs) return {.value = *text};
     ArgumentDraft draft;
     std::string_view const wanted = reading.is_inside_programs ? "a string or an object" : "an object";
-    if (auto const* const json = expect<JsonObject>(wanted, node, at, reading)) {
+    if (auto const* const json = expect<json::Object>(wanted, node, at, reading)) {
         Present<ArgumentDraft> const present = parse_fields(*json, at, draft, reading);
         check_fields_of_type(present, draft, at, reading);
     }
     return std::move(draft.argument);
 }
 
-std::optional<Argument> read_argument(Node const& node, Where const& at, Reading& reading) {
+std::optional<Argument> read_argument(json::Node const& node, json::Where const& at, Reading& reading) {
     std::size_t const limit = reading.limits.arguments;
     if (++reading.argument_count > limit) {
         reading.problems.add(at, "more than " + std::to_string(limit) + " arguments in all");
@@ -104,13 +104,13 @@ std::optional<Argument> read_argument(Node const& node, Where const& at, Reading
     return reading.problems.count() == problems_before ? std::optional(std::move(argument)) : std::nullopt;
 }
 
-std::optional<std::vector<Argument>> read_arguments(Node const& node, Where const& at, Reading& reading) {
-    auto const* const array = expect<JsonArray>("an array", node, at, reading);
+std::optional<std::vector<Argument>> read_arguments(json::Node const& node, json::Where const& at, Reading& reading) {
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
     if (!array) return std::nullopt;
     std::vector<Argument> list;
     std::size_t const limit = reading.limits.arguments;
     for (std::size_t i = 0; i < array->size() && reading.argument_count <= limit; ++i) {
-        Where const element_at{&at, i};
+        json::Where const element_at{&at, i};
         if (++reading.argument_count > limit) {
             reading.problems.add(element_at, "more than " + std::to_string(limit) + " arguments in all");
             break;
@@ -120,7 +120,7 @@ std::optional<std::vector<Argument>> read_arguments(Node const& node, Where cons
     return list;
 }
 
-std::optional<std::vector<Argument>> read_command(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::vector<Argument>> read_command(json::Node const& node, json::Where const& at, Reading& reading) {
     auto command = read_arguments(node, at, reading);
     if (!command || !command->empty()) return command;
     reading.problems.add(at, "must not be empty");

@@ -17,7 +17,7 @@ struct Argument {
     std::string value = {};             ///< Literal; an empty one is still an argument
     std::vector<Argument> values = {};  ///< Concatenate, joined in order
     std::string source = {};            ///< Environment, IPList: the name of a variable, not empty
-    std::int64_t multiplier = 1;        ///< ProcessNumber: number * multiplier + offset; never 0
+    std::int64_t multiplier = 1;        ///< process::ProcessNumber: number * multiplier + offset; never 0
     std::int64_t offset = 0;
 
     bool operator==(Argument const&) const;

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <span>
 
-#include "config/json_text.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 
@@ -64,7 +64,7 @@ std::expected<unsigned, std::string> parse_value(std::string_view text, FieldRow
     }
     auto const number = parse_number(text);
     if (!number)
-        return Fault(shown(text) + (field.names.empty() ? " is no number" : " is neither a number nor a name"));
+        return Fault(json::shown(text) + (field.names.empty() ? " is no number" : " is neither a number nor a name"));
     if (*number >= field.lowest && *number <= field.highest) return *number;
     return Fault(std::to_string(*number) + " is not within " + std::to_string(field.lowest) + " to " +
                  std::to_string(field.highest));
@@ -83,16 +83,17 @@ std::expected<std::uint64_t, std::string> parse_part(std::string_view text, Fiel
         if (!begin) return Fault(begin.error());
         auto const end = dash == std::string_view::npos ? begin : parse_value(range.substr(dash + 1), field);
         if (!end) return Fault(end.error());
-        if (*begin > *end) return Fault(shown(range) + " runs backwards");
+        if (*begin > *end) return Fault(json::shown(range) + " runs backwards");
         first = *begin;
         last = *end;
     }
     unsigned step = 1;
     if (slash != std::string_view::npos) {
-        if (!is_all && dash == std::string_view::npos) return Fault(shown(text) + " has a step but no range");
+        if (!is_all && dash == std::string_view::npos) return Fault(json::shown(text) + " has a step but no range");
         auto const number = parse_number(text.substr(slash + 1));
         if (!number || *number == 0 || *number > field.highest)
-            return Fault(shown(text.substr(slash + 1)) + " is no step from 1 to " + std::to_string(field.highest));
+            return Fault(json::shown(text.substr(slash + 1)) + " is no step from 1 to " +
+                         std::to_string(field.highest));
         step = *number;
     }
     std::uint64_t bits = 0;

@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "config/json_reader.h"
 #include "config/process_configuration.h"
-#include "config/where.h"
+#include "lib/json/reader.h"
+#include "lib/json/where.h"
 
 namespace triton::config {
 
@@ -28,8 +28,8 @@ constexpr TypeSet set_of(ArgumentType type) { return static_cast<TypeSet>(1U << 
 /// What one reading collects.
 struct Reading {
     Limits const& limits;
-    ProblemList problems{limits.problems};
-    ProblemList warnings{limits.problems};
+    json::ProblemList problems{limits.document.problems};
+    json::ProblemList warnings{limits.document.problems};
     std::size_t argument_count = 0;
     std::size_t socket_count = 0;
     bool has_programs = false;        ///< the document has the key, and not null
@@ -48,7 +48,7 @@ struct Field {
     std::string_view constraints;  ///< further members of its JSON Schema, each with a comma before it
     std::string_view description;
     /// Called when the key is there and not null (for a required key also then), in the order of the table.
-    void (*parse)(Node const& node, Where const& at, Object& object, Reading& reading);
+    void (*parse)(json::Node const& node, json::Where const& at, Object& object, Reading& reading);
     TypeSet used_by = 0;                             ///< Argument only: the types for which it means something
     TypeSet required_by = 0;                         ///< Argument only: the types that cannot do without it
     std::span<std::string_view const> choices = {};  ///< when only these strings are good
@@ -78,7 +78,7 @@ struct StartLimitDraft {
 
 /// `limits`: the order of the rows is that of the result.
 struct LimitsDraft {
-    std::vector<ResourceLimit> limits;
+    std::vector<process::ResourceLimit> limits;
 };
 
 /// Soft and hard limit of one resource.
@@ -114,13 +114,13 @@ std::span<Field<LimitsDraft> const> fields_of();
 template <>
 std::span<Field<LimitPair> const> fields_of();
 template <>
-std::span<Field<Cgroup> const> fields_of();
+std::span<Field<process::CgroupLimits> const> fields_of();
 template <>
-std::span<Field<Capabilities> const> fields_of();
+std::span<Field<process::CapabilitySettings> const> fields_of();
 template <>
-std::span<Field<Seccomp> const> fields_of();
+std::span<Field<process::SeccompSettings> const> fields_of();
 template <>
-std::span<Field<Landlock> const> fields_of();
+std::span<Field<process::LandlockSettings> const> fields_of();
 template <>
 std::span<Field<Output> const> fields_of();
 template <>

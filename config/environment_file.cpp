@@ -41,7 +41,7 @@ std::optional<std::string> read_line(std::string_view line, Values& values) {
     return std::nullopt;
 }
 
-void read_lines(std::string_view text, Values& values, ProblemList& problems) {
+void read_lines(std::string_view text, Values& values, json::ProblemList& problems) {
     for (std::size_t number = 1; !text.empty(); ++number) {
         std::size_t const end = std::min(text.find('\n'), text.size());
         std::string_view line = text.substr(0, end);
@@ -56,11 +56,11 @@ void read_lines(std::string_view text, Values& values, ProblemList& problems) {
 }  // namespace
 
 EnvironmentFile parse_environment_file(std::string_view text, Limits const& limits) {
-    if (text.size() > limits.document_bytes) {
-        return {{}, {{"", "is larger than " + std::to_string(limits.document_bytes) + " bytes"}}};
+    if (text.size() > limits.document.document_bytes) {
+        return {{}, {{"", "is larger than " + std::to_string(limits.document.document_bytes) + " bytes"}}};
     }
     Values values;
-    ProblemList problems{limits.problems};
+    json::ProblemList problems{limits.document.problems};
     constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
     if (text.starts_with(byte_order_mark)) {
         problems.add("line 1", "starts with a byte order mark; save the file as UTF-8 without one");

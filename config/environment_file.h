@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/limits.h"
-#include "config/problem.h"
+#include "lib/json/problem.h"
 
 namespace triton::config {
 
@@ -18,7 +18,7 @@ struct EnvironmentVariable {
 
 struct EnvironmentFile {
     std::vector<EnvironmentVariable> values;  ///< of the good lines; sorted by name, each name once
-    Problems problems;  ///< every bad line, with where = "line 3"; the caller decides what they cost
+    json::Problems problems;  ///< every bad line, with where = "line 3"; the caller decides what they cost
 };
 
 /// Reads `NAME=value` lines, `export NAME=value` too. The value is the rest of the line as it is: no unquoting, no

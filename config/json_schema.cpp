@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "config/document_tables.h"
-#include "config/json_text.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 
@@ -23,9 +23,9 @@ private:
 
 void append_member(std::string& out, std::string_view key, std::string_view text) {
     out += ',';
-    append_json_string(out, key);
+    json::append_json_string(out, key);
     out += ':';
-    append_json_string(out, text);
+    json::append_json_string(out, text);
 }
 
 /// "string or array" is two types; an optional key may be null too: absent.
@@ -36,7 +36,7 @@ void append_type(std::string& out, std::string_view names, bool is_required) {
     for (Separator comma(","); !names.empty();) {
         std::size_t const end = names.find(between);
         out += comma.next();
-        append_json_string(out, names.substr(0, end));
+        json::append_json_string(out, names.substr(0, end));
         names.remove_prefix(end == names.npos ? names.size() : end + between.size());
     }
     if (!is_required) out += ",\"null\"";
@@ -47,7 +47,7 @@ std::string type_names() {
     std::string out = ",\"enum\":[\"\"";
     for (ArgumentTypeRow const& row : argument_types()) {
         out += ',';
-        append_json_string(out, row.name);
+        json::append_json_string(out, row.name);
     }
     return out += ",null]";
 }
@@ -58,7 +58,7 @@ void append_choices(std::string& out, std::span<std::string_view const> choices,
     out += ",\"enum\":[";
     for (std::string_view const choice : choices) {
         out += comma.next();
-        append_json_string(out, choice);
+        json::append_json_string(out, choice);
     }
     out += is_required ? "]" : ",null]";
 }
@@ -73,7 +73,7 @@ void append_properties(std::string& out) {
     for (Field<Object> const& field : fields_of<Object>()) {
         bool const is_required = field.need == Need::required;
         out += comma.next();
-        append_json_string(out, field.name);
+        json::append_json_string(out, field.name);
         out += ":{";
         append_type(out, field.json_type, is_required);
         out += field.constraints;
@@ -85,7 +85,7 @@ void append_properties(std::string& out) {
         out += '}';
         if (!is_required) continue;
         required += required_comma.next();
-        append_json_string(required, field.name);
+        json::append_json_string(required, field.name);
     }
     out += '}';
     if (!required.empty()) out.append(",\"required\":[").append(required).append("]");
@@ -105,13 +105,13 @@ void append_condition(std::string& out, ArgumentTypeRow const& type) {
     for (auto const& field : fields_of<ArgumentDraft>()) {
         if ((field.required_by & set_of(type.type)) == 0) continue;
         required += comma.next();
-        append_json_string(required, field.name);
+        json::append_json_string(required, field.name);
         properties += property_comma.next();
-        append_json_string(properties, field.name);
+        json::append_json_string(properties, field.name);
         properties.append(":").append(stricter(field));
     }
     out += R"({"if":{"properties":{"type":{"const":)";
-    append_json_string(out, type.name);
+    json::append_json_string(out, type.name);
     out.append(R"(}},"required":["type"]},"then":{"required":[)").append(required);
     out.append(R"(],"properties":{)").append(properties).append("}}}");
 }
@@ -218,10 +218,10 @@ void for_each_definition(Call call) {
     call.template operator()<Health>("Health");
     call.template operator()<LimitsDraft>("Limits");
     call.template operator()<LimitPair>("LimitPair");
-    call.template operator()<Cgroup>("Cgroup");
-    call.template operator()<Capabilities>("Capabilities");
-    call.template operator()<Seccomp>("Seccomp");
-    call.template operator()<Landlock>("Landlock");
+    call.template operator()<process::CgroupLimits>("Cgroup");
+    call.template operator()<process::CapabilitySettings>("Capabilities");
+    call.template operator()<process::SeccompSettings>("Seccomp");
+    call.template operator()<process::LandlockSettings>("Landlock");
     call.template operator()<Output>("Output");
     call.template operator()<ListenSocket>("Socket");
 }
@@ -241,7 +241,7 @@ std::string json_schema() {
     out.append(R"(},"ProgramArgument":{)").append(program_argument_definition()).append("}");
     for_each_definition([&out]<class Object>(std::string_view name) {
         out += ',';
-        append_json_string(out, name);
+        json::append_json_string(out, name);
         out += ":{";
         append_properties<Object>(out);
         out += '}';

@@ -6,8 +6,8 @@
 
 #include <netinet/in.h>
 
-#include "config/json_text.h"
 #include "config/socket_address.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 
@@ -17,7 +17,7 @@ constexpr std::size_t longest_url = 4096;
 constexpr std::size_t shown_bytes = 128;
 
 std::unexpected<std::string> fault(std::string_view text, std::string_view reason) {
-    return std::unexpected(quoted(text, shown_bytes).append(" ").append(reason));
+    return std::unexpected(json::quoted(text, shown_bytes).append(" ").append(reason));
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {

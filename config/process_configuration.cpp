@@ -10,31 +10,33 @@ namespace triton::config {
 
 namespace {
 
-void parse_version(Node const& node, Where const& at, ProcessConfiguration& configuration, Reading& reading) {
+void parse_version(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
+                   Reading& reading) {
     std::string const* const version = expect_string(node, at, reading);
     if (!version) return;
     if (std::string fault = version_fault(*version); !fault.empty()) reading.problems.add(at, std::move(fault));
     configuration.version = *version;
 }
 
-void refuse_beside_programs(Where const& at, Reading& reading) {
+void refuse_beside_programs(json::Where const& at, Reading& reading) {
     if (reading.has_programs) reading.problems.add(at, "cannot be used together with programs");
 }
 
-void parse_count(Node const& node, Where const& at, ProcessConfiguration& configuration, Reading& reading) {
+void parse_count(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration, Reading& reading) {
     refuse_beside_programs(at, reading);
     configuration.count = read_count(node, at, reading);
 }
 
-void parse_arguments(Node const& node, Where const& at, ProcessConfiguration& configuration, Reading& reading) {
+void parse_arguments(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
+                     Reading& reading) {
     refuse_beside_programs(at, reading);
     if (auto arguments = read_arguments(node, at, reading)) configuration.arguments = std::move(*arguments);
 }
 
 /// Whether an object has a key that is not null.
-bool has_key(JsonObject const& json, std::string_view key) {
-    auto const member = std::ranges::find(json, key, &Member::key);
-    return member != json.end() && !member->node.get<JsonNull>();
+bool has_key(json::Object const& json, std::string_view key) {
+    auto const member = std::ranges::find(json, key, &json::Member::key);
+    return member != json.end() && !member->node.get<json::Null>();
 }
 
 }  // namespace
@@ -62,10 +64,10 @@ std::span<Field<ProcessConfiguration> const> fields_of() {
 
 Draft read(std::string_view text, Limits const& limits) try {
     Reading reading{limits};
-    Where const document;
+    json::Where const document;
     Draft draft;
-    if (auto const root = read_json(text, limits, reading.problems)) {
-        if (auto const* const json = expect<JsonObject>("an object", *root, document, reading)) {
+    if (auto const root = json::read_json(text, limits.document, reading.problems)) {
+        if (auto const* const json = expect<json::Object>("an object", *root, document, reading)) {
             reading.has_programs = has_key(*json, "programs");
             reading.has_version = has_key(*json, "version");
             draft.configuration.has_programs = reading.has_programs;
@@ -82,7 +84,7 @@ Draft read(std::string_view text, Limits const& limits) try {
     return draft;
 }
 
-std::expected<Parsed, Problems> parse(std::string_view text, Limits const& limits) {
+std::expected<Parsed, json::Problems> parse(std::string_view text, Limits const& limits) {
     Draft draft = read(text, limits);
     if (!draft.problems.empty()) return std::unexpected(std::move(draft.problems));
     return Parsed{std::move(draft.configuration), std::move(draft.warnings)};

@@ -9,8 +9,8 @@
 
 #include "config/argument.h"
 #include "config/limits.h"
-#include "config/problem.h"
 #include "config/program.h"
+#include "lib/json/problem.h"
 
 namespace triton::config {
 
@@ -29,14 +29,15 @@ struct ProcessConfiguration {
 
 struct Parsed {
     ProcessConfiguration configuration;
-    Problems warnings;  ///< what an older launcher tolerates from a newer writer: unknown keys, keys without effect
+    json::Problems
+        warnings;  ///< what an older launcher tolerates from a newer writer: unknown keys, keys without effect
 };
 
 /// What could be read of a document, for whoever wants to say all that is wrong with it.
 struct Draft {
     ProcessConfiguration configuration;  ///< with problems: what could be read; every argument is in its place
-    Problems problems;
-    Problems warnings;
+    json::Problems problems;
+    json::Problems warnings;
     bool is_object = false;  ///< false: there is nothing in `configuration`, the text is no JSON object
 };
 
@@ -46,6 +47,6 @@ struct Draft {
 Draft read(std::string_view text, Limits const& limits = {});
 
 /// The same for whoever takes only what is good. Errors: the problems, never none.
-std::expected<Parsed, Problems> parse(std::string_view text, Limits const& limits = {});
+std::expected<Parsed, json::Problems> parse(std::string_view text, Limits const& limits = {});
 
 }  // namespace triton::config

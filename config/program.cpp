@@ -8,7 +8,7 @@ namespace triton::config {
 
 namespace {
 
-constexpr auto highest_count = static_cast<std::int64_t>(highest_process_number);
+constexpr auto highest_count = static_cast<std::int64_t>(process::highest_process_number);
 constexpr std::size_t longest_version = 255;  // NAME_MAX: it becomes one component of a path
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
@@ -22,15 +22,15 @@ bool depends_on_number(Argument const& argument) {
 struct Subject {
     Program const& program;
     Present<Program> present;
-    Where const& at;
+    json::Where const& at;
     Reading& reading;
 
     [[nodiscard]] bool has(std::string_view key) const { return present.has(key); }
     void problem(std::string_view key, std::string reason) const {
-        reading.problems.add(Where{&at, key}, std::move(reason));
+        reading.problems.add(json::Where{&at, key}, std::move(reason));
     }
     void warn(std::string_view key, std::string reason) const {
-        reading.warnings.add(Where{&at, key}, std::move(reason));
+        reading.warnings.add(json::Where{&at, key}, std::move(reason));
     }
 };
 
@@ -43,8 +43,8 @@ void check_command(Subject const& subject) {
     if (subject.has("version")) subject.warn("version", "has no effect together with command");
     auto const& command = subject.program.command;
     if (command.empty() || !depends_on_number(command.front())) return;
-    Where const command_at{&subject.at, "command"};
-    subject.reading.problems.add(Where{&command_at, std::size_t{0}},
+    json::Where const command_at{&subject.at, "command"};
+    subject.reading.problems.add(json::Where{&command_at, std::size_t{0}},
                                  "the program cannot depend on the number of the process");
 }
 
@@ -74,15 +74,15 @@ void check_readiness_keys(Subject const& subject) {
     std::size_t const count = subject.program.sockets.size();
     bool const is_taken = readiness && readiness->type == ReadinessType::fd && std::cmp_less(readiness->fd, 3 + count);
     if (!is_taken) return;
-    Where const readiness_at{&subject.at, "readiness"};
+    json::Where const readiness_at{&subject.at, "readiness"};
     std::string const range = count == 1 ? "3" : "3 to " + std::to_string(2 + count);
-    subject.reading.problems.add(Where{&readiness_at, "fd"},
+    subject.reading.problems.add(json::Where{&readiness_at, "fd"},
                                  std::to_string(readiness->fd) + " is taken: the sockets get " + range);
 }
 
 /// Whether there is a filter at all: the profile "none" alone is none.
-bool filters(Seccomp const& seccomp) {
-    return seccomp.profile != SeccompProfile::none || !seccomp.allow.empty() || !seccomp.deny.empty();
+bool filters(process::SeccompSettings const& seccomp) {
+    return seccomp.profile != process::SeccompProfile::none || !seccomp.allow.empty() || !seccomp.deny.empty();
 }
 
 /// The key that implies noNewPrivileges; empty when there is none.
@@ -97,7 +97,7 @@ void check_privileges(Subject const& subject) {
         subject.problem("noNewPrivileges", std::string("cannot be false together with ").append(reason));
 }
 
-void check_program(Program& program, Present<Program> present, Where const& at, Reading& reading) {
+void check_program(Program& program, Present<Program> present, json::Where const& at, Reading& reading) {
     bool const runs_once = program.one_shot || present.has("schedule");
     if (runs_once && !present.has("restart")) program.restart = RestartWhen::never;
     Subject const subject{program, present, at, reading};
@@ -109,11 +109,11 @@ void check_program(Program& program, Present<Program> present, Where const& at, 
     if (!implies_no_new_privileges(program).empty()) program.no_new_privileges = true;
 }
 
-void parse_members(JsonObject const& json, Where const& at, std::vector<Program>& programs, Reading& reading) {
+void parse_members(json::Object const& json, json::Where const& at, std::vector<Program>& programs, Reading& reading) {
     std::size_t const limit = reading.limits.programs;
     std::unordered_set<std::string_view> names;
-    for (Member const& member : json) {
-        Where const program_at{&at, std::string_view(member.key)};
+    for (json::Member const& member : json) {
+        json::Where const program_at{&at, std::string_view(member.key)};
         if (programs.size() == limit) {
             reading.problems.add(program_at, "more than " + std::to_string(limit) + " programs");
             return;
@@ -122,7 +122,7 @@ void parse_members(JsonObject const& json, Where const& at, std::vector<Program>
             reading.problems.add(program_at, std::string(name_rule));
         } else if (member.key.starts_with(reserved_prefix)) {
             reading.problems.add(program_at,
-                                 "names that begin with " + quoted(reserved_prefix) + " are the launcher's own");
+                                 "names that begin with " + json::quoted(reserved_prefix) + " are the launcher's own");
         }
         if (!names.insert(member.key).second) continue;  // the JSON reader has said so
         auto program = read_object<Program, check_program>(member.node, program_at, reading);
@@ -133,7 +133,7 @@ void parse_members(JsonObject const& json, Where const& at, std::vector<Program>
 
 /// What a container can hold, and we can show, is a number of processes, whoever they belong to. With runServers false
 /// too: a document is not to become wrong by it.
-void check_counts(std::vector<Program>& programs, Where const& at, Reading& reading) {
+void check_counts(std::vector<Program>& programs, json::Where const& at, Reading& reading) {
     std::size_t total = 0;
     for (Program const& program : programs)
         total += program.count.value_or(1);
@@ -150,12 +150,13 @@ void check_counts(std::vector<Program>& programs, Where const& at, Reading& read
 std::string version_fault(std::string_view version) {
     if (version.empty()) return "must not be empty";
     if (version.contains('/')) return "must not contain a slash: it becomes part of a path";
-    if (version == "." || version == "..") return "must not be " + quoted(version) + ": it becomes part of a path";
+    if (version == "." || version == "..")
+        return "must not be " + json::quoted(version) + ": it becomes part of a path";
     if (version.size() > longest_version) return "is longer than " + std::to_string(longest_version) + " bytes";
     return {};
 }
 
-std::optional<std::uint32_t> read_count(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint32_t> read_count(json::Node const& node, json::Where const& at, Reading& reading) {
     return read_integer<std::uint32_t, 0, highest_count>(node, at, reading);
 }
 
@@ -165,8 +166,9 @@ bool is_name(std::string_view text) {
            std::ranges::all_of(text, is_name_character);
 }
 
-void parse_programs(Node const& node, Where const& at, ProcessConfiguration& configuration, Reading& reading) {
-    auto const* const json = expect<JsonObject>("an object", node, at, reading);
+void parse_programs(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
+                    Reading& reading) {
+    auto const* const json = expect<json::Object>("an object", node, at, reading);
     if (!json) return;
     reading.is_inside_programs = true;
     parse_members(*json, at, configuration.programs, reading);

@@ -11,6 +11,7 @@
 #include "config/argument.h"
 #include "config/cron.h"
 #include "config/socket_address.h"
+#include "lib/process/settings.h"
 
 namespace triton::config {
 
@@ -19,15 +20,10 @@ namespace triton::config {
 
 using Milliseconds = std::chrono::milliseconds;
 
-constexpr std::uint64_t unlimited = UINT64_MAX;  ///< a limit that is none: RLIM_INFINITY, "max" of a cgroup
-
 enum class EnvironmentFrom : std::uint8_t { inherit, clean, listed };
 enum class RestartWhen : std::uint8_t { always, on_failure, never };
 enum class StopScope : std::uint8_t { process, tree };
 enum class OnChange : std::uint8_t { keep, restart, signal };
-
-/// A user or a group: its number, or its name (never empty).
-using IdOrName = std::variant<std::uint32_t, std::string>;
 
 /// A command that is run for a program, not as the program.
 struct Hook {
@@ -89,58 +85,6 @@ struct Health {
     bool operator==(Health const&) const = default;
 };
 
-/// For setrlimit(2): soft <= hard, `unlimited` is RLIM_INFINITY.
-struct ResourceLimit {
-    int resource = 0;  ///< RLIMIT_NOFILE ..
-    std::uint64_t soft = 0;
-    std::uint64_t hard = 0;
-
-    bool operator==(ResourceLimit const&) const = default;
-};
-
-/// Absent: not written, `unlimited`: "max".
-struct Cgroup {
-    std::optional<std::uint64_t> memory_max = {};   ///< bytes
-    std::optional<std::uint64_t> memory_high = {};  ///< bytes
-    std::optional<std::uint64_t> memory_min = {};   ///< bytes
-    std::optional<std::uint64_t> swap_max = {};     ///< bytes
-    std::optional<std::uint64_t> cpu_max = {};      ///< thousandths of a CPU, at least 10: 1500 is one and a half
-    std::optional<std::uint32_t> cpu_weight = {};   ///< 1 to 10000
-    std::optional<std::uint64_t> pids_max = {};
-
-    bool operator==(Cgroup const&) const = default;
-};
-
-/// Names as they were written, with or without CAP_, none empty. Absent: unchanged, an empty list: none.
-struct Capabilities {
-    std::optional<std::vector<std::string>> bounding = {};
-    std::optional<std::vector<std::string>> ambient = {};
-    std::optional<std::vector<std::string>> inheritable = {};
-
-    bool operator==(Capabilities const&) const = default;
-};
-
-enum class SeccompProfile : std::uint8_t { standard, strict, none };  ///< standard: "default"
-enum class SeccompAction : std::uint8_t { error, kill, log };         ///< error: "errno", EPERM
-
-struct Seccomp {
-    SeccompProfile profile = SeccompProfile::standard;
-    std::vector<std::string> allow = {};  ///< names of system calls, or of groups ("@clock"); none empty
-    std::vector<std::string> deny = {};   ///< the same
-    SeccompAction action = SeccompAction::error;
-
-    bool operator==(Seccomp const&) const = default;
-};
-
-/// Absolute paths.
-struct Landlock {
-    std::vector<std::string> read_only = {};
-    std::vector<std::string> read_write = {};
-    std::vector<std::string> execute = {};
-
-    bool operator==(Landlock const&) const = default;
-};
-
 /// captured: through a pipe to us, and on to the file or, without one, to our own stdout and stderr.
 enum class OutputKind : std::uint8_t { inherit, null, captured };
 enum class OutputFormat : std::uint8_t { raw, prefix, json };
@@ -161,10 +105,10 @@ struct Output {
 struct ListenSocket {
     std::string name = {};
     SocketAddress address = {};
-    std::uint32_t mode = 0660;           ///< of what has a path
-    std::optional<IdOrName> user = {};   ///< of what has a path
-    std::optional<IdOrName> group = {};  ///< of what has a path
-    std::uint32_t backlog = 4096;        ///< listen(2): tcp, unix
+    std::uint32_t mode = 0660;                    ///< of what has a path
+    std::optional<process::IdOrName> user = {};   ///< of what has a path
+    std::optional<process::IdOrName> group = {};  ///< of what has a path
+    std::uint32_t backlog = 4096;                 ///< listen(2): tcp, unix
 
     bool operator==(ListenSocket const&) const = default;
 };
@@ -172,7 +116,8 @@ struct ListenSocket {
 /// A schedule: from start to start, or by the calendar.
 using Schedule = std::variant<Milliseconds, CronExpression>;
 
-struct Program {
+/// Its surroundings, limits and sandbox are those of any process.
+struct Program : process::Settings {
     std::string name = {};
     // what and how many
     std::optional<std::string> version = {};
@@ -183,12 +128,6 @@ struct Program {
     std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
     EnvironmentFrom environment_from = EnvironmentFrom::inherit;
     std::vector<std::string> environment_names = {};  ///< EnvironmentFrom::listed: those of ours
-    std::optional<std::string> working_directory = {};
-    std::optional<std::string> root_directory = {};
-    std::optional<IdOrName> user = {};
-    std::optional<IdOrName> group = {};
-    std::optional<std::vector<IdOrName>> supplementary_groups = {};
-    std::optional<std::uint32_t> umask = {};
     // when it runs
     bool one_shot = false;
     std::optional<Schedule> schedule = {};
@@ -213,17 +152,7 @@ struct Program {
     std::optional<Milliseconds> watchdog = {};
     std::optional<Health> health = {};
     // what it may use
-    std::vector<ResourceLimit> limits = {};  ///< each resource at most once
-    std::optional<int> nice = {};
-    std::optional<int> oom_score_adj = {};
-    std::vector<std::uint32_t> cpu_affinity = {};  ///< sorted, each once; empty: unchanged
-    std::optional<Cgroup> cgroup = {};
-    // its sandbox
-    std::optional<Capabilities> capabilities = {};
-    bool no_new_privileges = false;  ///< also when seccomp or landlock implies it
-    std::optional<Seccomp> seccomp = {};
-    std::optional<Landlock> landlock = {};
-    std::optional<int> parent_death_signal = {};
+    std::optional<process::CgroupLimits> cgroup = {};
     // its descriptors
     Output output = {};
     std::vector<ListenSocket> sockets = {};  ///< names are unique

@@ -22,7 +22,7 @@ constexpr std::string_view ids_or_names =
     R"(,"items":{"type":["string","integer"],"minLength":1,"minimum":0,"maximum":4294967294})";
 constexpr std::string_view names_of_programs = R"(,"items":{"type":"string"})";
 
-void parse_program_version(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_program_version(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     std::string const* const version = expect_string(node, at, reading);
     if (!version) return;
     if (std::string fault = version_fault(*version); !fault.empty()) reading.problems.add(at, std::move(fault));
@@ -31,11 +31,11 @@ void parse_program_version(Node const& node, Where const& at, Program& program, 
 
 bool is_variable_name(std::string_view name) { return !name.empty() && !name.contains('='); }
 
-void parse_environment(Node const& node, Where const& at, Program& program, Reading& reading) {
-    auto const* const json = expect<JsonObject>("an object", node, at, reading);
+void parse_environment(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    auto const* const json = expect<json::Object>("an object", node, at, reading);
     if (!json) return;
-    for (Member const& member : *json) {
-        Where const variable_at{&at, std::string_view(member.key)};
+    for (json::Member const& member : *json) {
+        json::Where const variable_at{&at, std::string_view(member.key)};
         if (!is_variable_name(member.key))
             reading.problems.add(variable_at, "is no name of a variable: it is empty or has a =");
         if (++reading.argument_count > reading.limits.arguments) {
@@ -47,19 +47,19 @@ void parse_environment(Node const& node, Where const& at, Program& program, Read
     }
 }
 
-std::optional<std::string> read_variable_name(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::string> read_variable_name(json::Node const& node, json::Where const& at, Reading& reading) {
     std::string const* const name = expect_string(node, at, reading);
     if (!name) return std::nullopt;
     if (is_variable_name(*name)) return *name;
-    reading.problems.add(at, quoted(*name) + " is no name of a variable: it is empty or has a =");
+    reading.problems.add(at, json::quoted(*name) + " is no name of a variable: it is empty or has a =");
     return std::nullopt;
 }
 
-void parse_environment_from(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_environment_from(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     if (node.get<std::string>()) {
         auto const word = read_choice<EnvironmentFrom, environment_words>(node, at, reading);
         if (word) program.environment_from = *word;
-    } else if (node.get<JsonArray>()) {
+    } else if (node.get<json::Array>()) {
         program.environment_from = EnvironmentFrom::listed;
         program.environment_names = *read_list<read_variable_name>(node, at, reading);
     } else {
@@ -68,25 +68,26 @@ void parse_environment_from(Node const& node, Where const& at, Program& program,
 }
 
 /// Names of programs, each once. Whether they exist is seen when all programs are read.
-std::optional<std::vector<std::string>> read_program_names(Node const& node, Where const& at, Reading& reading) {
-    auto const* const array = expect<JsonArray>("an array", node, at, reading);
+std::optional<std::vector<std::string>> read_program_names(json::Node const& node, json::Where const& at,
+                                                           Reading& reading) {
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
     if (!array) return std::nullopt;
     std::vector<std::string> names;
     std::unordered_set<std::string_view> known;
     for (std::size_t i = 0; i < array->size(); ++i) {
-        Where const name_at{&at, i};
+        json::Where const name_at{&at, i};
         std::string const* const name = expect_string((*array)[i], name_at, reading);
         if (!name) continue;
         if (known.insert(*name).second) {
             names.push_back(*name);
         } else {
-            reading.problems.add(name_at, quoted(*name) + " is named twice");
+            reading.problems.add(name_at, json::quoted(*name) + " is named twice");
         }
     }
     return names;
 }
 
-void parse_program_count(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_program_count(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     program.count = read_count(node, at, reading);
 }
 

@@ -15,30 +15,30 @@ constexpr std::array<std::string_view, 2> notify_accesses{"main", "all"};
 constexpr std::array<std::string_view, 3> health_types{"exec", "tcp", "http"};
 constexpr std::array<std::string_view, 3> health_actions{"restart", "report", "exit"};
 
-void parse_cron_key(Node const& node, Where const& at, ScheduleDraft& draft, Reading& reading) {
+void parse_cron_key(json::Node const& node, json::Where const& at, ScheduleDraft& draft, Reading& reading) {
     auto const text = read_text(node, at, reading);
     if (!text) return;
     auto cron = parse_cron(*text);
     if (cron) {
         draft.cron = *cron;
     } else {
-        reading.problems.add(at, quoted(*text) + ": " + cron.error());
+        reading.problems.add(at, json::quoted(*text) + ": " + cron.error());
     }
 }
 
-void check_schedule(ScheduleDraft const&, Present<ScheduleDraft> present, Where const& at, Reading& reading) {
+void check_schedule(ScheduleDraft const&, Present<ScheduleDraft> present, json::Where const& at, Reading& reading) {
     if (present.has("every") == present.has("cron")) reading.problems.add(at, "needs either every or cron");
 }
 
-void check_backoff(Backoff const& backoff, Present<Backoff>, Where const& at, Reading& reading) {
+void check_backoff(Backoff const& backoff, Present<Backoff>, json::Where const& at, Reading& reading) {
     if (backoff.initial && backoff.max && *backoff.initial > *backoff.max)
-        reading.problems.add(Where{&at, "initial"}, "is longer than max");
+        reading.problems.add(json::Where{&at, "initial"}, "is longer than max");
 }
 
-void check_start_limit(StartLimitDraft const& limit, Present<StartLimitDraft> present, Where const& at,
+void check_start_limit(StartLimitDraft const& limit, Present<StartLimitDraft> present, json::Where const& at,
                        Reading& reading) {
     if (present.has("exitCode") && limit.action != StartLimitAction::exit)
-        reading.warnings.add(Where{&at, "exitCode"}, "has no effect unless action is \"exit\"");
+        reading.warnings.add(json::Where{&at, "exitCode"}, "has no effect unless action is \"exit\"");
 }
 
 /// For which types of its object a key means something, one bit each, and whether they cannot do without it.
@@ -55,17 +55,17 @@ constexpr unsigned bits(Types... types) {
 
 template <class Object>
 void check_keys_of_type(std::span<KeyOfType const> keys, std::size_t type, std::string_view type_name,
-                        Present<Object> present, Where const& at, Reading& reading) {
+                        Present<Object> present, json::Where const& at, Reading& reading) {
     for (KeyOfType const& key : keys) {
         bool const is_used = (key.types >> type & 1U) != 0;
         if (present.has(key.name) && !is_used)
-            reading.warnings.add(Where{&at, key.name}, std::string("has no effect for type ").append(type_name));
+            reading.warnings.add(json::Where{&at, key.name}, std::string("has no effect for type ").append(type_name));
         if (!present.has(key.name) && is_used && key.is_required)
-            reading.problems.add(Where{&at, key.name}, std::string("required for type ").append(type_name));
+            reading.problems.add(json::Where{&at, key.name}, std::string("required for type ").append(type_name));
     }
 }
 
-void check_readiness(Readiness const& readiness, Present<Readiness> present, Where const& at, Reading& reading) {
+void check_readiness(Readiness const& readiness, Present<Readiness> present, json::Where const& at, Reading& reading) {
     using enum ReadinessType;
     static constexpr std::array<KeyOfType, 7> keys{{{"fd", bits(fd)},
                                                     {"command", bits(exec), true},
@@ -79,7 +79,7 @@ void check_readiness(Readiness const& readiness, Present<Readiness> present, Whe
     check_keys_of_type<Readiness>(keys, type, readiness_types[type], present, at, reading);
 }
 
-void check_health(Health const& health, Present<Health> present, Where const& at, Reading& reading) {
+void check_health(Health const& health, Present<Health> present, json::Where const& at, Reading& reading) {
     using enum HealthType;
     static constexpr std::array<KeyOfType, 3> keys{
         {{"command", bits(exec), true}, {"address", bits(tcp), true}, {"url", bits(http), true}}};
@@ -90,7 +90,7 @@ void check_health(Health const& health, Present<Health> present, Where const& at
 
 /// What a probe asks. A text is checked here, what is substituted where its value is known.
 template <auto parse_target>
-std::optional<Argument> read_target(Node const& node, Where const& at, Reading& reading) {
+std::optional<Argument> read_target(json::Node const& node, json::Where const& at, Reading& reading) {
     auto argument = read_argument(node, at, reading);
     if (!argument || argument->type != ArgumentType::literal) return argument;
     auto const target = parse_target(argument->value);
@@ -230,36 +230,36 @@ std::span<Field<Health> const> fields_of() {
     return rows;
 }
 
-void parse_schedule(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_schedule(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     auto const draft = read_object<ScheduleDraft, check_schedule>(node, at, reading);
     if (draft && draft->every) program.schedule = *draft->every;
     if (draft && draft->cron) program.schedule = *draft->cron;
 }
 
-void parse_backoff(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_backoff(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     if (auto backoff = read_object<Backoff, check_backoff>(node, at, reading)) program.backoff = *backoff;
 }
 
-void parse_start_limit(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_start_limit(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     auto const draft = read_object<StartLimitDraft, check_start_limit>(node, at, reading);
     if (!draft) return;
     program.start_limit = {.count = draft->count, .interval = draft->interval};
     if (draft->action == StartLimitAction::exit) program.start_limit->exit_code = draft->exit_code;
 }
 
-void parse_pre_stop(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_pre_stop(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     program.pre_stop = read_object<Hook>(node, at, reading);
 }
 
-void parse_on_failure(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_on_failure(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     program.on_failure = read_object<Hook>(node, at, reading);
 }
 
-void parse_readiness(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_readiness(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     program.readiness = read_object<Readiness, check_readiness>(node, at, reading);
 }
 
-void parse_health(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_health(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     program.health = read_object<Health, check_health>(node, at, reading);
 }
 

@@ -12,44 +12,44 @@ constexpr std::array<std::string_view, 3> output_formats{"raw", "prefix", "json"
 constexpr std::array<std::string_view, 2> when_full_choices{"block", "drop"};
 constexpr std::array<std::string_view, 2> output_words{"inherit", "null"};  // in the order of OutputKind
 
-void check_output(Output& output, Present<Output> present, Where const& at, Reading& reading) {
+void check_output(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
     output.kind = OutputKind::captured;
     if (present.has("file")) {
         if (!present.has("format")) output.format = OutputFormat::raw;
         return;
     }
     for (std::string_view const key : {"maxSize", "maxFiles"}) {
-        if (present.has(key)) reading.warnings.add(Where{&at, key}, "has no effect without file");
+        if (present.has(key)) reading.warnings.add(json::Where{&at, key}, "has no effect without file");
     }
 }
 
-void parse_listen(Node const& node, Where const& at, ListenSocket& socket, Reading& reading) {
+void parse_listen(json::Node const& node, json::Where const& at, ListenSocket& socket, Reading& reading) {
     auto const text = read_text(node, at, reading);
     if (!text) return;
     auto address = parse_socket_address(*text);
     if (address) {
         socket.address = std::move(*address);
     } else {
-        reading.problems.add(at, quoted(*text, 128) + ": " + address.error());
+        reading.problems.add(at, json::quoted(*text, 128) + ": " + address.error());
     }
 }
 
-void parse_socket_name(Node const& node, Where const& at, ListenSocket& socket, Reading& reading) {
+void parse_socket_name(json::Node const& node, json::Where const& at, ListenSocket& socket, Reading& reading) {
     auto name = read_text(node, at, reading);
     if (!name) return;
-    if (!is_name(*name)) reading.problems.add(at, quoted(*name) + ": " + std::string(name_rule));
+    if (!is_name(*name)) reading.problems.add(at, json::quoted(*name) + ": " + std::string(name_rule));
     socket.name = std::move(*name);
 }
 
-void check_socket(ListenSocket const& socket, Present<ListenSocket> present, Where const& at, Reading& reading) {
+void check_socket(ListenSocket const& socket, Present<ListenSocket> present, json::Where const& at, Reading& reading) {
     SocketKind const kind = socket.address.kind;
     bool const has_path = !socket.address.path.empty();
     bool const listens = kind == SocketKind::tcp || kind == SocketKind::unix_stream;
     for (std::string_view const key : {"mode", "user", "group"}) {
-        if (present.has(key) && !has_path) reading.warnings.add(Where{&at, key}, "has no effect without a path");
+        if (present.has(key) && !has_path) reading.warnings.add(json::Where{&at, key}, "has no effect without a path");
     }
     if (present.has("backlog") && !listens)
-        reading.warnings.add(Where{&at, "backlog"}, "has no effect but for tcp and unix");
+        reading.warnings.add(json::Where{&at, "backlog"}, "has no effect but for tcp and unix");
 }
 
 }  // namespace
@@ -101,23 +101,23 @@ std::span<Field<ListenSocket> const> fields_of() {
     return rows;
 }
 
-void parse_output(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_output(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     if (node.get<std::string>()) {
         if (auto const word = read_choice<OutputKind, output_words>(node, at, reading)) program.output.kind = *word;
         return;
     }
-    if (!node.get<JsonObject>()) {
+    if (!node.get<json::Object>()) {
         reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
         return;
     }
     if (auto output = read_object<Output, check_output>(node, at, reading)) program.output = std::move(*output);
 }
 
-void parse_sockets(Node const& node, Where const& at, Program& program, Reading& reading) {
-    auto const* const array = expect<JsonArray>("an array", node, at, reading);
+void parse_sockets(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
     if (!array) return;
     for (std::size_t i = 0; i < array->size(); ++i) {
-        Where const socket_at{&at, i};
+        json::Where const socket_at{&at, i};
         if (++reading.socket_count > reading.limits.sockets) {
             reading.problems.add(socket_at, "more than " + std::to_string(reading.limits.sockets) + " sockets in all");
             return;
@@ -127,7 +127,8 @@ void parse_sockets(Node const& node, Where const& at, Program& program, Reading&
         bool const is_taken = !socket->name.empty() && std::ranges::find(program.sockets, socket->name,
                                                                          &ListenSocket::name) != program.sockets.end();
         if (is_taken)
-            reading.problems.add(Where{&socket_at, "name"}, quoted(socket->name) + " is the name of another socket");
+            reading.problems.add(json::Where{&socket_at, "name"},
+                                 json::quoted(socket->name) + " is the name of another socket");
         program.sockets.push_back(std::move(*socket));
     }
 }

@@ -12,29 +12,30 @@ namespace triton::config {
 
 /// Why a text is no version; empty when it is one.
 std::string version_fault(std::string_view version);
-std::optional<std::uint32_t> read_count(Node const& node, Where const& at, Reading& reading);
+std::optional<std::uint32_t> read_count(json::Node const& node, json::Where const& at, Reading& reading);
 
-void parse_programs(Node const& node, Where const& at, ProcessConfiguration& configuration, Reading& reading);
+void parse_programs(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
+                    Reading& reading);
 
-void parse_schedule(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_backoff(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_start_limit(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_pre_stop(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_on_failure(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_readiness(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_health(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_limits(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_cpu_affinity(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_cgroup(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_capabilities(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_seccomp(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_landlock(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_output(Node const& node, Where const& at, Program& program, Reading& reading);
-void parse_sockets(Node const& node, Where const& at, Program& program, Reading& reading);
+void parse_schedule(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_backoff(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_start_limit(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_pre_stop(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_on_failure(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_readiness(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_health(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_limits(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_cpu_affinity(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_cgroup(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_capabilities(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_seccomp(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_landlock(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_output(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_sockets(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 
 /// What is wrong between programs: after and requires that lead nowhere or in a circle, sockets and files that two
 /// programs want in different ways.
-void check_programs(std::vector<Program> const& programs, Where const& at, Reading& reading);
+void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading);
 
 constexpr std::string_view version_text = R"(,"minLength":1,"maxLength":255,"pattern":"^(?!\\.{1,2}$)[^/\\u0000]+$")";
 constexpr std::string_view count_range = R"(,"minimum":0,"maximum":65535)";

@@ -18,7 +18,7 @@ using Graph = std::vector<std::vector<Edge>>;  // by program, in the document's 
 
 class Relations {
 public:
-    Relations(std::vector<Program> const& programs, Where const& at, Reading& reading)
+    Relations(std::vector<Program> const& programs, json::Where const& at, Reading& reading)
         : programs_(programs), at_(at), reading_(reading), graph_(programs.size()) {
         for (std::size_t i = 0; i < programs.size(); ++i) {
             by_name_.emplace(programs[i].name, i);
@@ -37,18 +37,18 @@ public:
 private:
     /// The programs that one names, without those that cannot be meant.
     void add_edges(std::size_t from, std::string_view key, std::vector<std::string> const& names) {
-        Where const program_at{&at_, std::string_view(programs_[from].name)};
-        Where const list_at{&program_at, key};
+        json::Where const program_at{&at_, std::string_view(programs_[from].name)};
+        json::Where const list_at{&program_at, key};
         for (std::size_t i = 0; i < names.size(); ++i) {
-            Where const name_at{&list_at, i};
+            json::Where const name_at{&list_at, i};
             auto const found = by_name_.find(names[i]);
             if (found == by_name_.end()) {
                 std::string const meant = reading_.problems.has_room() ? suggestion(names[i], names_) : "";
-                reading_.problems.add(name_at, "unknown program " + quoted(names[i]) + meant);
+                reading_.problems.add(name_at, "unknown program " + json::quoted(names[i]) + meant);
             } else if (found->second == from) {
                 reading_.problems.add(name_at, "names the program itself");
             } else if (programs_[found->second].schedule) {
-                reading_.problems.add(name_at, quoted(names[i]) + " runs on a schedule: it cannot be waited for");
+                reading_.problems.add(name_at, json::quoted(names[i]) + " runs on a schedule: it cannot be waited for");
             } else if (std::ranges::find(graph_[from], found->second, &Edge::to) == graph_[from].end()) {
                 graph_[from].push_back({found->second, key});
             }
@@ -103,12 +103,12 @@ private:
         for (Step const& step : cycle)
             text.append(programs_[step.program].name).append(" -> ");
         text += programs_[cycle.front().program].name;
-        Where const program_at{&at_, std::string_view(programs_[cycle.front().program].name)};
-        reading_.problems.add(Where{&program_at, first.key}, std::move(text));
+        json::Where const program_at{&at_, std::string_view(programs_[cycle.front().program].name)};
+        reading_.problems.add(json::Where{&program_at, first.key}, std::move(text));
     }
 
     std::vector<Program> const& programs_;
-    Where const& at_;
+    json::Where const& at_;
     Reading& reading_;
     Graph graph_;
     std::unordered_map<std::string_view, std::size_t> by_name_;
@@ -120,7 +120,7 @@ bool are_made_alike(ListenSocket const& a, ListenSocket const& b) {
 }
 
 /// One address is one socket, whoever gets it: it must be wanted in one way, and by one program only once.
-void check_addresses(std::vector<Program> const& programs, Where const& at, Reading& reading) {
+void check_addresses(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     struct Owner {
         std::size_t program;
         std::size_t index;
@@ -134,35 +134,35 @@ void check_addresses(std::vector<Program> const& programs, Where const& at, Read
             auto const& [program, index] = owner->second;
             bool const is_shared = program != i && are_made_alike(programs[program].sockets[index], sockets[j]);
             if (is_new || is_shared) continue;
-            Where const program_at{&at, std::string_view(programs[i].name)};
-            Where const list_at{&program_at, "sockets"};
-            Where const other_program_at{&at, std::string_view(programs[program].name)};
-            Where const other_list_at{&other_program_at, "sockets"};
-            reading.problems.add(Where{&list_at, j}, owner->first + " is also the address of " +
-                                                         Where{&other_list_at, index}.text() +
-                                                         (program == i ? "" : ", with other attributes"));
+            json::Where const program_at{&at, std::string_view(programs[i].name)};
+            json::Where const list_at{&program_at, "sockets"};
+            json::Where const other_program_at{&at, std::string_view(programs[program].name)};
+            json::Where const other_list_at{&other_program_at, "sockets"};
+            reading.problems.add(json::Where{&list_at, j}, owner->first + " is also the address of " +
+                                                               json::Where{&other_list_at, index}.text() +
+                                                               (program == i ? "" : ", with other attributes"));
         }
     }
 }
 
 /// A file has one writer: how it rotates must not depend on the program.
-void check_files(std::vector<Program> const& programs, Where const& at, Reading& reading) {
+void check_files(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     std::map<std::string_view, Program const*> owners;
     for (Program const& program : programs) {
         if (!program.output.file) continue;
         auto const [owner, is_new] = owners.try_emplace(*program.output.file, &program);
         if (is_new || owner->second->output == program.output) continue;
-        Where const program_at{&at, std::string_view(program.name)};
-        Where const other_at{&at, std::string_view(owner->second->name)};
-        reading.problems.add(Where{&program_at, "output"}, shown(owner->first) + " is also the file of " +
-                                                               Where{&other_at, "output"}.text() +
-                                                               ", with other attributes");
+        json::Where const program_at{&at, std::string_view(program.name)};
+        json::Where const other_at{&at, std::string_view(owner->second->name)};
+        reading.problems.add(json::Where{&program_at, "output"}, json::shown(owner->first) + " is also the file of " +
+                                                                     json::Where{&other_at, "output"}.text() +
+                                                                     ", with other attributes");
     }
 }
 
 }  // namespace
 
-void check_programs(std::vector<Program> const& programs, Where const& at, Reading& reading) {
+void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     Relations(programs, at, reading).check();
     check_addresses(programs, at, reading);
     check_files(programs, at, reading);

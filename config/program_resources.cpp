@@ -20,27 +20,28 @@ constexpr std::string_view limit_or_pair =
 constexpr std::string_view size_or_max = R"(,"minimum":0,"pattern":"^(max|[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?)$")";
 
 /// A size, or the word for none.
-std::optional<std::uint64_t> read_size_or(std::string_view word, Node const& node, Where const& at, Reading& reading) {
-    if (auto const* const text = node.get<std::string>(); text && *text == word) return unlimited;
+std::optional<std::uint64_t> read_size_or(std::string_view word, json::Node const& node, json::Where const& at,
+                                          Reading& reading) {
+    if (auto const* const text = node.get<std::string>(); text && *text == word) return process::unlimited;
     return read_size(node, at, reading);
 }
 
-std::optional<std::uint64_t> read_limit(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_limit(json::Node const& node, json::Where const& at, Reading& reading) {
     return read_size_or("unlimited", node, at, reading);
 }
 
-std::optional<std::uint64_t> read_size_or_max(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_size_or_max(json::Node const& node, json::Where const& at, Reading& reading) {
     return read_size_or("max", node, at, reading);
 }
 
-void check_pair(LimitPair const& pair, Present<LimitPair> present, Where const& at, Reading& reading) {
+void check_pair(LimitPair const& pair, Present<LimitPair> present, json::Where const& at, Reading& reading) {
     if (present.has("soft") && present.has("hard") && pair.soft > pair.hard)
-        reading.problems.add(Where{&at, "soft"}, "is more than hard");
+        reading.problems.add(json::Where{&at, "soft"}, "is more than hard");
 }
 
 template <int resource>
-void parse_limit(Node const& node, Where const& at, LimitsDraft& draft, Reading& reading) {
-    if (node.get<JsonObject>()) {
+void parse_limit(json::Node const& node, json::Where const& at, LimitsDraft& draft, Reading& reading) {
+    if (node.get<json::Object>()) {
         auto const pair = read_object<LimitPair, check_pair>(node, at, reading);
         if (pair) draft.limits.push_back({resource, pair->soft, pair->hard});
     } else if (auto const limit = read_limit(node, at, reading)) {
@@ -56,7 +57,7 @@ constexpr Field<LimitsDraft> limit_row(std::string_view name, std::string_view d
 
 /// Cores (1.5), percent of one ("150%") or "max", in thousandths of a core. The kernel takes no less than 1 ms of each
 /// 100 ms (Linux kernel/sched/core.c, min_cfs_quota_period).
-std::optional<std::uint64_t> read_cpu_max(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where const& at, Reading& reading) {
     constexpr int most_cores = 100'000;
     auto const* const text = node.get<std::string>();
     if (!text) {
@@ -68,22 +69,23 @@ std::optional<std::uint64_t> read_cpu_max(Node const& node, Where const& at, Rea
         auto const cores = read_number_within(node, at, 0.01, most_cores, "0.01 to 100000", reading);
         return cores ? std::optional(static_cast<std::uint64_t>(std::llround(*cores * 1000))) : std::nullopt;
     }
-    if (*text == "max") return unlimited;
+    if (*text == "max") return process::unlimited;
     double percent = 0;
     char const* const last = text->data() + text->size() - (text->ends_with('%') ? 1 : 0);
     auto const [end, error] = std::from_chars(text->data(), last, percent, std::chars_format::fixed);
     bool const is_percent = text->ends_with('%') && error == std::errc{} && end == last;
     if (is_percent && percent >= 1 && percent <= most_cores * 100.0)
         return static_cast<std::uint64_t>(std::llround(percent * 10));
-    reading.problems.add(at, quoted(*text) + " is no number of CPUs (for example 1.5, \"150%\", \"max\"; at least 1%)");
+    reading.problems.add(
+        at, json::quoted(*text) + " is no number of CPUs (for example 1.5, \"150%\", \"max\"; at least 1%)");
     return std::nullopt;
 }
 
 /// A count or "max".
-std::optional<std::uint64_t> read_pids_max(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_pids_max(json::Node const& node, json::Where const& at, Reading& reading) {
     if (auto const* const text = node.get<std::string>()) {
-        if (*text == "max") return unlimited;
-        reading.problems.add(at, quoted(*text) + " is neither an integer nor \"max\"");
+        if (*text == "max") return process::unlimited;
+        reading.problems.add(at, json::quoted(*text) + " is neither an integer nor \"max\"");
         return std::nullopt;
     }
     return read_integer<std::uint64_t, 1, 4194304>(node, at, reading);
@@ -128,45 +130,45 @@ std::span<Field<LimitPair> const> fields_of() {
 }
 
 template <>
-std::span<Field<Cgroup> const> fields_of() {
+std::span<Field<process::CgroupLimits> const> fields_of() {
     using enum Need;
-    static constexpr std::array<Field<Cgroup>, 7> rows{{
+    static constexpr std::array<Field<process::CgroupLimits>, 7> rows{{
         {"memoryMax", optional, "integer or string", size_or_max, "memory.max: beyond it the kernel kills.",
-         into<&Cgroup::memory_max, read_size_or_max>},
+         into<&process::CgroupLimits::memory_max, read_size_or_max>},
         {"memoryHigh", optional, "integer or string", size_or_max, "memory.high: beyond it the program is slowed down.",
-         into<&Cgroup::memory_high, read_size_or_max>},
+         into<&process::CgroupLimits::memory_high, read_size_or_max>},
         {"memoryMin", optional, "integer or string", size_or_max, "memory.min: so much is never reclaimed.",
-         into<&Cgroup::memory_min, read_size_or_max>},
+         into<&process::CgroupLimits::memory_min, read_size_or_max>},
         {"swapMax", optional, "integer or string", size_or_max, "memory.swap.max: swap space.",
-         into<&Cgroup::swap_max, read_size_or_max>},
+         into<&process::CgroupLimits::swap_max, read_size_or_max>},
         {"cpuMax", optional, "number or string", R"(,"minimum":0.01,"pattern":"^(max|[0-9]+(\\.[0-9]+)?%)$")",
          "cpu.max: CPU time, as a number of CPUs (1.5) or as percent of one (`150%`).",
-         into<&Cgroup::cpu_max, read_cpu_max>},
+         into<&process::CgroupLimits::cpu_max, read_cpu_max>},
         {"cpuWeight", optional, "integer", R"(,"minimum":1,"maximum":10000)",
          "cpu.weight: the share of CPU time when there is not enough; the kernel's default is 100.",
-         into<&Cgroup::cpu_weight, read_integer<std::uint32_t, 1, 10000>>},
+         into<&process::CgroupLimits::cpu_weight, read_integer<std::uint32_t, 1, 10000>>},
         {"pidsMax", optional, "integer or string", R"(,"minimum":1,"maximum":4194304,"pattern":"^max$")",
-         "pids.max: processes and threads.", into<&Cgroup::pids_max, read_pids_max>},
+         "pids.max: processes and threads.", into<&process::CgroupLimits::pids_max, read_pids_max>},
     }};
     return rows;
 }
 
-void parse_limits(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_limits(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     if (auto draft = read_object<LimitsDraft>(node, at, reading)) program.limits = std::move(draft->limits);
 }
 
-void parse_cpu_affinity(Node const& node, Where const& at, Program& program, Reading& reading) {
+void parse_cpu_affinity(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     auto const text = read_text(node, at, reading);
     if (!text) return;
     if (auto cpus = parse_cpu_list(*text)) {
         program.cpu_affinity = std::move(*cpus);
     } else {
-        reading.problems.add(at, quoted(*text) + " is no list of CPUs (for example 0-3,6)");
+        reading.problems.add(at, json::quoted(*text) + " is no list of CPUs (for example 0-3,6)");
     }
 }
 
-void parse_cgroup(Node const& node, Where const& at, Program& program, Reading& reading) {
-    program.cgroup = read_object<Cgroup>(node, at, reading);
+void parse_cgroup(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    program.cgroup = read_object<process::CgroupLimits>(node, at, reading);
 }
 
 }  // namespace triton::config

@@ -3,10 +3,10 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/signal_names.h"
-#include "config/duration.h"
-#include "config/nearest.h"
-#include "config/size.h"
+#include "lib/base/duration.h"
+#include "lib/base/nearest.h"
+#include "lib/base/signal_names.h"
+#include "lib/base/size.h"
 
 namespace triton::config {
 
@@ -19,31 +19,31 @@ constexpr std::int64_t highest_id = UINT32_MAX - 1;  // the last one means "leav
 std::string shortened(std::string const& text) { return text.size() > 40 ? text.substr(0, 40) + "..." : text; }
 
 /// The value of a JSON number; nullptr-like NaN when the node is none or it does not fit a double.
-double number_of(Node const& node) {
+double number_of(json::Node const& node) {
     if (auto const* const integer = node.get<std::int64_t>()) return static_cast<double>(*integer);
     double number = std::nan("");
-    if (auto const* const odd = node.get<JsonOddNumber>()) {
+    if (auto const* const odd = node.get<json::OddNumber>()) {
         (void)std::from_chars(odd->text.data(), odd->text.data() + odd->text.size(),
                               number);  // NaN stays when it fails
     }
     return number;
 }
 
-bool is_number(Node const& node) { return node.kind() == "number"; }
+bool is_number(json::Node const& node) { return node.kind() == "number"; }
 
-std::string text_of(Node const& node) {
-    auto const* const odd = node.get<JsonOddNumber>();
+std::string text_of(json::Node const& node) {
+    auto const* const odd = node.get<json::OddNumber>();
     return odd ? shortened(odd->text) : std::to_string(*node.get<std::int64_t>());
 }
 
 }  // namespace
 
-std::string const* expect_string(Node const& node, Where const& at, Reading& reading) {
+std::string const* expect_string(json::Node const& node, json::Where const& at, Reading& reading) {
     return expect<std::string>("a string", node, at, reading);
 }
 
-std::int64_t const* expect_integer(Node const& node, Where const& at, Reading& reading) {
-    auto const* const odd = node.get<JsonOddNumber>();
+std::int64_t const* expect_integer(json::Node const& node, json::Where const& at, Reading& reading) {
+    auto const* const odd = node.get<json::OddNumber>();
     if (!odd) return expect<std::int64_t>("an integer", node, at, reading);
     bool const is_integer = odd->text.find_first_not_of("-0123456789") == std::string::npos;
     std::string const shown = shortened(odd->text);
@@ -54,15 +54,15 @@ std::int64_t const* expect_integer(Node const& node, Where const& at, Reading& r
 
 std::string suggestion(std::string_view name, std::span<std::string_view const> known) {
     auto const meant = nearest(name, known);
-    return meant ? "; did you mean " + quoted(*meant) + "?" : "";
+    return meant ? "; did you mean " + json::quoted(*meant) + "?" : "";
 }
 
-std::optional<bool> read_boolean(Node const& node, Where const& at, Reading& reading) {
+std::optional<bool> read_boolean(json::Node const& node, json::Where const& at, Reading& reading) {
     bool const* const value = expect<bool>("a boolean", node, at, reading);
     return value ? std::optional(*value) : std::nullopt;
 }
 
-std::optional<std::string> read_text(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::string> read_text(json::Node const& node, json::Where const& at, Reading& reading) {
     std::string const* const text = expect_string(node, at, reading);
     if (!text) return std::nullopt;
     if (!text->empty()) return *text;
@@ -70,14 +70,14 @@ std::optional<std::string> read_text(Node const& node, Where const& at, Reading&
     return std::nullopt;
 }
 
-std::optional<std::string> read_absolute_path(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::string> read_absolute_path(json::Node const& node, json::Where const& at, Reading& reading) {
     auto path = read_text(node, at, reading);
     if (!path || path->starts_with('/')) return path;
-    reading.problems.add(at, quoted(*path) + " is not an absolute path");
+    reading.problems.add(at, json::quoted(*path) + " is not an absolute path");
     return std::nullopt;
 }
 
-std::optional<Milliseconds> read_duration(Node const& node, Where const& at, Reading& reading) {
+std::optional<Milliseconds> read_duration(json::Node const& node, json::Where const& at, Reading& reading) {
     auto const* const text = expect<std::string>("a duration as a string (\"10s\")", node, at, reading);
     if (!text) return std::nullopt;
     auto const duration = parse_duration(*text);
@@ -91,18 +91,18 @@ std::optional<Milliseconds> read_duration(Node const& node, Where const& at, Rea
     } else {
         return std::chrono::duration_cast<Milliseconds>(*duration);
     }
-    reading.problems.add(at, quoted(*text) + fault);
+    reading.problems.add(at, json::quoted(*text) + fault);
     return std::nullopt;
 }
 
-std::optional<Milliseconds> read_duration_above_zero(Node const& node, Where const& at, Reading& reading) {
+std::optional<Milliseconds> read_duration_above_zero(json::Node const& node, json::Where const& at, Reading& reading) {
     auto const duration = read_duration(node, at, reading);
     if (duration != Milliseconds(0)) return duration;
     reading.problems.add(at, "must be more than 0");
     return std::nullopt;
 }
 
-std::optional<std::uint64_t> read_size(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_size(json::Node const& node, json::Where const& at, Reading& reading) {
     if (auto const* const bytes = node.get<std::int64_t>(); bytes && *bytes >= 0)
         return static_cast<std::uint64_t>(*bytes);
     auto const* const text = node.get<std::string>();
@@ -113,28 +113,29 @@ std::optional<std::uint64_t> read_size(Node const& node, Where const& at, Readin
     auto const size = text ? parse_size(*text) : std::nullopt;
     if (!size) {
         reading.problems.add(
-            at, (text ? quoted(*text) : text_of(node)) + " is not a size (for example 4096, \"64Mi\", \"1.5G\")");
+            at, (text ? json::quoted(*text) : text_of(node)) + " is not a size (for example 4096, \"64Mi\", \"1.5G\")");
     }
     return size;
 }
 
-std::optional<std::uint64_t> read_size_above_zero(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_size_above_zero(json::Node const& node, json::Where const& at, Reading& reading) {
     auto const size = read_size(node, at, reading);
     if (size != 0U) return size;
     reading.problems.add(at, "must be more than 0");
     return std::nullopt;
 }
 
-std::optional<int> read_signal(Node const& node, Where const& at, Reading& reading) {
+std::optional<int> read_signal(json::Node const& node, json::Where const& at, Reading& reading) {
     std::string const* const text = expect_string(node, at, reading);
     if (!text) return std::nullopt;
     int const signo = parse_signal(text->data(), text->data() + text->size());
     if (signo > 0) return signo;
-    reading.problems.add(at, quoted(*text) + " is not a signal (for example TERM, 15, RTMIN+3)");
+    reading.problems.add(at, json::quoted(*text) + " is not a signal (for example TERM, 15, RTMIN+3)");
     return std::nullopt;
 }
 
-std::optional<std::uint32_t> read_octal(Node const& node, Where const& at, std::uint32_t highest, Reading& reading) {
+std::optional<std::uint32_t> read_octal(json::Node const& node, json::Where const& at, std::uint32_t highest,
+                                        Reading& reading) {
     auto const* const text = expect<std::string>("an octal number as a string (\"0027\")", node, at, reading);
     if (!text) return std::nullopt;
     std::uint32_t number = 0;
@@ -143,25 +144,25 @@ std::optional<std::uint32_t> read_octal(Node const& node, Where const& at, std::
     if (error == std::errc{} && end == last && number <= highest) return number;
     std::array<char, 16> digits;
     auto const digits_end = std::to_chars(digits.data(), digits.data() + digits.size(), highest, 8).ptr;
-    reading.problems.add(at,
-                         quoted(*text) + " is not an octal number from 0 to " + std::string(digits.data(), digits_end));
+    reading.problems.add(
+        at, json::quoted(*text) + " is not an octal number from 0 to " + std::string(digits.data(), digits_end));
     return std::nullopt;
 }
 
-std::optional<IdOrName> read_id_or_name(Node const& node, Where const& at, Reading& reading) {
+std::optional<process::IdOrName> read_id_or_name(json::Node const& node, json::Where const& at, Reading& reading) {
     if (node.get<std::string>()) {
         auto name = read_text(node, at, reading);
-        return name ? std::optional(IdOrName(std::move(*name))) : std::nullopt;
+        return name ? std::optional(process::IdOrName(std::move(*name))) : std::nullopt;
     }
     if (!is_number(node)) {
         reading.problems.add(at, std::string("expected a name or a number, found ").append(node.kind()));
         return std::nullopt;
     }
     auto const id = read_integer_within(node, at, 0, highest_id, reading);
-    return id ? std::optional(IdOrName(static_cast<std::uint32_t>(*id))) : std::nullopt;
+    return id ? std::optional(process::IdOrName(static_cast<std::uint32_t>(*id))) : std::nullopt;
 }
 
-std::optional<std::int64_t> read_integer_within(Node const& node, Where const& at, std::int64_t lowest,
+std::optional<std::int64_t> read_integer_within(json::Node const& node, json::Where const& at, std::int64_t lowest,
                                                 std::int64_t highest, Reading& reading) {
     std::int64_t const* const value = expect_integer(node, at, reading);
     if (!value) return std::nullopt;
@@ -171,7 +172,7 @@ std::optional<std::int64_t> read_integer_within(Node const& node, Where const& a
     return std::nullopt;
 }
 
-std::optional<double> read_number_within(Node const& node, Where const& at, double lowest, double highest,
+std::optional<double> read_number_within(json::Node const& node, json::Where const& at, double lowest, double highest,
                                          std::string_view range, Reading& reading) {
     if (!is_number(node)) {
         reading.problems.add(at, std::string("expected a number, found ").append(node.kind()));
@@ -183,7 +184,7 @@ std::optional<double> read_number_within(Node const& node, Where const& at, doub
     return std::nullopt;
 }
 
-std::optional<std::size_t> read_choice_index(Node const& node, Where const& at,
+std::optional<std::size_t> read_choice_index(json::Node const& node, json::Where const& at,
                                              std::span<std::string_view const> choices, Reading& reading) {
     std::string const* const text = expect_string(node, at, reading);
     if (!text) return std::nullopt;
@@ -192,7 +193,7 @@ std::optional<std::size_t> read_choice_index(Node const& node, Where const& at,
     std::string all;
     for (std::string_view const choice : choices)
         all.append(all.empty() ? "" : ", ").append(choice);
-    reading.problems.add(at, quoted(*text) + " is none of " + all + suggestion(*text, choices));
+    reading.problems.add(at, json::quoted(*text) + " is none of " + all + suggestion(*text, choices));
     return std::nullopt;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "config/document_tables.h"
-#include "config/json_text.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 
@@ -20,7 +20,7 @@ namespace triton::config {
 
 /// The value when it is of that kind; else nullptr and a problem.
 template <class T>
-T const* expect(std::string_view wanted, Node const& node, Where const& at, Reading& reading) {
+T const* expect(std::string_view wanted, json::Node const& node, json::Where const& at, Reading& reading) {
     T const* const value = node.get<T>();
     if (!value) {
         reading.problems.add(at, std::string("expected ").append(wanted).append(", found ").append(node.kind()));
@@ -28,8 +28,8 @@ T const* expect(std::string_view wanted, Node const& node, Where const& at, Read
     return value;
 }
 
-std::string const* expect_string(Node const& node, Where const& at, Reading& reading);
-std::int64_t const* expect_integer(Node const& node, Where const& at, Reading& reading);
+std::string const* expect_string(json::Node const& node, json::Where const& at, Reading& reading);
+std::int64_t const* expect_integer(json::Node const& node, json::Where const& at, Reading& reading);
 
 /// "; did you mean \"<name>\"?" when one of the known names is similar.
 std::string suggestion(std::string_view name, std::span<std::string_view const> known);
@@ -67,13 +67,13 @@ private:
 };
 
 template <class Object>
-void warn_of_unknown_keys(JsonObject const& json, Where const& at, Reading& reading) {
+void warn_of_unknown_keys(json::Object const& json, json::Where const& at, Reading& reading) {
     auto const fields = fields_of<Object>();
-    for (Member const& member : json) {
+    for (json::Member const& member : json) {
         if (std::ranges::find(fields, member.key, &Field<Object>::name) != fields.end()) continue;
         // the limit first: looking for a similar name is the slow part
         std::string const meant = reading.warnings.has_room() ? suggestion_from(member.key, fields) : "";
-        reading.warnings.add(at, "unknown key " + quoted(member.key) + meant);
+        reading.warnings.add(at, "unknown key " + json::quoted(member.key) + meant);
     }
 }
 
@@ -84,17 +84,17 @@ bool is_required(Field<Object> const& field, Reading const& reading) {
 
 /// Reads an object by the table of its fields.
 template <class Object>
-Present<Object> parse_fields(JsonObject const& json, Where const& at, Object& object, Reading& reading) {
+Present<Object> parse_fields(json::Object const& json, json::Where const& at, Object& object, Reading& reading) {
     Present<Object> present;
     auto const fields = fields_of<Object>();
     for (std::size_t i = 0; i < fields.size(); ++i) {
-        Where const field_at{&at, fields[i].name};
-        auto const member = std::ranges::find(json, fields[i].name, &Member::key);
+        json::Where const field_at{&at, fields[i].name};
+        auto const member = std::ranges::find(json, fields[i].name, &json::Member::key);
         if (member == json.end()) {
             if (is_required(fields[i], reading)) reading.problems.add(field_at, "required key is missing");
             continue;
         }
-        if (member->node.template get<JsonNull>() && !is_required(fields[i], reading)) continue;
+        if (member->node.template get<json::Null>() && !is_required(fields[i], reading)) continue;
         present.add(i);
         std::size_t const problems_before = reading.problems.count();
         fields[i].parse(member->node, field_at, object, reading);
@@ -105,12 +105,12 @@ Present<Object> parse_fields(JsonObject const& json, Where const& at, Object& ob
 }
 
 template <class Object>
-void check_nothing(Object const&, Present<Object>, Where const&, Reading&) {}
+void check_nothing(Object const&, Present<Object>, json::Where const&, Reading&) {}
 
 /// An object by its table; then Check says what is wrong with it as a whole.
 template <class Object, auto Check = check_nothing<Object>>
-std::optional<Object> read_object(Node const& node, Where const& at, Reading& reading) {
-    auto const* const json = expect<JsonObject>("an object", node, at, reading);
+std::optional<Object> read_object(json::Node const& node, json::Where const& at, Reading& reading) {
+    auto const* const json = expect<json::Object>("an object", node, at, reading);
     if (!json) return std::nullopt;
     Object object;
     Present<Object> const present = parse_fields(*json, at, object, reading);
@@ -118,82 +118,76 @@ std::optional<Object> read_object(Node const& node, Where const& at, Reading& re
     return object;
 }
 
-template <class Member>
-struct MemberOf;
-template <class Owner, class T>
-struct MemberOf<T Owner::*> {
-    using Object = Owner;
+/// The parser of a row whose value goes into one member, of the object or of a base of it, as it was read.
+template <auto Member, auto Read>
+constexpr auto into = [](json::Node const& node, json::Where const& at, auto& object, Reading& reading) {
+    if (auto value = Read(node, at, reading)) object.*Member = std::move(*value);
 };
 
-/// The parser of a row whose value goes into one member as it was read.
-template <auto Member, auto Read>
-void into(Node const& node, Where const& at, typename MemberOf<decltype(Member)>::Object& object, Reading& reading) {
-    if (auto value = Read(node, at, reading)) object.*Member = std::move(*value);
-}
-
-std::optional<bool> read_boolean(Node const& node, Where const& at, Reading& reading);
+std::optional<bool> read_boolean(json::Node const& node, json::Where const& at, Reading& reading);
 /// A string that is not empty.
-std::optional<std::string> read_text(Node const& node, Where const& at, Reading& reading);
-std::optional<std::string> read_absolute_path(Node const& node, Where const& at, Reading& reading);
+std::optional<std::string> read_text(json::Node const& node, json::Where const& at, Reading& reading);
+std::optional<std::string> read_absolute_path(json::Node const& node, json::Where const& at, Reading& reading);
 /// "10s", at most a year: a sum of a few of them still fits every clock.
-std::optional<Milliseconds> read_duration(Node const& node, Where const& at, Reading& reading);
-std::optional<Milliseconds> read_duration_above_zero(Node const& node, Where const& at, Reading& reading);
+std::optional<Milliseconds> read_duration(json::Node const& node, json::Where const& at, Reading& reading);
+std::optional<Milliseconds> read_duration_above_zero(json::Node const& node, json::Where const& at, Reading& reading);
 /// Bytes, as an integer or as a text ("64Mi").
-std::optional<std::uint64_t> read_size(Node const& node, Where const& at, Reading& reading);
-std::optional<std::uint64_t> read_size_above_zero(Node const& node, Where const& at, Reading& reading);
-std::optional<int> read_signal(Node const& node, Where const& at, Reading& reading);
+std::optional<std::uint64_t> read_size(json::Node const& node, json::Where const& at, Reading& reading);
+std::optional<std::uint64_t> read_size_above_zero(json::Node const& node, json::Where const& at, Reading& reading);
+std::optional<int> read_signal(json::Node const& node, json::Where const& at, Reading& reading);
 /// "0027": octal digits, up to `highest`.
-std::optional<std::uint32_t> read_octal(Node const& node, Where const& at, std::uint32_t highest, Reading& reading);
-std::optional<IdOrName> read_id_or_name(Node const& node, Where const& at, Reading& reading);
-std::optional<std::int64_t> read_integer_within(Node const& node, Where const& at, std::int64_t lowest,
+std::optional<std::uint32_t> read_octal(json::Node const& node, json::Where const& at, std::uint32_t highest,
+                                        Reading& reading);
+std::optional<process::IdOrName> read_id_or_name(json::Node const& node, json::Where const& at, Reading& reading);
+std::optional<std::int64_t> read_integer_within(json::Node const& node, json::Where const& at, std::int64_t lowest,
                                                 std::int64_t highest, Reading& reading);
 /// `range`: "0.01 to 10", for the message: to_chars() of a double would take 100 kB of the binary.
-std::optional<double> read_number_within(Node const& node, Where const& at, double lowest, double highest,
+std::optional<double> read_number_within(json::Node const& node, json::Where const& at, double lowest, double highest,
                                          std::string_view range, Reading& reading);
-std::optional<std::size_t> read_choice_index(Node const& node, Where const& at,
+std::optional<std::size_t> read_choice_index(json::Node const& node, json::Where const& at,
                                              std::span<std::string_view const> choices, Reading& reading);
 /// An Argument that is a value by itself.
-std::optional<Argument> read_argument(Node const& node, Where const& at, Reading& reading);
-std::optional<std::vector<Argument>> read_arguments(Node const& node, Where const& at, Reading& reading);
+std::optional<Argument> read_argument(json::Node const& node, json::Where const& at, Reading& reading);
+std::optional<std::vector<Argument>> read_arguments(json::Node const& node, json::Where const& at, Reading& reading);
 /// The same, but at least one.
-std::optional<std::vector<Argument>> read_command(Node const& node, Where const& at, Reading& reading);
-Argument parse_argument(Node const& node, Where const& at, Reading& reading);
+std::optional<std::vector<Argument>> read_command(json::Node const& node, json::Where const& at, Reading& reading);
+Argument parse_argument(json::Node const& node, json::Where const& at, Reading& reading);
 
 template <class T, std::int64_t lowest, std::int64_t highest>
-std::optional<T> read_integer(Node const& node, Where const& at, Reading& reading) {
+std::optional<T> read_integer(json::Node const& node, json::Where const& at, Reading& reading) {
     static_assert(std::in_range<T>(lowest) && std::in_range<T>(highest));
     auto const value = read_integer_within(node, at, lowest, highest, reading);
     return value ? std::optional(static_cast<T>(*value)) : std::nullopt;
 }
 
 template <std::uint32_t highest>
-std::optional<std::uint32_t> read_octal_up_to(Node const& node, Where const& at, Reading& reading) {
+std::optional<std::uint32_t> read_octal_up_to(json::Node const& node, json::Where const& at, Reading& reading) {
     return read_octal(node, at, highest, reading);
 }
 
 template <int lowest, int highest>
-std::optional<double> read_number(Node const& node, Where const& at, Reading& reading) {
+std::optional<double> read_number(json::Node const& node, json::Where const& at, Reading& reading) {
     return read_number_within(node, at, lowest, highest, std::to_string(lowest) + " to " + std::to_string(highest),
                               reading);
 }
 
 /// One of the names; the enum has its values in the same order.
 template <class Enum, auto const& names>
-std::optional<Enum> read_choice(Node const& node, Where const& at, Reading& reading) {
+std::optional<Enum> read_choice(json::Node const& node, json::Where const& at, Reading& reading) {
     auto const index = read_choice_index(node, at, names, reading);
     return index ? std::optional(static_cast<Enum>(*index)) : std::nullopt;
 }
 
 /// An array; what cannot be read is left out.
 template <auto Read>
-auto read_list(Node const& node, Where const& at, Reading& reading) {
+auto read_list(json::Node const& node, json::Where const& at, Reading& reading) {
     using Element = decltype(Read(node, at, reading))::value_type;
     std::optional<std::vector<Element>> list;
-    auto const* const array = expect<JsonArray>("an array", node, at, reading);
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
     if (!array) return list;
     list.emplace();
     for (std::size_t i = 0; i < array->size(); ++i) {
-        if (auto element = Read((*array)[i], Where{&at, i}, reading)) list->push_back(std::move(*element));
+        if (auto element = Read((*array)[i], json::Where{&at, i}, reading)) list->push_back(std::move(*element));
     }
     return list;
 }

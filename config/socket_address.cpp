@@ -7,8 +7,8 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#include "config/json_text.h"
-#include "config/nearest.h"
+#include "lib/base/nearest.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 
@@ -27,21 +27,21 @@ std::expected<SocketAddress, std::string> parse_host_and_port(SocketKind kind, s
     std::string_view const port = rest.substr(colon + 1);
     SocketAddress address{.kind = kind};
     auto const [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-    if (error != std::errc{} || end != port.data() + port.size()) return fault(shown(port) + " is no port");
+    if (error != std::errc{} || end != port.data() + port.size()) return fault(json::shown(port) + " is no port");
     if (host.starts_with('[') && host.ends_with(']')) {
         host = host.substr(1, host.size() - 2);
-        if (!is_ip_address(AF_INET6, host)) return fault(shown(host) + " is no IPv6 address");
+        if (!is_ip_address(AF_INET6, host)) return fault(json::shown(host) + " is no IPv6 address");
     } else if (is_ip_address(AF_INET6, host)) {
         return fault("an IPv6 address stands in brackets: [" + std::string(host) + "]");
     } else if (!host.empty() && !is_ip_address(AF_INET, host)) {
-        return fault(shown(host) + " is no IP address");
+        return fault(json::shown(host) + " is no IP address");
     }
     address.host = host;
     return address;
 }
 
 std::expected<SocketAddress, std::string> parse_path(SocketKind kind, std::string_view path) {
-    if (!path.starts_with('/')) return fault(shown(path) + " is not an absolute path");
+    if (!path.starts_with('/')) return fault(json::shown(path) + " is not an absolute path");
     if (path.contains('\0')) return fault("contains a NUL byte");
     if (kind != SocketKind::fifo && path.size() > longest_socket_path) {
         return fault("the path of a socket has at most " + std::to_string(longest_socket_path) + " bytes (unix(7))");
@@ -71,8 +71,8 @@ std::expected<SocketAddress, std::string> parse_socket_address(std::string_view 
         return is_ip ? parse_host_and_port(kind, rest) : parse_path(kind, rest);
     }
     auto const meant = nearest(name, kinds);
-    return fault(shown(name) + " is none of tcp, udp, unix, unixgram, fifo" +
-                 (meant ? "; did you mean " + quoted(*meant) + "?" : ""));
+    return fault(json::shown(name) + " is none of tcp, udp, unix, unixgram, fifo" +
+                 (meant ? "; did you mean " + json::quoted(*meant) + "?" : ""));
 }
 
 std::string format_socket_address(SocketAddress const& address) {

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "config/json_text.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 
@@ -47,8 +47,8 @@ BinaryCandidates shared_candidates(BinaryRule const& rule, std::string_view vers
             join(join(rule.shared_directory, version), name)};
 }
 
-std::unexpected<Problem> unparsable(std::string where, std::string_view version) {
-    return std::unexpected(Problem{std::move(where), "could not parse FDB version from " + shown(version)});
+std::unexpected<json::Problem> unparsable(std::string where, std::string_view version) {
+    return std::unexpected(json::Problem{std::move(where), "could not parse FDB version from " + json::shown(version)});
 }
 
 }  // namespace
@@ -73,7 +73,8 @@ bool Version::protocol_compatible(Version const& other) const {
            release_candidate == other.release_candidate;
 }
 
-std::expected<BinaryCandidates, Problem> choose_binary(BinaryRule const& rule, std::string_view configured_version) {
+std::expected<BinaryCandidates, json::Problem> choose_binary(BinaryRule const& rule,
+                                                             std::string_view configured_version) {
     if (rule.match == VersionMatch::exact) {
         if (configured_version == rule.container_version) return BinaryCandidates{rule.own_path};
         return shared_candidates(rule, configured_version);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/problem.h"
+#include "lib/json/problem.h"
 
 namespace triton::config {
 
@@ -45,6 +45,7 @@ using BinaryCandidates = std::vector<std::string>;
 
 /// Errors: with VersionMatch::protocol, "version: could not parse FDB version from 6.2", and the same for the
 /// container.
-std::expected<BinaryCandidates, Problem> choose_binary(BinaryRule const& rule, std::string_view configured_version);
+std::expected<BinaryCandidates, json::Problem> choose_binary(BinaryRule const& rule,
+                                                             std::string_view configured_version);
 
 }  // namespace triton::config

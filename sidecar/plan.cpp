@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "config/json_text.h"
 #include "config/version.h"
+#include "lib/json/text.h"
 
 namespace triton::sidecar {
 
@@ -86,13 +86,13 @@ private:
     /// Whether the value is a plain name; else it becomes an error.
     bool check_name(std::string_view flag, std::string_view name) {
         if (is_component(name)) return true;
-        plan_.errors.push_back(std::string(flag) + ": " + config::shown(name) + " is no plain name");
+        plan_.errors.push_back(std::string(flag) + ": " + json::shown(name) + " is no plain name");
         return false;
     }
 
     bool check_path(std::string_view flag, std::string_view path) {
         if (stays_inside(path)) return true;
-        plan_.errors.push_back(std::string(flag) + ": " + config::shown(path) + " is no path inside the directory");
+        plan_.errors.push_back(std::string(flag) + ": " + json::shown(path) + " is no path inside the directory");
         return false;
     }
 
@@ -108,7 +108,7 @@ private:
     void check_required() {
         for (std::string const& path : options_.require_not_empty) {
             if (!inputs_.contains(without_dots(path)))
-                plan_.errors.push_back("--require-not-empty: " + config::shown(path) + " is not in --copy-file");
+                plan_.errors.push_back("--require-not-empty: " + json::shown(path) + " is not in --copy-file");
         }
     }
 
@@ -153,7 +153,7 @@ private:
         auto const parsed = config::Version::parse(*version_);
         if (!parsed) {
             plan_.errors.push_back("this container's version: could not parse FDB version from " +
-                                   config::shown(*version_));
+                                   json::shown(*version_));
             return {};
         }
         return std::to_string(parsed->major_number) + "." + std::to_string(parsed->minor_number);

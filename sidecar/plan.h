@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "lib/base/result.h"
 #include "sidecar/options.h"
 
 namespace triton::sidecar {

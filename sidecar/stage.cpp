@@ -17,14 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/read_file.h"
-#include "base/unique_fd.h"
 #include "config/environment_file.h"
 #include "config/limits.h"
 #include "config/substitution.h"
-#include "sidecar/copy_file.h"
-#include "sidecar/pending_file.h"
+#include "lib/base/clock.h"
+#include "lib/base/read_file.h"
+#include "lib/base/unique_fd.h"
+#include "lib/files/copy_file.h"
+#include "lib/files/pending_file.h"
 #include "sidecar/plan.h"
 #include "sidecar/substitute.h"
 #include "sidecar/summary.h"
@@ -106,7 +106,7 @@ Result<std::string> read_version(std::string const& path) {
 /// Of a text that is read as a whole.
 std::string naming_the_limit(Error const& error) {
     if (error.code != EFBIG) return error.text;
-    return error.text + ": it has more than " + std::to_string(config::Limits{}.document_bytes >> 20) + " MiB";
+    return error.text + ": it has more than " + std::to_string(json::Limits{}.document_bytes >> 20) + " MiB";
 }
 
 /// Why nothing can be made in a directory, which may not be there yet, as far as that shows without trying: a file in
@@ -178,7 +178,7 @@ private:
     /// A file that is staged, but perhaps for its name.
     struct Waiting {
         std::string path;
-        Prepared prepared;
+        files::Prepared prepared;
     };
 
     /// All that can be known to be wrong.
@@ -187,7 +187,7 @@ private:
             planned.copies, [](PlannedCopy const& copy) { return copy.kind != CopyKind::verbatim; });
         if (substitutes) read_variables();
         for (std::string const& source : planned.unplaced) {
-            if (auto looked = look_at_source(source); !looked) add_error(std::move(looked).error().text);
+            if (auto looked = files::look_at_source(source); !looked) add_error(std::move(looked).error().text);
         }
         for (PlannedCopy const& copy : planned.copies) {
             if (signals_.arrived() != 0) {
@@ -226,7 +226,7 @@ private:
     }
 
     Result<Job> prepare_one(PlannedCopy const& copy) {
-        struct stat const status = TRY(look_at_source(copy.source));
+        struct stat const status = TRY(files::look_at_source(copy.source));
         if (copy.must_not_be_empty && status.st_size == 0) return fail(copy.source + " is empty (--require-not-empty)");
         Job job{&copy, std::nullopt, status.st_mode};
         if (copy.kind != CopyKind::verbatim) job.content = TRY(substituted(copy));
@@ -237,10 +237,10 @@ private:
         std::vector<config::EnvironmentVariable> values;
         if (!options_.environment_file.empty()) {
             config::Limits const limits;
-            auto const text = read_file(options_.environment_file, limits.document_bytes);
+            auto const text = read_file(options_.environment_file, limits.document.document_bytes);
             if (!text) return add_error("additional environment file: " + naming_the_limit(text.error()));
             config::EnvironmentFile file = config::parse_environment_file(*text, limits);
-            for (config::Problem const& problem : file.problems)
+            for (json::Problem const& problem : file.problems)
                 add_error(options_.environment_file + ": " + problem.text());
             values = std::move(file.values);
         }
@@ -248,8 +248,8 @@ private:
     }
 
     Result<std::string> substituted(PlannedCopy const& copy) {
-        auto const source = TRY(open_source(copy.source));
-        auto const text = read_open_file(source.file.get(), source.path, config::Limits{}.document_bytes);
+        auto const source = TRY(files::open_source(copy.source));
+        auto const text = read_open_file(source.file.get(), source.path, json::Limits{}.document_bytes);
         if (!text) return std::unexpected(Error{text.error().code, naming_the_limit(text.error())});
         auto result =
             copy.kind == CopyKind::substituted
@@ -258,7 +258,7 @@ private:
                                                                    options_.public_ip_family, main_binary_directory()));
         if (result) return std::move(*result);
         // All but the last are added here: an Error holds one.
-        for (config::Problem const& problem : std::span(result.error()).first(result.error().size() - 1))
+        for (json::Problem const& problem : std::span(result.error()).first(result.error().size() - 1))
             add_error(copy.source + ": " + problem.text());
         return fail(copy.source + ": " + result.error().back().text());
     }
@@ -272,7 +272,7 @@ private:
     }
 
     void act() {
-        auto output = make_directories(AT_FDCWD, options_.output_directory);
+        auto output = files::make_directories(AT_FDCWD, options_.output_directory);
         if (!output) return add_error(std::move(output).error().text);
         for (Job const& job : jobs_) {
             Result<> done = stage_one(output->get(), job);
@@ -297,11 +297,11 @@ private:
     Result<int> target_directory(int output, std::string_view path) {
         auto const known = std::ranges::find(directories_, path, &OpenDirectory::path);
         if (known != directories_.end()) return known->directory.get();
-        auto const found = TRY(make_directories(output, path));
+        auto const found = TRY(files::make_directories(output, path));
         UniqueFd directory{::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
         int const err = errno;
         if (!directory) return fail(err, "open directory " + join(options_.output_directory, path));
-        remove_abandoned(directory.get());
+        files::remove_abandoned(directory.get());
         directories_.push_back({std::string(path), std::move(directory)});
         return directories_.back().directory.get();
     }
@@ -309,18 +309,18 @@ private:
     Result<> stage_one(int output, Job const& job) {
         std::string_view const relative = job.copy->target;
         int const directory = TRY(target_directory(output, parent_of(relative)));
-        Target const target{directory, std::string(relative.substr(relative.rfind('/') + 1)),
-                            join(options_.output_directory, relative), job.is_new};
-        CopySettings settings;
+        files::Target const target{directory, std::string(relative.substr(relative.rfind('/') + 1)),
+                                   join(options_.output_directory, relative), job.is_new};
+        files::CopySettings settings;
         settings.with_hash = options_.as_json;
         started_ = std::chrono::steady_clock::now();
         settings.keep_going = [this, &target](std::uint64_t done, std::uint64_t all) {
             show_progress(target.name, done, all);
             return (done > 0 && done == all) || signals_.arrived() == 0;  // when it is done, the next one asks
         };
-        Prepared prepared = TRY(job.content ? prepare_file(*job.content, job.mode, target, settings)
-                                            : prepare_source(job, target, settings));
-        if (prepared.staged.outcome == Outcome::stopped) {
+        files::Prepared prepared = TRY(job.content ? files::prepare_file(*job.content, job.mode, target, settings)
+                                                   : prepare_source(job, target, settings));
+        if (prepared.staged.outcome == files::Outcome::stopped) {
             round_.was_stopped = true;
             return {};
         }
@@ -329,21 +329,22 @@ private:
         return {};
     }
 
-    static Result<Prepared> prepare_source(Job const& job, Target const& target, CopySettings const& settings) {
-        auto const source = TRY(open_source(job.copy->source));
-        return prepare_copy(source, target, settings);
+    static Result<files::Prepared> prepare_source(Job const& job, files::Target const& target,
+                                                  files::CopySettings const& settings) {
+        auto const source = TRY(files::open_source(job.copy->source));
+        return files::prepare_copy(source, target, settings);
     }
 
     /// Makes durable what waits, and then puts it in place, in the order of the plan up to the first that fails.
     bool publish_waiting() {
-        std::vector<PendingFile*> pending;
+        std::vector<files::PendingFile*> pending;
         for (Waiting& waiting : waiting_) {
             if (waiting.prepared.pending) pending.push_back(&*waiting.prepared.pending);
         }
-        bool const is_durable = pending.size() >= many_files && make_durable_together(pending);
+        bool const is_durable = pending.size() >= many_files && files::make_durable_together(pending);
         waiting_bytes_ = 0;
         for (Waiting& waiting : std::exchange(waiting_, {})) {
-            Result<Staged> staged = publish(std::move(waiting.prepared), is_durable);
+            Result<files::Staged> staged = files::publish(std::move(waiting.prepared), is_durable);
             if (!staged) {
                 add_error(std::move(staged).error().text);
                 return false;
@@ -397,7 +398,7 @@ int report(Round const& round, StageOptions const& options, StageSurroundings co
     };
     for (StagedFile const& file : round.files) {
         std::string const size = " (" + std::to_string(file.staged.bytes) + " bytes)";
-        if (file.staged.outcome == Outcome::copied) {
+        if (file.staged.outcome == files::Outcome::copied) {
             log(StageLevel::info, "file-copied", "copied " + file.path + size);
         } else {
             log(StageLevel::info, "file-reused", "left " + file.path + " as it is" + size);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "lib/base/result.h"
 #include "sidecar/options.h"
 
 namespace triton::sidecar {

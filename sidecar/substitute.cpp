@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/json_text.h"
 #include "config/limits.h"
 #include "config/process_configuration.h"
+#include "lib/json/text.h"
 
 namespace triton::sidecar {
 
@@ -64,7 +64,7 @@ public:
     Template(std::string_view text, config::Variables const& variables)
         : text_(text), variables_(variables), position_(text) {}
 
-    std::expected<std::string, config::Problems> substitute() && {
+    std::expected<std::string, json::Problems> substitute() && {
         while (at_ < text_.size()) {
             std::size_t const next = text_.find("${", at_);
             std::size_t const end = std::min(next, text_.size());
@@ -105,7 +105,7 @@ private:
         if (is_object) {
             add_json(inside);
         } else if (!is_name(inside)) {
-            add_problem(config::shown(inside) + " is no name of a variable; for a plain ${ write $${");
+            add_problem(json::shown(inside) + " is no name of a variable; for a plain ${ write $${");
         } else {
             config::ProcessConfiguration configuration;
             configuration.arguments.push_back(
@@ -126,16 +126,16 @@ private:
     }
 
     void add_value(config::ProcessConfiguration const& configuration) {
-        auto const command = config::CommandTemplate::create(configuration, variables_, 1);
+        auto const command = config::substitute(configuration, variables_, 1);
         if (!command) return add_problems(command.error());
-        out_ += command->arguments(config::ProcessNumber{1}).front();
+        out_ += command->arguments(process::ProcessNumber{1}).front();
     }
 
     void add_problem(std::string reason) { problems_.add(position_.text(at_), std::move(reason)); }
 
     /// Their places are those of a document that nobody wrote: what is left of one is the part inside the Argument.
-    void add_problems(config::Problems const& problems) {
-        for (config::Problem const& problem : problems) {
+    void add_problems(json::Problems const& problems) {
+        for (json::Problem const& problem : problems) {
             std::string_view inside = problem.where;
             bool const is_inside = inside.starts_with(argument_prefix);
             if (is_inside) inside.remove_prefix(argument_prefix.size());
@@ -150,7 +150,7 @@ private:
     config::Variables const& variables_;
     Position position_;
     bool is_in_object_ = false;  // which has no end
-    config::ProblemList problems_{config::Limits{}.problems};
+    json::ProblemList problems_{json::Limits{}.problems};
     std::string out_;
     std::size_t at_ = 0;
 };
@@ -167,15 +167,15 @@ MonitorVariable address(std::string name, std::optional<std::string> value, std:
     auto const found = config::first_address(*value, *family);
     if (!found)
         return {std::move(name), std::nullopt,
-                "has no " + std::string(is_v6 ? "IPv6" : "IPv4") + " address: " + config::shown(*value)};
+                "has no " + std::string(is_v6 ? "IPv6" : "IPv4") + " address: " + json::shown(*value)};
     std::string text(*found);
     return {std::move(name), is_v6 ? "[" + text + "]" : text};
 }
 
 }  // namespace
 
-std::expected<std::string, config::Problems> substitute_template(std::string_view text,
-                                                                 config::Variables const& variables) {
+std::expected<std::string, json::Problems> substitute_template(std::string_view text,
+                                                               config::Variables const& variables) {
     return Template(text, variables).substitute();
 }
 
@@ -202,9 +202,9 @@ std::vector<MonitorVariable> monitor_variables(config::Variables const& variable
     return list;
 }
 
-std::expected<std::string, config::Problems> substitute_monitor_conf(std::string_view text,
-                                                                     std::vector<MonitorVariable> const& variables) {
-    config::ProblemList problems{config::Limits{}.problems};
+std::expected<std::string, json::Problems> substitute_monitor_conf(std::string_view text,
+                                                                   std::vector<MonitorVariable> const& variables) {
+    json::ProblemList problems{json::Limits{}.problems};
     Position position(text);
     std::string out;
     for (std::size_t at = 0; at < text.size();) {

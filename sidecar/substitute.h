@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "config/ip_list.h"
-#include "config/problem.h"
 #include "config/substitution.h"
+#include "lib/json/problem.h"
 
 namespace triton::sidecar {
 
@@ -18,8 +18,8 @@ namespace triton::sidecar {
 /// Argument, between the outer braces as JSON (a ProcessNumber is that of process 1). `$${` is a plain `${`. Every
 /// other dollar stays as it is: templates are often of languages that have their own.
 /// Errors: all of them, with where = "line 3, column 7": an unset or empty variable, a bad Argument, a missing brace.
-std::expected<std::string, config::Problems> substitute_template(std::string_view text,
-                                                                 config::Variables const& variables);
+std::expected<std::string, json::Problems> substitute_template(std::string_view text,
+                                                               config::Variables const& variables);
 
 /// A `$NAME` of a monitor conf.
 struct MonitorVariable {
@@ -39,7 +39,7 @@ std::vector<MonitorVariable> monitor_variables(config::Variables const& variable
 /// Replaces each `$NAME` of the list in an fdbmonitor.conf. Of two names that fit the longer is meant (the old sidecar
 /// replaced whichever came first and broke the other); an unknown `$NAME` stays as it is.
 /// Errors: all variables in use without a value, with where = "line 3, column 7".
-std::expected<std::string, config::Problems> substitute_monitor_conf(std::string_view text,
-                                                                     std::vector<MonitorVariable> const& variables);
+std::expected<std::string, json::Problems> substitute_monitor_conf(std::string_view text,
+                                                                   std::vector<MonitorVariable> const& variables);
 
 }  // namespace triton::sidecar

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/json_text.h"
+#include "lib/json/text.h"
 
 namespace triton::sidecar {
 
@@ -11,15 +11,16 @@ std::string json_summary(Round const& round) {
     for (StagedFile const& file : round.files) {
         if (&file != &round.files.front()) out += ',';
         out += R"({"path":)";
-        config::append_json_string(out, file.path);
+        json::append_json_string(out, file.path);
         out.append(R"(,"bytes":)").append(std::to_string(file.staged.bytes));
         out.append(R"(,"sha256":")").append(file.staged.sha256);
-        out.append(R"(","result":)").append(file.staged.outcome == Outcome::reused ? R"("reused"})" : R"("copied"})");
+        out.append(R"(","result":)")
+            .append(file.staged.outcome == files::Outcome::reused ? R"("reused"})" : R"("copied"})");
     }
     out += R"(],"errors":[)";
     for (std::string const& error : round.errors) {
         if (&error != &round.errors.front()) out += ',';
-        config::append_json_string(out, error);
+        json::append_json_string(out, error);
     }
     return out += "]}\n";
 }

@@ -5,15 +5,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
-#include "sidecar/copy_file.h"
+#include "lib/base/clock.h"
+#include "lib/files/copy_file.h"
 
 namespace triton::sidecar {
 
 /// One file that was staged.
 struct StagedFile {
     std::string path;
-    Staged staged;
+    files::Staged staged;
 };
 
 /// One round of staging.

@@ -13,9 +13,9 @@
 
 #include <sys/types.h>
 
-#include "base/clock.h"
-#include "launcher/probe_kind.h"
-#include "launcher/supervisor.h"
+#include "launcher/services/probe_kind.h"
+#include "launcher/supervisor/supervisor.h"
+#include "lib/base/clock.h"
 
 namespace triton::launcher {
 

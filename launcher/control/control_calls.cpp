@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "base/signal_names.h"
 #include "config/substitution.h"
 #include "launcher/control/varlink.h"
+#include "lib/base/signal_names.h"
 
 namespace triton::launcher {
 
@@ -18,7 +18,7 @@ constexpr std::int64_t most_lines = 10'000;
 constexpr double most_delay = 100.0 * 366 * 24 * 3600;  // seconds: a lifetime, and far from what a Duration can hold
 constexpr double most_time = 1e12;                      // seconds since 1970: likewise for microseconds
 
-using config::Node;
+using json::Node;
 
 template <auto Member>
 bool read_text(Node const& node, CallParameters& parameters) {
@@ -88,7 +88,7 @@ std::optional<double> float_of(Node const& node) {
     double value = -1;
     if (auto const* const whole = node.get<std::int64_t>()) {
         value = static_cast<double>(*whole);
-    } else if (auto const* const odd = node.get<config::JsonOddNumber>()) {
+    } else if (auto const* const odd = node.get<json::OddNumber>()) {
         char const* const end = odd->text.data() + odd->text.size();
         if (std::from_chars(odd->text.data(), end, value).ec != std::errc{}) return std::nullopt;
     }
@@ -111,10 +111,10 @@ bool read_isolated(Node const& node, CallParameters& parameters) {
 }
 
 bool read_variables(Node const& node, CallParameters& parameters) {
-    auto const* const members = node.get<config::JsonObject>();
+    auto const* const members = node.get<json::Object>();
     if (!members || members->size() > most_variables) return false;
     std::size_t bytes = 0;
-    for (config::Member const& member : *members) {
+    for (json::Member const& member : *members) {
         auto const* const value = member.node.get<std::string>();
         if (!value || !member.key.starts_with(config::node_label_prefix) || member.key.contains('=')) return false;
         bytes += member.key.size() + value->size();
@@ -126,7 +126,7 @@ bool read_variables(Node const& node, CallParameters& parameters) {
 }
 
 bool read_reporter(Node const& node, CallParameters& parameters) {
-    auto const* const members = node.get<config::JsonObject>();
+    auto const* const members = node.get<json::Object>();
     if (!members) return false;
     for (auto const& [key, value] : *members) {
         if (key == "state") {
@@ -136,7 +136,7 @@ bool read_reporter(Node const& node, CallParameters& parameters) {
         } else if (key == "detail") {
             if (!read_detail(value, parameters.reporter.detail)) return false;
         } else if (key == "last_success") {
-            if (value.get<config::JsonNull>()) continue;
+            if (value.get<json::Null>()) continue;
             auto const seconds = float_of(value);
             if (!seconds || *seconds > most_time) return false;
             parameters.reporter.last_success = std::llround(*seconds * 1e6);
@@ -211,8 +211,8 @@ MethodRow const* find_method(std::string_view interface, std::string_view name) 
     return nullptr;
 }
 
-std::expected<CallParameters, std::string> read_parameters(MethodRow const& method, config::JsonObject const& object) {
-    for (config::Member const& member : object) {
+std::expected<CallParameters, std::string> read_parameters(MethodRow const& method, json::Object const& object) {
+    for (json::Member const& member : object) {
         if (std::ranges::find(method.parameters, member.key, &ParameterRow::name) == method.parameters.end())
             return std::unexpected(member.key);
     }

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "config/json_reader.h"
 #include "launcher/control/control_backend.h"
+#include "lib/json/reader.h"
 
 namespace triton::launcher {
 
@@ -71,7 +71,7 @@ inline constexpr std::size_t most_detail_bytes = 1024;         ///< what is long
 struct ParameterRow {
     std::string_view name;
     bool is_required;
-    bool (*read)(config::Node const& node, CallParameters& parameters);
+    bool (*read)(json::Node const& node, CallParameters& parameters);
 };
 
 /// Who may call a method. The agent faces the network, so it may look, and have done what cannot hurt: nothing that
@@ -98,6 +98,6 @@ std::span<MethodRow const> control_methods();
 MethodRow const* find_method(std::string_view interface, std::string_view name);
 
 /// Errors: the name of the parameter that is missing, unknown or not what it may be.
-std::expected<CallParameters, std::string> read_parameters(MethodRow const& method, config::JsonObject const& object);
+std::expected<CallParameters, std::string> read_parameters(MethodRow const& method, json::Object const& object);
 
 }  // namespace triton::launcher

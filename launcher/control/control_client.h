@@ -6,12 +6,12 @@
 #include <variant>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/event_loop.h"
-#include "base/unique_fd.h"
 #include "launcher/control/control_backend.h"
 #include "launcher/control/control_wait.h"
-#include "launcher/control/json_writer.h"
+#include "lib/base/clock.h"
+#include "lib/base/event_loop.h"
+#include "lib/base/unique_fd.h"
+#include "lib/json/writer.h"
 
 namespace triton::launcher {
 
@@ -26,7 +26,7 @@ struct ListJob {
     std::uint32_t next = 1;                // its next process
     bool is_begun = false;                 // the text has its head
     bool is_open = false;                  // the program in hand has its head
-    JsonWriter text;
+    json::Writer text;
 };
 struct WaitJob {
     std::string program;

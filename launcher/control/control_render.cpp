@@ -1,12 +1,12 @@
 #include "launcher/control/control_render.h"
 
-#include "base/signal_text.h"
+#include "lib/base/signal_text.h"
 
 namespace triton::launcher {
 
 namespace {
 
-void write_last_exit(JsonWriter& out, LastExit const& last) {
+void write_last_exit(json::Writer& out, LastExit const& last) {
     out.open('{');
     if (last.signal != 0) {
         out.key("signal").value(std::string_view(signal_text(last.signal)));
@@ -16,7 +16,7 @@ void write_last_exit(JsonWriter& out, LastExit const& last) {
     out.key("oom_killed").value(last.was_oom_killed).close('}');
 }
 
-void write_reporter(JsonWriter& out, ReporterStatus const& reporter) {
+void write_reporter(json::Writer& out, ReporterStatus const& reporter) {
     out.open('{').key("state").value(std::string_view(reporter.state));
     out.key("detail").value(std::string_view(reporter.detail));
     if (reporter.last_success) out.key("last_success").seconds(*reporter.last_success);
@@ -25,7 +25,7 @@ void write_reporter(JsonWriter& out, ReporterStatus const& reporter) {
 
 }  // namespace
 
-void open_program(JsonWriter& out, ProgramStatus const& program) {
+void open_program(json::Writer& out, ProgramStatus const& program) {
     out.open('{').key("name").value(std::string_view(program.name));
     out.key("kind").value(program_kind_names[static_cast<std::size_t>(program.kind)]);
     if (!program.version.empty()) out.key("version").value(std::string_view(program.version));
@@ -35,7 +35,7 @@ void open_program(JsonWriter& out, ProgramStatus const& program) {
     out.key("processes").open('[');
 }
 
-void write_process(JsonWriter& out, ProcessStatus const& process, ProcessUsage const& usage) {
+void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage const& usage) {
     out.open('{').key("number").value(std::int64_t{process.number});
     out.key("state").value(name_of(process.state));
     if (!process.version.empty()) out.key("version").value(std::string_view(process.version));
@@ -52,7 +52,7 @@ void write_process(JsonWriter& out, ProcessStatus const& process, ProcessUsage c
     out.close('}');
 }
 
-void write_description(JsonWriter& out, ProgramDescription const& description) {
+void write_description(json::Writer& out, ProgramDescription const& description) {
     out.open('{').key("version").value(std::string_view(description.version));
     out.key("command").list(description.command);
     out.key("working_directory").value(std::string_view(description.working_directory));
@@ -64,7 +64,7 @@ void write_description(JsonWriter& out, ProgramDescription const& description) {
     out.key("output").value(std::string_view(description.output)).close('}');
 }
 
-void write_launcher(JsonWriter& out, LauncherStatus const& launcher, std::span<std::string const> programs) {
+void write_launcher(json::Writer& out, LauncherStatus const& launcher, std::span<std::string const> programs) {
     out.open('{').key("version").value(std::string_view(launcher.version));
     out.key("pid").value(std::int64_t{launcher.pid}).key("uptime_seconds").value(launcher.uptime);
     out.key("phase").value(std::string_view(launcher.phase));
@@ -78,7 +78,7 @@ void write_launcher(JsonWriter& out, LauncherStatus const& launcher, std::span<s
     out.key("programs").list(programs).close('}');
 }
 
-void write_configuration(JsonWriter& out, ActiveConfiguration const& configuration) {
+void write_configuration(json::Writer& out, ActiveConfiguration const& configuration) {
     out.open('{').key("sequence").value(static_cast<std::int64_t>(configuration.sequence));
     if (configuration.text) out.key("configuration").value(*configuration.text);
     out.key("environment").open('{');
@@ -91,7 +91,7 @@ void write_configuration(JsonWriter& out, ActiveConfiguration const& configurati
     out.close('}');
 }
 
-void write_staging(JsonWriter& out, StagingAnswer const& answer, std::size_t limit) {
+void write_staging(json::Writer& out, StagingAnswer const& answer, std::size_t limit) {
     std::size_t lost = 0;
     auto const write = [&](std::string_view name, std::vector<std::string> const& texts, std::size_t room) {
         out.key(name).open('[');
@@ -111,12 +111,12 @@ void write_staging(JsonWriter& out, StagingAnswer const& answer, std::size_t lim
     out.close('}');
 }
 
-void write_probe(JsonWriter& out, ProbeRequest const& request) {
+void write_probe(json::Writer& out, ProbeRequest const& request) {
     out.open('{').key("id").value(static_cast<std::int64_t>(request.id)).key("kind").value(name_of(request.kind));
     out.key("target").value(request.target).key("timeout_seconds").value(request.timeout).close('}');
 }
 
-void write_line(JsonWriter& out, OutputLine const& line) {
+void write_line(json::Writer& out, OutputLine const& line) {
     out.open('{').key("process").value(std::int64_t{line.process});
     out.key("stream").value(std::string_view(line.is_stderr ? "stderr" : "stdout"));
     if (line.time != 0) out.key("time").value(line.time);

@@ -11,12 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/signal_text.h"
-#include "config/json_text.h"
 #include "launcher/control/control_calls.h"
 #include "launcher/control/control_client.h"
 #include "launcher/control/control_render.h"
 #include "launcher/control/varlink.h"
+#include "lib/base/signal_text.h"
+#include "lib/json/text.h"
 
 namespace triton::launcher {
 
@@ -33,7 +33,7 @@ std::string service_error(std::string_view name) { return std::string(service_in
 
 /// {"name":"text"}
 std::string one_text(std::string_view name, std::string_view text) {
-    return JsonWriter{}.open('{').key(name).value(text).close('}').text();
+    return json::Writer{}.open('{').key(name).value(text).close('}').text();
 }
 
 /// Source: socket(7), SO_PEERCRED, and Linux 4.13 for SO_PEERGROUPS.
@@ -85,7 +85,7 @@ private:
 std::size_t first_that_fits(LogsJob const& job, std::size_t room) {
     std::size_t first = job.lines.size();
     for (; first > 0; --first) {
-        JsonWriter out;
+        json::Writer out;
         write_line(out, job.at(first - 1));
         if (out.size() + 1 > room) break;
         room -= out.size() + 1;
@@ -129,7 +129,7 @@ public:
     void answer_upgrade(ControlResult<UpgradeVersions> const& answer);
     void adopt(UniqueFd fd, ControlRole role);
     void answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer);
-    void send_to_prober(JsonWriter const& parameters);
+    void send_to_prober(json::Writer const& parameters);
     void configuration_changed() { ++configuration_changes_; }
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed();
@@ -313,7 +313,7 @@ void ControlServer::Server::take_client(UniqueFd fd) {
         if (!idle) {
             auto const limit = static_cast<std::int64_t>(limits_.clients);
             refuse(launcher_error("TooManyClients"),
-                   JsonWriter{}.open('{').key("limit").value(limit).close('}').text());
+                   json::Writer{}.open('{').key("limit").value(limit).close('}').text());
             return;
         }
         idle->end();
@@ -388,7 +388,7 @@ void ControlServer::Server::flush(ControlClient& client) {
     client.flush(loop_.now());
     if (client.lost == 0 || client.is_dead() || client.pending() > limits_.output_bytes / 2) return;
     if (std::holds_alternative<LogsJob>(client.job)) return;  // what is older comes first
-    JsonWriter out;
+    json::Writer out;
     out.open('{');
     if (std::holds_alternative<FollowJob>(client.job)) out.key("lines").open('[').close(']');
     out.key("lost").value(static_cast<std::int64_t>(std::exchange(client.lost, 0))).close('}');
@@ -505,7 +505,7 @@ void ControlServer::Server::fail_call(ControlClient& client, std::string_view er
 }
 
 void ControlServer::Server::fail_call(ControlClient& client, ControlError const& error) {
-    JsonWriter out;
+    json::Writer out;
     out.open('{').key("reason").value(std::string_view(error.reason)).key("details").open('[');
     for (std::string const& detail : error.details) {
         if (out.size() + detail.size() > limits_.output_bytes / 8) break;  // its escapes included, it fits
@@ -580,7 +580,7 @@ void ControlServer::Server::subscribe(ControlClient& client) {
     reply(client, "{}", true);
     if (!client.is_agent() || (kept_.empty() && kept_lost_ == 0)) return;
     if (std::uint64_t const lost = std::exchange(kept_lost_, 0)) {
-        JsonWriter out;
+        json::Writer out;
         out.open('{').key("lost").value(static_cast<std::int64_t>(lost)).close('}');
         reply(client, out.text(), true);
     }
@@ -604,7 +604,7 @@ void ControlServer::Server::publish_output(std::string_view program, OutputLine 
         auto const* const job = std::get_if<FollowJob>(&client->job);
         if (!job || !concerns(*job)) continue;
         if (scratch_.empty()) {
-            JsonWriter out;
+            json::Writer out;
             out.open('{').key("lines").open('[');
             write_line(out, line);
             append_varlink_reply(scratch_, out.close(']').close('}').text(), true);
@@ -680,7 +680,7 @@ void ControlServer::Server::handle(ControlClient& client, ControlMethod method, 
 }
 
 void ControlServer::Server::get_info(ControlClient& client) {
-    JsonWriter out;
+    json::Writer out;
     out.open('{')
         .key("vendor")
         .value(std::string_view("Triton"))
@@ -703,7 +703,7 @@ void ControlServer::Server::get_status(ControlClient& client) {
     for (std::size_t i = 0; i < names.size(); ++i)
         names[i] = backend_.program(i).name;
     charge(names.size() / 4);
-    JsonWriter out;
+    json::Writer out;
     write_launcher((out.open('{').key("launcher"), out), backend_.launcher(), names);
     reply(client, out.close('}').text());
 }
@@ -723,7 +723,7 @@ std::optional<ProcessSelection> ControlServer::Server::select(ControlClient& cli
 }
 
 void ControlServer::Server::no_such_process(ControlClient& client, std::string_view program, std::uint32_t number) {
-    JsonWriter out;
+    json::Writer out;
     out.open('{').key("program").value(program).key("process").value(std::int64_t{number}).close('}');
     fail_call(client, launcher_error("NoSuchProcess"), out.text());
 }
@@ -797,7 +797,7 @@ void ControlServer::Server::continue_list(ControlClient& client, ListJob& job) {
 void ControlServer::Server::describe(ControlClient& client, CallParameters const& parameters) {
     auto const which = select(client, parameters);
     if (!which) return;
-    JsonWriter out;
+    json::Writer out;
     open_program((out.open('{').key("program"), out), backend_.program(which->program));
     out.close(']').close('}').key("description");
     write_description(out, backend_.describe(which->program));
@@ -887,7 +887,7 @@ void ControlServer::Server::continue_wait(ControlClient& client, WaitJob& job) {
             return;
         }
         if (answer == WaitAnswer::never) {
-            JsonWriter out;
+            json::Writer out;
             out.open('{').key("program").value(std::string_view(job.program));
             out.key("process").value(std::int64_t{job.next}).key("state").value(name_of(process.state)).close('}');
             return fail_call(client, launcher_error("NotReached"), out.text());
@@ -910,7 +910,7 @@ void ControlServer::Server::logs(ControlClient& client, CallParameters const& pa
 
 /// A part of them for each round. Without "more" it is the only one, and says what is missing before it.
 void ControlServer::Server::continue_logs(ControlClient& client, LogsJob& job) {
-    JsonWriter out;
+    json::Writer out;
     out.open('{').key("lines").open('[');
     std::size_t const missing = client.wants_more ? 0 : job.next;
     for (; job.next < job.lines.size() && out.size() < limits_.output_bytes / 2; ++job.next)
@@ -936,7 +936,7 @@ void ControlServer::Server::answer_upgrade(ControlResult<UpgradeVersions> const&
             if (!answer) {
                 fail_call(client, answer.error());
             } else {
-                JsonWriter out;
+                json::Writer out;
                 out.open('{').key("from").value(std::string_view(answer->from));
                 out.key("to").value(std::string_view(answer->to)).close('}');
                 if (!client.wants_more) client.job = {};
@@ -964,7 +964,7 @@ void ControlServer::Server::answer_stage(std::uint64_t ticket, ControlResult<Sta
         if (!job || job->ticket != ticket) continue;
         return serve(*client, [this, &client = *client, &answer] {
             if (!answer) return fail_call(client, answer.error());
-            JsonWriter out;
+            json::Writer out;
             write_staging(out, *answer, limits_.output_bytes / 2);
             client.job = {};
             reply(client, out.text());
@@ -975,7 +975,7 @@ void ControlServer::Server::answer_stage(std::uint64_t ticket, ControlResult<Sta
 /// Of several changes the watcher is told the last one, as soon as it has taken what came before.
 void ControlServer::Server::continue_configuration(ControlClient& client, ConfigurationJob& job) {
     charge(1);
-    JsonWriter out;
+    json::Writer out;
     write_configuration(out, backend_.active_configuration());
     job.seen = configuration_changes_;
     if (!client.wants_more) client.job = {};  // `job` is gone
@@ -1003,7 +1003,7 @@ void ControlServer::Server::notice_prober() {
     backend_.probes_wanted(false);
 }
 
-void ControlServer::Server::send_to_prober(JsonWriter const& parameters) {
+void ControlServer::Server::send_to_prober(json::Writer const& parameters) {
     for (auto const& client : clients_) {
         if (!std::holds_alternative<ProbesJob>(client->job)) continue;
         serve(*client, [this, &client = *client, &parameters] {
@@ -1059,7 +1059,7 @@ void ControlServer::answer_stage(std::uint64_t ticket, ControlResult<StagingAnsw
 
 void ControlServer::send_probe(ProbeRequest const& request) noexcept {
     server_->enter([&] {
-        JsonWriter out;
+        json::Writer out;
         write_probe(out, request);
         server_->send_to_prober(out);
     });
@@ -1068,7 +1068,7 @@ void ControlServer::send_probe(ProbeRequest const& request) noexcept {
 void ControlServer::cancel_probe(std::uint64_t id) noexcept {
     server_->enter([&] {
         auto const number = static_cast<std::int64_t>(id);
-        server_->send_to_prober(JsonWriter{}.open('{').key("id").value(number).close('}'));
+        server_->send_to_prober(json::Writer{}.open('{').key("id").value(number).close('}'));
     });
 }
 

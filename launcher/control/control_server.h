@@ -8,12 +8,12 @@
 
 #include <sys/types.h>
 
-#include "base/clock.h"
-#include "base/event_loop.h"
-#include "base/result.h"
-#include "base/unique_fd.h"
 #include "launcher/control/control_backend.h"
 #include "launcher/control/control_socket.h"
+#include "lib/base/clock.h"
+#include "lib/base/event_loop.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 
 namespace triton::launcher {
 

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#include "base/result.h"
-#include "base/unique_fd.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 
 namespace triton::launcher {
 

@@ -14,19 +14,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/write_all.h"
-#include "config/nearest.h"
 #include "launcher/control/control_calls.h"
 #include "launcher/control/ctl_connection.h"
 #include "launcher/control/ctl_options.h"
 #include "launcher/control/ctl_text.h"
-#include "launcher/control/json_writer.h"
+#include "lib/base/nearest.h"
+#include "lib/base/write_all.h"
+#include "lib/json/writer.h"
 
 namespace triton::launcher {
 
 namespace {
 
-using config::JsonObject;
+using json::Object;
 using Silence = CtlConnection::Silence;
 
 constexpr int failed = 1;
@@ -79,8 +79,8 @@ bool is_colored(char const* const* envp) {
 std::string full_name(std::string_view method) { return std::string(launcher_interface).append(".").append(method); }
 
 /// {"program": ..., "process": ...}; the caller adds what else there is, and the end.
-JsonWriter target_parameters(CtlTarget const& target) {
-    JsonWriter out;
+json::Writer target_parameters(CtlTarget const& target) {
+    json::Writer out;
     out.open('{').key("program").value(std::string_view(target.program));
     if (target.process) out.key("process").value(std::int64_t{*target.process});
     return out;
@@ -89,7 +89,7 @@ JsonWriter target_parameters(CtlTarget const& target) {
 /// What an error says to a person.
 Failure explain(VarlinkReply const& reply) {
     std::string_view const error = reply.error;
-    JsonObject const& values = reply.parameters;
+    json::Object const& values = reply.parameters;
     std::string const name = std::string(error.substr(error.rfind('.') + 1));
     bool const is_ours = error.starts_with(launcher_interface);
     auto const process = [&values] { return std::to_string(number_of(values, "process").value_or(0)); };
@@ -102,7 +102,7 @@ Failure explain(VarlinkReply const& reply) {
     if (is_ours && name == "TooManyClients") return {failed, "the launcher has too many clients already", {}};
     if (is_ours && (name == "Refused" || name == "Failed" || name == "BadMessage")) {
         Failure failure{failed, text_of(values, "reason"), {}};
-        for (config::Node const& detail : list_of(values, "details")) {
+        for (json::Node const& detail : list_of(values, "details")) {
             if (auto const* const text = detail.get<std::string>()) failure.details.push_back(*text);
         }
         return failure;
@@ -122,11 +122,11 @@ public:
     Outcome<> run();
 
 private:
-    using Programs = std::vector<JsonObject>;
+    using Programs = std::vector<json::Object>;
 
     [[nodiscard]] Outcome<CtlConnection> connect() const;
     Outcome<VarlinkReply> next(CtlConnection& connection);
-    Outcome<JsonObject> ask(CtlConnection& connection, std::string_view method, std::string_view parameters = "{}");
+    Outcome<json::Object> ask(CtlConnection& connection, std::string_view method, std::string_view parameters = "{}");
     Outcome<Programs> programs(CtlConnection& connection, std::vector<CtlTarget> const& targets);
     Failure with_suggestion(Failure failure, CtlConnection& connection, std::string const& program);
 
@@ -165,7 +165,7 @@ Outcome<VarlinkReply> Ctl::next(CtlConnection& connection) {
     return std::move(*reply);
 }
 
-Outcome<JsonObject> Ctl::ask(CtlConnection& connection, std::string_view method, std::string_view parameters) {
+Outcome<json::Object> Ctl::ask(CtlConnection& connection, std::string_view method, std::string_view parameters) {
     connection.call(full_name(method), parameters, false);
     return TRY(next(connection)).parameters;
 }
@@ -176,10 +176,10 @@ Failure Ctl::with_suggestion(Failure failure, CtlConnection& connection, std::st
     auto const status = ask(connection, "GetStatus");
     if (!status) return failure;
     std::vector<std::string_view> known;
-    for (config::Node const& name : list_of(object_of(*status, "launcher"), "programs")) {
+    for (json::Node const& name : list_of(object_of(*status, "launcher"), "programs")) {
         if (auto const* const text = name.get<std::string>(); text && !text->empty()) known.push_back(*text);
     }
-    if (auto const meant = config::nearest(program, known))
+    if (auto const meant = nearest(program, known))
         failure.text.append("; did you mean ").append(printable(*meant)).append("?");
     return failure;
 }
@@ -206,11 +206,11 @@ Outcome<> Ctl::status() {
     CtlConnection connection = TRY(connect());
     Programs found = TRY(programs(connection, options_.targets));
     bool const is_all = options_.targets.empty();
-    JsonObject const status = is_all ? TRY(ask(connection, "GetStatus")) : JsonObject{};
-    JsonObject const& launcher = object_of(status, "launcher");
+    json::Object const status = is_all ? TRY(ask(connection, "GetStatus")) : json::Object{};
+    json::Object const& launcher = object_of(status, "launcher");
     if (options_.is_json) {
         std::string text = R"({"programs":[)";
-        for (JsonObject const& program : found)
+        for (json::Object const& program : found)
             text += (text.ends_with('[') ? "" : ",") + json_text(program);
         return print(text + "]" + (is_all ? ",\"launcher\":" + json_text(launcher) : "") + "}\n");
     }
@@ -229,12 +229,12 @@ Outcome<> Ctl::describe() {
     auto const described = ask(connection, "Describe", target_parameters(target).close('}').text());
     if (!described) return std::unexpected(with_suggestion(described.error(), connection, target.program));
     Programs const found = TRY(programs(connection, options_.targets));
-    JsonObject const& description = object_of(*described, "description");
+    json::Object const& description = object_of(*described, "description");
     if (options_.is_json) {
         std::string const program = found.empty() ? "{}" : json_text(found.front());
         return print(R"({"program":)" + program + R"(,"description":)" + json_text(description) + "}\n");
     }
-    TRY(print(description_text(description, found.empty() ? JsonObject{} : found.front()) + "\n"));
+    TRY(print(description_text(description, found.empty() ? json::Object{} : found.front()) + "\n"));
     return print(status_lines(found, is_colored_));
 }
 
@@ -310,14 +310,14 @@ Outcome<> Ctl::logs() {
         is_one = found.empty() || list_of(found.front(), "processes").size() <= 1;
     }
     auto const parameters = [&](std::uint32_t lines) {
-        JsonWriter out = target_parameters(target);
+        json::Writer out = target_parameters(target);
         out.key("lines").value(std::int64_t{lines}).key("follow").value(options_.follows);
         return out.close('}').text();
     };
-    return stream("Logs", parameters(options_.lines), parameters(0), [&](JsonObject const& reply) -> Outcome<> {
+    return stream("Logs", parameters(options_.lines), parameters(0), [&](json::Object const& reply) -> Outcome<> {
         std::string text;
-        for (config::Node const& node : list_of(reply, "lines")) {
-            auto const* const line = node.get<JsonObject>();
+        for (json::Node const& node : list_of(reply, "lines")) {
+            auto const* const line = node.get<json::Object>();
             if (!line) continue;
             if (options_.is_json) {
                 text += json_text(*line);
@@ -332,8 +332,8 @@ Outcome<> Ctl::logs() {
 }
 
 Outcome<> Ctl::events() {
-    return stream("Subscribe", "{}", "{}", [this](JsonObject const& reply) -> Outcome<> {
-        JsonObject const& event = object_of(reply, "event");
+    return stream("Subscribe", "{}", "{}", [this](json::Object const& reply) -> Outcome<> {
+        json::Object const& event = object_of(reply, "event");
         if (event.empty()) return {};
         return print(options_.is_json ? json_text(event) + "\n" : event_text(event));
     });
@@ -361,7 +361,7 @@ Outcome<> Ctl::top() {
     TimePoint taken{};
     for (;;) {
         CtlConnection connection = TRY(connect());
-        JsonObject const status = TRY(ask(connection, "GetStatus"));
+        json::Object const status = TRY(ask(connection, "GetStatus"));
         Programs found = TRY(programs(connection, {}));
         if (!options_.shows_all) drop_internal(found);
         TimePoint const now = std::chrono::steady_clock::now();
@@ -369,7 +369,7 @@ Outcome<> Ctl::top() {
         taken = now;
         std::vector<std::string> lines = top_lines(found, before, elapsed, is_colored_);
         if (!is_terminal) return print(lines);
-        JsonObject const& launcher = object_of(status, "launcher");
+        json::Object const& launcher = object_of(status, "launcher");
         lines.insert(lines.begin(), "triton-launch " + printable(text_of(launcher, "version")) + ", " +
                                         printable(text_of(launcher, "phase")) + ", up " +
                                         short_duration(seconds_of(launcher, "uptime_seconds").value_or(0)) + "\n");
@@ -398,17 +398,17 @@ Outcome<> Ctl::upgrade() {
         path = std::string(here.data()) + "/" + path;
     }
     CtlConnection connection = TRY(connect());
-    std::string const parameters = JsonWriter{}.open('{').key("path").value(std::string_view(path)).close('}').text();
+    std::string const parameters = json::Writer{}.open('{').key("path").value(std::string_view(path)).close('}').text();
     connection.call(full_name("Upgrade"), parameters, true);
     VarlinkReply const begun = TRY(next(connection));
     // The new one has no connections yet; the end of ours is the sign of it.
     if (auto const after = next(connection); !after && after.error().exit_code != unreachable)
         return std::unexpected(after.error());
     CtlConnection again = TRY(connect());
-    JsonObject const status = TRY(ask(again, "GetStatus"));
-    JsonObject const& launcher = object_of(status, "launcher");
+    json::Object const status = TRY(ask(again, "GetStatus"));
+    json::Object const& launcher = object_of(status, "launcher");
     if (options_.is_json) {
-        JsonWriter out;
+        json::Writer out;
         out.open('{').key("from").value(std::string_view(text_of(begun.parameters, "from")));
         out.key("to").value(std::string_view(text_of(launcher, "version"))).close('}');
         return print(out.text() + "\n");
@@ -420,13 +420,13 @@ Outcome<> Ctl::upgrade() {
 Outcome<> Ctl::stage() {
     CtlConnection connection = TRY(connect());
     std::string const parameters =
-        JsonWriter{}.open('{').key("what").value(std::string_view(options_.what)).close('}').text();
-    JsonObject const answer = TRY(ask(connection, "Stage", parameters));
+        json::Writer{}.open('{').key("what").value(std::string_view(options_.what)).close('}').text();
+    json::Object const answer = TRY(ask(connection, "Stage", parameters));
     std::string text;
     if (options_.is_json) {
         text = json_text(answer) + "\n";
     } else {
-        for (config::Node const& node : list_of(answer, "files")) {
+        for (json::Node const& node : list_of(answer, "files")) {
             if (auto const* const file = node.get<std::string>()) text += printable(*file) + "\n";
         }
     }
@@ -434,7 +434,7 @@ Outcome<> Ctl::stage() {
     if (auto const lost = number_of(answer, "lost"))
         complain(std::to_string(*lost) + " more that are not shown: the answer would be too long");
     Failure failure{failed, "not all could be copied", {}};
-    for (config::Node const& node : list_of(answer, "errors")) {
+    for (json::Node const& node : list_of(answer, "errors")) {
         if (auto const* const error = node.get<std::string>()) failure.details.push_back(*error);
     }
     if (failure.details.empty()) return {};
@@ -443,16 +443,16 @@ Outcome<> Ctl::stage() {
 
 Outcome<> Ctl::version() {
     CtlConnection connection = TRY(connect());
-    JsonObject const status = TRY(ask(connection, "GetStatus"));
-    JsonObject const& launcher = object_of(status, "launcher");
+    json::Object const status = TRY(ask(connection, "GetStatus"));
+    json::Object const& launcher = object_of(status, "launcher");
     return print(options_.is_json ? json_text(launcher) + "\n" : printable(text_of(launcher, "version")) + "\n");
 }
 
 Outcome<> Ctl::names() {
     CtlConnection connection = TRY(connect());
-    JsonObject const status = TRY(ask(connection, "GetStatus"));
+    json::Object const status = TRY(ask(connection, "GetStatus"));
     std::string text;
-    for (config::Node const& name : list_of(object_of(status, "launcher"), "programs")) {
+    for (json::Node const& name : list_of(object_of(status, "launcher"), "programs")) {
         auto const* const word = name.get<std::string>();
         if (word && (options_.shows_all || !word->starts_with(internal_prefix))) text += shown_program(*word) + "\n";
     }

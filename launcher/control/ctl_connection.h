@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "base/unique_fd.h"
 #include "launcher/control/varlink.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 
 namespace triton::launcher {
 

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "base/signal_names.h"
-#include "config/duration.h"
-#include "config/json_text.h"
-#include "config/nearest.h"
 #include "launcher/control/ctl_text.h"
+#include "lib/base/duration.h"
+#include "lib/base/nearest.h"
+#include "lib/base/signal_names.h"
+#include "lib/json/text.h"
 
 namespace triton::launcher {
 
@@ -63,9 +63,9 @@ struct OptionRow {
 constexpr Duration shortest_interval = milliseconds(100);  // ctl top: one picture costs a call or two
 
 Result<> set_duration(Duration& target, std::string const& text) {
-    auto const duration = config::parse_duration(text);
+    auto const duration = parse_duration(text);
     if (!duration || *duration > std::chrono::hours(24 * 366))
-        return fail(config::quoted(text) + " is not a duration (for example 500ms, 10s, 1m30s)");
+        return fail(json::quoted(text) + " is not a duration (for example 500ms, 10s, 1m30s)");
     target = *duration;
     return {};
 }
@@ -73,7 +73,7 @@ Result<> set_duration(Duration& target, std::string const& text) {
 Result<> set_condition(CtlOptions& options, std::string const& text) {
     static constexpr std::array<std::string_view, 4> known{"ready", "up", "down", "done"};
     if (std::ranges::find(known, text) == known.end())
-        return fail(config::quoted(text) + " is none of ready, up, down, done");
+        return fail(json::quoted(text) + " is none of ready, up, down, done");
     options.condition = text;
     return {};
 }
@@ -81,7 +81,7 @@ Result<> set_condition(CtlOptions& options, std::string const& text) {
 Result<> set_kind(CtlOptions& options, std::string_view text) {
     static constexpr std::array<std::string_view, 4> known{"files", "binaries", "libraries", "monitor-conf"};
     if (std::ranges::find(known, text) == known.end())
-        return fail(config::quoted(text) + " is none of files, binaries, libraries, monitor-conf");
+        return fail(json::quoted(text) + " is none of files, binaries, libraries, monitor-conf");
     options.what = text;
     std::ranges::replace(options.what, '-', '_');  // which no name of the interface may have
     return {};
@@ -90,7 +90,7 @@ Result<> set_kind(CtlOptions& options, std::string_view text) {
 Result<> set_lines(CtlOptions& options, std::string const& text) {
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), options.lines);
     if (error != std::errc{} || end != text.data() + text.size() || options.lines > 10'000)
-        return fail(config::quoted(text) + " is not a whole number from 0 to 10000");
+        return fail(json::quoted(text) + " is not a whole number from 0 to 10000");
     return {};
 }
 
@@ -129,7 +129,7 @@ constexpr std::array<OptionRow, 10> option_rows{{
     {"interval", 0, "DURATION", "top: between two pictures [1s]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          TRY(set_duration(options.interval, text));
-         if (options.interval < shortest_interval) return fail(config::quoted(text) + " is less than 100ms");
+         if (options.interval < shortest_interval) return fail(json::quoted(text) + " is less than 100ms");
          return {};
      }},
     {"help", 'h', "", "this text",
@@ -148,10 +148,10 @@ Result<CtlTarget> parse_target(std::string_view text) {
         std::uint32_t number = 0;
         auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
         if (error != std::errc{} || end != digits.data() + digits.size() || number == 0)
-            return fail(config::quoted(text) + " is not NAME or NAME:NUMBER");
+            return fail(json::quoted(text) + " is not NAME or NAME:NUMBER");
         target.process = number;
     }
-    if (name.empty()) return fail(config::quoted(text) + " is not NAME or NAME:NUMBER; the unnamed program is \"-\"");
+    if (name.empty()) return fail(json::quoted(text) + " is not NAME or NAME:NUMBER; the unnamed program is \"-\"");
     if (name != "-") target.program = name;
     return target;
 }
@@ -161,7 +161,7 @@ std::string did_you_mean(std::string_view word, Rows const& rows) {
     std::vector<std::string_view> names;
     for (auto const& row : rows)
         names.push_back(row.name);
-    auto const meant = config::nearest(word, names);
+    auto const meant = nearest(word, names);
     return meant ? "; did you mean \"" + std::string(*meant) + "\"?" : "";
 }
 
@@ -179,7 +179,7 @@ Result<OptionRow const*> find_option(std::string_view word) {
     for (OptionRow const& row : option_rows) {
         if (is_long ? row.name == name : row.letter != 0 && row.letter == name.front()) return &row;
     }
-    return fail("unknown option " + config::shown(word.substr(0, word.find('='))) +
+    return fail("unknown option " + json::shown(word.substr(0, word.find('='))) +
                 (is_long ? did_you_mean(name, option_rows) : ""));
 }
 
@@ -250,7 +250,7 @@ Result<> take_words(VerbRow const& row, std::span<std::string_view const> words,
             if (words.empty()) return missing("the signal");
             std::string_view const name = words.front();
             if (parse_signal(name.data(), name.data() + name.size()) < 0)
-                return fail(config::quoted(name) + " is not a signal (for example TERM, 15, RTMIN+3)");
+                return fail(json::quoted(name) + " is not a signal (for example TERM, 15, RTMIN+3)");
             options.signal = name;
             words = words.subspan(1);
             most = words.size();
@@ -259,7 +259,7 @@ Result<> take_words(VerbRow const& row, std::span<std::string_view const> words,
         }
         case Takes::maybe_targets: break;
     }
-    if (words.size() > most) return fail("unexpected argument " + config::shown(words[most]) + usage);
+    if (words.size() > most) return fail("unexpected argument " + json::shown(words[most]) + usage);
     for (std::string_view const word : words)
         options.targets.push_back(TRY(parse_target(word)));
     return {};
@@ -276,7 +276,7 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
     if (words.plain.empty()) return fail("what to do is missing; triton-launch ctl --help lists the commands");
     auto const row = std::ranges::find(verbs, words.plain.front(), &VerbRow::name);
     if (row == verbs.end()) {
-        return fail("unknown command " + config::shown(words.plain.front()) + did_you_mean(words.plain.front(), verbs));
+        return fail("unknown command " + json::shown(words.plain.front()) + did_you_mean(words.plain.front(), verbs));
     }
     options.verb = row->verb;
     for (OptionRow const* const used : words.used) {

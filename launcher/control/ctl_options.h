@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
 
 namespace triton::launcher {
 

@@ -6,22 +6,22 @@
 #include <cmath>
 #include <tuple>
 
-#include "config/json_text.h"
 #include "launcher/control/varlink.h"
+#include "lib/json/text.h"
 
 namespace triton::launcher {
 
-using config::JsonArray;
-using config::JsonObject;
-using config::Node;
+using json::Array;
+using json::Node;
+using json::Object;
 
 namespace {
 
-JsonArray const no_list;
-JsonObject const no_object;
+json::Array const no_list;
+json::Object const no_object;
 
 template <class T>
-T const* member(JsonObject const& object, std::string_view name) {
+T const* member(json::Object const& object, std::string_view name) {
     Node const* const node = find_member(object, name);
     return node ? node->get<T>() : nullptr;
 }
@@ -33,8 +33,8 @@ std::string short_number(double value) {
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
 }
 
-std::string last_exit_text(JsonObject const& process) {
-    JsonObject const& last = object_of(process, "last_exit");
+std::string last_exit_text(json::Object const& process) {
+    json::Object const& last = object_of(process, "last_exit");
     if (last.empty()) return "-";
     std::string text = text_of(last, "signal");
     if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
@@ -42,13 +42,13 @@ std::string last_exit_text(JsonObject const& process) {
     return text;
 }
 
-std::string state_text(JsonObject const& process) {
+std::string state_text(json::Object const& process) {
     std::string text = text_of(process, "state");
     if (auto const left = seconds_of(process, "restart_in_seconds")) text += " " + short_duration(*left);
     return text;
 }
 
-Table::Color color_of(JsonObject const& process) {
+Table::Color color_of(json::Object const& process) {
     std::string const state = text_of(process, "state");
     if (state == "up" || state == "done") return Table::Color::good;
     if (state == "failed" || state == "backoff" || state == "killing") return Table::Color::bad;
@@ -60,18 +60,18 @@ std::string or_dash(std::optional<T> const& value) {
     return value ? std::to_string(*value) : "-";
 }
 
-std::string memory_text(JsonObject const& process) {
+std::string memory_text(json::Object const& process) {
     auto const bytes = number_of(process, "memory_bytes");
     return bytes ? short_bytes(*bytes) : "-";
 }
 
-std::string uptime_text(JsonObject const& process) {
+std::string uptime_text(json::Object const& process) {
     auto const uptime = seconds_of(process, "uptime_seconds");
     return uptime ? short_duration(*uptime) : "-";
 }
 
 /// "7.1", or "7.1 -> 7.3" where a restart will bring another.
-std::string version_text(JsonObject const& program, JsonObject const& process) {
+std::string version_text(json::Object const& program, json::Object const& process) {
     std::string const configured = text_of(program, "version");
     std::string const running = text_of(process, "version");
     if (running.empty()) return configured.empty() ? "-" : printable(configured);
@@ -80,8 +80,8 @@ std::string version_text(JsonObject const& program, JsonObject const& process) {
 }
 
 /// What is wrong with it; empty: nothing.
-std::string configuration_text(JsonObject const& launcher) {
-    JsonArray const& reasons = list_of(launcher, "rejection");
+std::string configuration_text(json::Object const& launcher) {
+    json::Array const& reasons = list_of(launcher, "rejection");
     bool const has_none = find_member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
     std::string text = has_none ? "none is active" : "";
     if (reasons.empty()) return text;
@@ -91,11 +91,11 @@ std::string configuration_text(JsonObject const& launcher) {
     return text;
 }
 
-std::string words(JsonArray const& list, std::string_view separator) {
+std::string words(json::Array const& list, std::string_view separator) {
     std::string text;
     for (Node const& node : list) {
         if (!text.empty()) text += separator;
-        if (auto const* const word = node.get<std::string>()) text += config::shown(*word);
+        if (auto const* const word = node.get<std::string>()) text += json::shown(*word);
     }
     return text;
 }
@@ -103,17 +103,17 @@ std::string words(JsonArray const& list, std::string_view separator) {
 }  // namespace
 
 void append_json(std::string& out, Node const& node) {
-    if (node.get<config::JsonNull>()) {
+    if (node.get<json::Null>()) {
         out += "null";
     } else if (auto const* const flag = node.get<bool>()) {
         out += *flag ? "true" : "false";
     } else if (auto const* const number = node.get<std::int64_t>()) {
         out += std::to_string(*number);
-    } else if (auto const* const odd = node.get<config::JsonOddNumber>()) {
+    } else if (auto const* const odd = node.get<json::OddNumber>()) {
         out += odd->text;
     } else if (auto const* const text = node.get<std::string>()) {
-        config::append_json_string(out, *text);
-    } else if (auto const* const list = node.get<JsonArray>()) {
+        json::append_json_string(out, *text);
+    } else if (auto const* const list = node.get<json::Array>()) {
         char separator = '[';
         if (list->empty()) out += separator;
         for (Node const& item : *list) {
@@ -122,54 +122,54 @@ void append_json(std::string& out, Node const& node) {
         }
         out += ']';
     } else {
-        out += json_text(*node.get<JsonObject>());
+        out += json_text(*node.get<json::Object>());
     }
 }
 
-std::string json_text(JsonObject const& object) {
+std::string json_text(json::Object const& object) {
     std::string out;
     char separator = '{';
     if (object.empty()) out += separator;
-    for (config::Member const& one : object) {
+    for (json::Member const& one : object) {
         out += std::exchange(separator, ',');
-        config::append_json_string(out, one.key);
+        json::append_json_string(out, one.key);
         out += ':';
         append_json(out, one.node);
     }
     return out + '}';
 }
 
-std::string text_of(JsonObject const& object, std::string_view name) {
+std::string text_of(json::Object const& object, std::string_view name) {
     auto const* const text = member<std::string>(object, name);
     return text ? *text : std::string();
 }
 
-std::optional<std::int64_t> number_of(JsonObject const& object, std::string_view name) {
+std::optional<std::int64_t> number_of(json::Object const& object, std::string_view name) {
     auto const* const number = member<std::int64_t>(object, name);
     return number ? std::optional(*number) : std::nullopt;
 }
 
-std::optional<double> seconds_of(JsonObject const& object, std::string_view name) {
+std::optional<double> seconds_of(json::Object const& object, std::string_view name) {
     if (auto const whole = number_of(object, name)) return static_cast<double>(*whole);
-    auto const* const odd = member<config::JsonOddNumber>(object, name);
+    auto const* const odd = member<json::OddNumber>(object, name);
     double value = 0;
     if (!odd || std::from_chars(odd->text.data(), odd->text.data() + odd->text.size(), value).ec != std::errc{})
         return std::nullopt;
     return value;
 }
 
-bool flag_of(JsonObject const& object, std::string_view name) {
+bool flag_of(json::Object const& object, std::string_view name) {
     auto const* const flag = member<bool>(object, name);
     return flag && *flag;
 }
 
-JsonArray const& list_of(JsonObject const& object, std::string_view name) {
-    auto const* const list = member<JsonArray>(object, name);
+json::Array const& list_of(json::Object const& object, std::string_view name) {
+    auto const* const list = member<json::Array>(object, name);
     return list ? *list : no_list;
 }
 
-JsonObject const& object_of(JsonObject const& object, std::string_view name) {
-    auto const* const inner = member<JsonObject>(object, name);
+json::Object const& object_of(json::Object const& object, std::string_view name) {
+    auto const* const inner = member<json::Object>(object, name);
     return inner ? *inner : no_object;
 }
 
@@ -256,14 +256,14 @@ std::vector<std::string> Table::lines(std::string_view alignment, bool is_colore
     return lines;
 }
 
-void merge_programs(std::vector<JsonObject>& programs, JsonObject& reply) {
-    auto const member_at = std::ranges::find(reply, "programs", &config::Member::key);
-    auto* const list = member_at == reply.end() ? nullptr : std::get_if<JsonArray>(&member_at->node.value);
+void merge_programs(std::vector<json::Object>& programs, json::Object& reply) {
+    auto const member_at = std::ranges::find(reply, "programs", &json::Member::key);
+    auto* const list = member_at == reply.end() ? nullptr : std::get_if<json::Array>(&member_at->node.value);
     if (!list) return;
     for (Node& node : *list) {
-        auto* const program = std::get_if<JsonObject>(&node.value);
+        auto* const program = std::get_if<json::Object>(&node.value);
         if (!program) continue;
-        auto const same = [program](JsonObject const& other) {
+        auto const same = [program](json::Object const& other) {
             return text_of(other, "name") == text_of(*program, "name");
         };
         auto const known = std::ranges::find_if(programs, same);
@@ -271,36 +271,36 @@ void merge_programs(std::vector<JsonObject>& programs, JsonObject& reply) {
             programs.push_back(std::move(*program));
             continue;
         }
-        auto const into = std::ranges::find(*known, "processes", &config::Member::key);
-        auto const from = std::ranges::find(*program, "processes", &config::Member::key);
+        auto const into = std::ranges::find(*known, "processes", &json::Member::key);
+        auto const from = std::ranges::find(*program, "processes", &json::Member::key);
         if (into == known->end() || from == program->end()) continue;
-        auto* const target = std::get_if<JsonArray>(&into->node.value);
-        auto* const source = std::get_if<JsonArray>(&from->node.value);
+        auto* const target = std::get_if<json::Array>(&into->node.value);
+        auto* const source = std::get_if<json::Array>(&from->node.value);
         if (target && source) target->insert(target->end(), source->begin(), source->end());
     }
 }
 
-void drop_internal(std::vector<JsonObject>& programs) {
-    std::erase_if(programs, [](JsonObject const& program) { return flag_of(program, "internal"); });
+void drop_internal(std::vector<json::Object>& programs) {
+    std::erase_if(programs, [](json::Object const& program) { return flag_of(program, "internal"); });
 }
 
-std::vector<std::string> status_lines(std::vector<JsonObject> const& programs, bool is_colored) {
+std::vector<std::string> status_lines(std::vector<json::Object> const& programs, bool is_colored) {
     struct Row {
         std::vector<std::string> cells;  // without the version
         std::string version;
         Table::Color color;
     };
     std::vector<Row> rows;
-    for (JsonObject const& program : programs) {
+    for (json::Object const& program : programs) {
         std::string const name = shown_program(text_of(program, "name"));
-        JsonArray const& processes = list_of(program, "processes");
+        json::Array const& processes = list_of(program, "processes");
         if (processes.empty()) {
             rows.push_back({{name, "-", "none", "-", "-", "-", "-", "-", "-"},
                             version_text(program, no_object),
                             Table::Color::none});
         }
         for (Node const& node : processes) {
-            auto const* const process = node.get<JsonObject>();
+            auto const* const process = node.get<json::Object>();
             if (!process) continue;
             rows.push_back(
                 {{name, or_dash(number_of(*process, "number")), state_text(*process),
@@ -328,12 +328,12 @@ std::vector<std::string> status_lines(std::vector<JsonObject> const& programs, b
     return table.lines(alignment, is_colored);
 }
 
-std::vector<std::string> launcher_lines(JsonObject const& launcher, double now) {
+std::vector<std::string> launcher_lines(json::Object const& launcher, double now) {
     std::vector<std::string> lines;
     if (std::string const text = configuration_text(launcher); !text.empty())
         lines.push_back("configuration: " + printable(text) + "\n");
     if (flag_of(launcher, "isolated")) lines.emplace_back("isolated: the pod's annotation holds the processes back\n");
-    JsonObject const& reporter = object_of(launcher, "reporter");
+    json::Object const& reporter = object_of(launcher, "reporter");
     std::string text = text_of(reporter, "state");
     if (text.empty() || text == "off") return lines;
     auto const last = seconds_of(reporter, "last_success");
@@ -363,7 +363,7 @@ std::string cut_line(std::string_view line, std::size_t width) {
     return out;
 }
 
-std::vector<std::string> top_lines(std::vector<JsonObject> const& programs, CpuTimes& before, double elapsed,
+std::vector<std::string> top_lines(std::vector<json::Object> const& programs, CpuTimes& before, double elapsed,
                                    bool is_colored) {
     struct Row {
         double share;
@@ -373,10 +373,10 @@ std::vector<std::string> top_lines(std::vector<JsonObject> const& programs, CpuT
     };
     std::vector<Row> rows;
     CpuTimes now;
-    for (JsonObject const& program : programs) {
+    for (json::Object const& program : programs) {
         std::string const name = text_of(program, "name");
         for (Node const& node : list_of(program, "processes")) {
-            auto const* const process = node.get<JsonObject>();
+            auto const* const process = node.get<json::Object>();
             if (!process) continue;
             auto const pid = number_of(*process, "pid");
             auto const cpu = seconds_of(*process, "cpu_seconds");
@@ -403,7 +403,7 @@ std::vector<std::string> top_lines(std::vector<JsonObject> const& programs, CpuT
     return table.lines("lrlrrrrrr", is_colored);
 }
 
-std::string description_text(JsonObject const& description, JsonObject const& program) {
+std::string description_text(json::Object const& description, json::Object const& program) {
     std::string out;
     auto const line = [&out](std::string_view name, std::string const& value) {
         if (value.empty()) return;
@@ -426,13 +426,13 @@ std::string description_text(JsonObject const& description, JsonObject const& pr
     line("sockets", words(list_of(description, "sockets"), ", "));
     line("output", text_of(description, "output"));
     for (Node const& node : list_of(program, "processes")) {
-        auto const* const process = node.get<JsonObject>();
+        auto const* const process = node.get<json::Object>();
         if (process) line("status of " + or_dash(number_of(*process, "number")), text_of(*process, "status"));
     }
     return out;
 }
 
-std::string event_text(JsonObject const& event) {
+std::string event_text(json::Object const& event) {
     std::string level = text_of(event, "level");
     level.resize(std::max<std::size_t>(level.size(), 7), ' ');
     return printable(text_of(event, "time") + " " + level + " " + text_of(event, "message")) + "\n";

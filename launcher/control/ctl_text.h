@@ -8,23 +8,23 @@
 #include <utility>
 #include <vector>
 
-#include "config/json_reader.h"
+#include "lib/json/reader.h"
 
 namespace triton::launcher {
 
 /// What `ctl` shows, from what the launcher answers. Pure.
 
 /// A JSON value as text again, in one line. Numbers keep their digits.
-void append_json(std::string& out, config::Node const& node);
-std::string json_text(config::JsonObject const& object);
+void append_json(std::string& out, json::Node const& node);
+std::string json_text(json::Object const& object);
 
 // Members of an answer; what is absent or of another type is the default.
-std::string text_of(config::JsonObject const& object, std::string_view name);
-std::optional<std::int64_t> number_of(config::JsonObject const& object, std::string_view name);
-std::optional<double> seconds_of(config::JsonObject const& object, std::string_view name);
-bool flag_of(config::JsonObject const& object, std::string_view name);
-config::JsonArray const& list_of(config::JsonObject const& object, std::string_view name);
-config::JsonObject const& object_of(config::JsonObject const& object, std::string_view name);
+std::string text_of(json::Object const& object, std::string_view name);
+std::optional<std::int64_t> number_of(json::Object const& object, std::string_view name);
+std::optional<double> seconds_of(json::Object const& object, std::string_view name);
+bool flag_of(json::Object const& object, std::string_view name);
+json::Array const& list_of(json::Object const& object, std::string_view name);
+json::Object const& object_of(json::Object const& object, std::string_view name);
 
 /// "0.5s", "12s", "3m20s", "5h7m", "12d3h": two units are enough for a person.
 std::string short_duration(double seconds);
@@ -56,18 +56,18 @@ private:
 };
 
 /// Programs of several answers, where one may come in parts, as one list.
-void merge_programs(std::vector<config::JsonObject>& programs, config::JsonObject& reply);
+void merge_programs(std::vector<json::Object>& programs, json::Object& reply);
 
 /// Without the launcher's own.
-void drop_internal(std::vector<config::JsonObject>& programs);
+void drop_internal(std::vector<json::Object>& programs);
 
 /// The version of a program that runs, and the one that it has from its next start on, stand there when they are not
 /// the same for all.
-std::vector<std::string> status_lines(std::vector<config::JsonObject> const& programs, bool is_colored);
+std::vector<std::string> status_lines(std::vector<json::Object> const& programs, bool is_colored);
 
 /// What is wrong with the configuration, what keeps processes back, and how the reporting to the cluster goes; nothing
 /// when there is nothing to tell. `now`: seconds since 1970.
-std::vector<std::string> launcher_lines(config::JsonObject const& launcher, double now);
+std::vector<std::string> launcher_lines(json::Object const& launcher, double now);
 
 /// The beginning of a line with its newline and its colors, as long as it fits into a terminal's width.
 std::string cut_line(std::string_view line, std::size_t width);
@@ -75,13 +75,13 @@ std::string cut_line(std::string_view line, std::size_t width);
 /// Processor time of each process at one time, to be compared with the next.
 using CpuTimes = std::map<std::pair<std::string, std::int64_t>, double>;  // by program and pid
 /// `elapsed`: seconds since `before` was filled; 0: no share is shown. `before` becomes what is now.
-std::vector<std::string> top_lines(std::vector<config::JsonObject> const& programs, CpuTimes& before, double elapsed,
+std::vector<std::string> top_lines(std::vector<json::Object> const& programs, CpuTimes& before, double elapsed,
                                    bool is_colored);
 
 /// "web" and its processes, one thing a line.
-std::string description_text(config::JsonObject const& description, config::JsonObject const& program);
+std::string description_text(json::Object const& description, json::Object const& program);
 
 /// A record of the log as a line for people: time, level, message.
-std::string event_text(config::JsonObject const& event);
+std::string event_text(json::Object const& event);
 
 }  // namespace triton::launcher

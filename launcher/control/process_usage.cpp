@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/unique_fd.h"
+#include "lib/base/unique_fd.h"
 
 namespace triton::launcher {
 

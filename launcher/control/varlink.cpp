@@ -12,24 +12,24 @@ namespace {
 constexpr std::size_t call_depth = 8;
 constexpr std::size_t reply_values = 1 << 20;
 
-std::expected<config::JsonObject, std::string> parse_object(std::string_view message, config::Limits const& limits,
-                                                            bool is_strict) {
-    config::ProblemList problems{limits.problems};
-    auto node = config::read_json(message, limits, problems);
+std::expected<json::Object, std::string> parse_object(std::string_view message, json::Limits const& limits,
+                                                      bool is_strict) {
+    json::ProblemList problems{limits.problems};
+    auto node = json::read_json(message, limits, problems);
     // Duplicate names and NUL characters do not hinder reading; only a call has to be beyond doubt.
     if (!node || (is_strict && !problems.empty())) {
-        config::Problems const found = std::move(problems).take();
+        json::Problems const found = std::move(problems).take();
         return std::unexpected(found.empty() ? std::string("not JSON") : found.front().text());
     }
-    auto* const object = std::get_if<config::JsonObject>(&node->value);
+    auto* const object = std::get_if<json::Object>(&node->value);
     if (!object) return std::unexpected("expected an object, found " + std::string(node->kind()));
     return std::move(*object);
 }
 
 template <class T>
-std::expected<void, std::string> take(config::JsonObject& object, std::string_view name, T& target) {
-    auto const member = std::ranges::find(object, name, &config::Member::key);
-    if (member == object.end() || member->node.get<config::JsonNull>()) return {};
+std::expected<void, std::string> take(json::Object& object, std::string_view name, T& target) {
+    auto const member = std::ranges::find(object, name, &json::Member::key);
+    if (member == object.end() || member->node.get<json::Null>()) return {};
     auto* const value = std::get_if<T>(&member->node.value);
     if (!value) {
         return std::unexpected("\"" + std::string(name) + "\" cannot be of type " + std::string(member->node.kind()));
@@ -50,7 +50,7 @@ std::string_view VarlinkCall::name() const {
 }
 
 std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view message, std::size_t values) {
-    config::Limits limits;
+    json::Limits limits;
     limits.depth = call_depth;
     limits.values = values;
     limits.problems = 1;
@@ -67,7 +67,7 @@ std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view mess
 }
 
 std::expected<VarlinkReply, std::string> parse_varlink_reply(std::string_view message, std::size_t limit) {
-    config::Limits limits;
+    json::Limits limits;
     limits.document_bytes = limit;
     limits.values = reply_values;
     auto object = parse_object(message, limits, false);
@@ -99,9 +99,9 @@ void append_varlink_error(std::string& out, std::string_view error, std::string_
     out += '\0';
 }
 
-config::Node const* find_member(config::JsonObject const& object, std::string_view name) {
-    auto const member = std::ranges::find(object, name, &config::Member::key);
-    return member == object.end() || member->node.get<config::JsonNull>() ? nullptr : &member->node;
+json::Node const* find_member(json::Object const& object, std::string_view name) {
+    auto const member = std::ranges::find(object, name, &json::Member::key);
+    return member == object.end() || member->node.get<json::Null>() ? nullptr : &member->node;
 }
 
 }  // namespace triton::launcher

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/json_reader.h"
+#include "lib/json/reader.h"
 
 namespace triton::launcher {
 
@@ -13,7 +13,7 @@ namespace triton::launcher {
 
 struct VarlinkCall {
     std::string method;  ///< "org.varlink.service.GetInfo"
-    config::JsonObject parameters;
+    json::Object parameters;
     bool is_oneway = false;  ///< no reply, not even an error
     bool wants_more = false;
     bool wants_upgrade = false;
@@ -30,7 +30,7 @@ std::expected<VarlinkCall, std::string> parse_varlink_call(std::string_view mess
 
 struct VarlinkReply {
     std::string error;  ///< empty: none
-    config::JsonObject parameters;
+    json::Object parameters;
     bool continues = false;
 };
 
@@ -43,6 +43,6 @@ void append_varlink_reply(std::string& out, std::string_view parameters, bool co
 void append_varlink_error(std::string& out, std::string_view error, std::string_view parameters);
 
 /// The member of that name; nullptr when it is absent or null.
-config::Node const* find_member(config::JsonObject const& object, std::string_view name);
+json::Node const* find_member(json::Object const& object, std::string_view name);
 
 }  // namespace triton::launcher

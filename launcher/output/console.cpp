@@ -29,7 +29,7 @@ void Console::attach(EventLoop& loop, std::function<void()> on_room) {
     flush();
 }
 
-void Console::watch_blocked(LogOutput const& output, EventLoop::Watch& watch) {
+void Console::watch_blocked(log::LogOutput const& output, EventLoop::Watch& watch) {
     if (!output.is_blocked() || watch || !loop_) return;
     // Fails for kinds of files that are always writable, which are never blocked.
     if (auto made = loop_->on_writable(output.fd(), [this] { room(); })) watch = std::move(*made);
@@ -64,7 +64,7 @@ void Console::drain(milliseconds limit) {
 }
 
 bool Console::needs_retry() const {
-    auto const waits = [](LogOutput const& output) { return output.has_pending() && !output.is_blocked(); };
+    auto const waits = [](log::LogOutput const& output) { return output.has_pending() && !output.is_blocked(); };
     return waits(out_) || (err_ && waits(*err_));
 }
 

@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
-#include "base/event_loop.h"
-#include "launcher/log_output.h"
+#include "lib/base/event_loop.h"
+#include "lib/log/log_output.h"
 
 namespace triton::launcher {
 
@@ -18,9 +18,9 @@ public:
     Console(Console const&) = delete;
     Console& operator=(Console const&) = delete;
 
-    [[nodiscard]] LogOutput& out() { return out_; }
+    [[nodiscard]] log::LogOutput& out() { return out_; }
     /// out() when both lead to the same file.
-    [[nodiscard]] LogOutput& err() { return err_ ? *err_ : out_; }
+    [[nodiscard]] log::LogOutput& err() { return err_ ? *err_ : out_; }
 
     /// From now on `loop` (which outlives this) calls when a reader takes more; `on_room` is called after that was
     /// written. Nobody else may watch these descriptors in the same loop.
@@ -38,11 +38,11 @@ public:
     [[nodiscard]] bool needs_retry() const;
 
 private:
-    void watch_blocked(LogOutput const& output, EventLoop::Watch& watch);
+    void watch_blocked(log::LogOutput const& output, EventLoop::Watch& watch);
     void room();
 
-    LogOutput out_;
-    std::optional<LogOutput> err_;
+    log::LogOutput out_;
+    std::optional<log::LogOutput> err_;
     EventLoop* loop_ = nullptr;
     std::function<void()> on_room_;
     EventLoop::Watch out_watch_;

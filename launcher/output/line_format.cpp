@@ -5,7 +5,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "config/json_text.h"
+#include "lib/json/text.h"
 
 namespace triton::launcher {
 
@@ -124,7 +124,7 @@ LineFormat LineFormat::json(std::string_view program, std::uint32_t number) {
     format.kind_ = Kind::json;
     if (!program.empty()) {
         format.head_ = R"(,"program":)";
-        config::append_json_string(format.head_, program);
+        json::append_json_string(format.head_, program);
     }
     format.head_.append(R"(,"process":)").append(std::to_string(number)).append(R"(,"stream":")");
     return format;

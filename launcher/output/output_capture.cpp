@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
 constexpr Duration between_retries = std::chrono::seconds(1);
 // Of the console's buffer, for the launcher's own lines.
-constexpr std::size_t room_for_log = LogOutput::capacity / 4;
-static_assert(room_for_log + longest_piece <= LogOutput::capacity, "an empty one takes any line");
+constexpr std::size_t room_for_log = log::LogOutput::capacity / 4;
+static_assert(room_for_log + longest_piece <= log::LogOutput::capacity, "an empty one takes any line");
 
 std::int64_t microseconds_now() {
     using namespace std::chrono;
@@ -426,13 +426,13 @@ void OutputCapture::push(Pipe& pipe) {
     rendered_.clear();
 }
 
-LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
+log::LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
     return pipe.stream == OutputStream::out ? console_.out() : console_.err();
 }
 
 bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
     if (pipe.program->file) return pipe.program->file->has_room(bytes);
-    LogOutput const& output = console_of(pipe);
+    log::LogOutput const& output = console_of(pipe);
     if (!output.has_room(bytes + room_for_log)) console_.flush();  // only lines of the log, perhaps
     return output.has_room(bytes + room_for_log);
 }

@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/event_loop.h"
-#include "base/result.h"
 #include "config/program.h"
 #include "launcher/output/console.h"
 #include "launcher/output/line_format.h"
 #include "launcher/output/log_ring.h"
 #include "launcher/output/rotating_file.h"
+#include "lib/base/clock.h"
+#include "lib/base/event_loop.h"
+#include "lib/base/result.h"
 
 namespace triton::launcher {
 
@@ -153,7 +153,7 @@ private:
     std::size_t pass_raw(Pipe& pipe, std::string_view text, bool is_end);
     std::size_t pass_lines(Pipe& pipe, std::string_view text, bool is_end);
     void push(Pipe& pipe);
-    [[nodiscard]] LogOutput& console_of(Pipe const& pipe) const;
+    [[nodiscard]] log::LogOutput& console_of(Pipe const& pipe) const;
     [[nodiscard]] bool has_room(Pipe const& pipe, std::size_t bytes);
     void look_after(Program& program);
     void retry_later();

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
-#include "base/unique_fd.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 
 namespace triton::launcher {
 

@@ -13,16 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "config/json_text.h"
-#include "sidecar/agent/file_watch.h"
+#include "lib/json/text.h"
+#include "lib/net/file_watch.h"
+#include "lib/net/resolver.h"
 #include "sidecar/agent/probe_runner.h"
 #include "sidecar/agent/sandbox.h"
 #include "sidecar/agent/server.h"
 #include "sidecar/agent/substitutions.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
-#include "sidecar/kubernetes/resolver.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace asio = boost::asio;
 
@@ -71,35 +71,36 @@ public:
         TRY(filter_system_calls(rules, sandbox));
         tell_of(sandbox);
         for (UniqueFd& socket : sockets) {
-            std::string const address = local_address(socket.get());
+            std::string const address = net::local_address(socket.get());
             TRY(server_->listen(std::move(socket)));
-            log_.write(AgentLogLevel::info, "listening", "serving on " + address, {{"address", address}});
+            log_.write(sidecar::control::AgentLogLevel::info, "listening", "serving on " + address,
+                       {{"address", address}});
         }
         // The launcher lets nobody probe for it but the agent that it has started.
         if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
         TRY(start_reporter());
         wait_for_signal();
         io_.run();
-        log_.write(AgentLogLevel::info, "stopped", "stopped");
+        log_.write(sidecar::control::AgentLogLevel::info, "stopped", "stopped");
         return exit_code_;
     }
 
 private:
     Result<> open_output() {
         if (handed_.output) {
-            output_ = TRY(ConfinedDirectory::adopt(std::move(handed_.output)));
+            output_ = TRY(files::ConfinedDirectory::adopt(std::move(handed_.output)));
         } else if (!options_.output_directory.empty()) {
-            output_ = TRY(ConfinedDirectory::open(options_.output_directory));
+            output_ = TRY(files::ConfinedDirectory::open(options_.output_directory));
         }
         return {};
     }
 
     Result<> load_certificates() {
         if (!options_.has_tls) return {};
-        certificates_ = TRY(Certificates::load(options_.certificates));
+        certificates_ = TRY(net::Certificates::load(options_.certificates));
         figures_.certificate_not_after = certificates_->not_after();
         if (certificates_->has_expired(std::time(nullptr))) {
-            log_.write(AgentLogLevel::warning, "certificate-expired",
+            log_.write(sidecar::control::AgentLogLevel::warning, "certificate-expired",
                        options_.certificates.certificate + ": the certificate has expired");
         }
         return {};
@@ -108,8 +109,8 @@ private:
     Result<std::vector<UniqueFd>> open_sockets() {
         std::vector<UniqueFd> sockets = std::move(handed_.listening);
         keeps_sockets_ = !sockets.empty() && options_.listen.empty();
-        for (ListenAddress const& address : options_.listen)
-            sockets.push_back(TRY(open_listening_socket(address)));
+        for (net::ListenAddress const& address : options_.listen)
+            sockets.push_back(TRY(net::open_listening_socket(address)));
         if (sockets.empty() && !has_broker_ && !options_.has_kubernetes)
             return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
         return sockets;
@@ -118,14 +119,14 @@ private:
     /// What can never report still serves and probes.
     Result<> start_reporter() {
         if (!options_.has_kubernetes) return {};
-        auto reporter = KubernetesReporter::start(io_, options_.kubernetes, control_, log_);
+        auto reporter = kubernetes::KubernetesReporter::start(io_, options_.kubernetes, control_, log_);
         if (reporter) {
             reporter_ = std::move(*reporter);
             return {};
         }
         if (!server_ && !has_broker_) return std::unexpected(std::move(reporter).error());
         std::string const text = "nothing is reported to Kubernetes: " + reporter.error().text;
-        log_.write(AgentLogLevel::error, "kubernetes-off", text);
+        log_.write(sidecar::control::AgentLogLevel::error, "kubernetes-off", text);
         if (has_broker_) tell_launcher(reporter.error().text);
         return {};
     }
@@ -134,11 +135,11 @@ private:
     /// end of a stream.
     void tell_launcher(std::string const& why) {
         std::string parameters = R"({"reporter":{"state":"failing","detail":)";
-        config::append_json_string(parameters, why);
+        json::append_json_string(parameters, why);
         parameters += "}}";
         control_.keep_streaming(
             "org.tritonlaunch.Launcher.WatchConfiguration", "{}",
-            [this, parameters](config::Node const& /*reply*/) {
+            [this, parameters](json::Node const& /*reply*/) {
                 if (std::exchange(is_launcher_told_, true)) return;
                 asio::co_spawn(io_, set_reporter(parameters), asio::detached);
             },
@@ -148,7 +149,9 @@ private:
     asio::awaitable<void> set_reporter(std::string parameters) {
         auto const done =
             co_await control_.call("org.tritonlaunch.Launcher.SetReporter", std::move(parameters), false, grace);
-        if (!done) log_.write(AgentLogLevel::warning, "launcher-refused", "SetReporter: " + done.error().text);
+        if (!done)
+            log_.write(sidecar::control::AgentLogLevel::warning, "launcher-refused",
+                       "SetReporter: " + done.error().text);
     }
 
     [[nodiscard]] std::vector<std::string> certificate_paths() const {
@@ -159,12 +162,12 @@ private:
 
     void watch_certificates() {
         if (!certificates_) return;
-        auto watch = FileWatch::create(io_, certificate_paths(), [this] { (void)reload_certificates(); });
+        auto watch = net::FileWatch::create(io_, certificate_paths(), [this] { (void)reload_certificates(); });
         if (watch) {
             watch_ = std::move(*watch);
         } else {
             // inotify is used up on this machine. That is no reason to serve nobody.
-            log_.write(AgentLogLevel::warning, "watch-failed",
+            log_.write(sidecar::control::AgentLogLevel::warning, "watch-failed",
                        watch.error().text + "; they are read on SIGHUP and POST /refresh_certs only");
         }
     }
@@ -176,12 +179,13 @@ private:
             result = out_of_reach();
         } else if (!result) {
             ++figures_.failed_certificate_reloads;
-            log_.write(AgentLogLevel::error, "certificate-rejected",
+            log_.write(sidecar::control::AgentLogLevel::error, "certificate-rejected",
                        "the new certificate is no good, the old one stays: " + result.error().text);
         } else if (*result) {
             ++figures_.certificate_reloads;
             figures_.certificate_not_after = certificates_->not_after();
-            log_.write(AgentLogLevel::info, "certificate-loaded", "new connections get the new certificate");
+            log_.write(sidecar::control::AgentLogLevel::info, "certificate-loaded",
+                       "new connections get the new certificate");
         }
         return result;
     }
@@ -192,7 +196,7 @@ private:
         ++figures_.failed_certificate_reloads;
         std::string text = "the certificates lead to where the sandbox lets nobody look who was started before: ";
         text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; the old ones stay";
-        log_.write(AgentLogLevel::error, "certificate-out-of-reach", text);
+        log_.write(sidecar::control::AgentLogLevel::error, "certificate-out-of-reach", text);
         if (keeps_sockets_ && !is_stopping_) {
             exit_code_ = exit_to_be_started_again;
             begin_stop();
@@ -203,13 +207,13 @@ private:
     [[nodiscard]] SandboxRules sandbox_rules() const {
         SandboxRules rules;
         if (output_) rules.output_directory = output_->fd();
-        if (certificates_) rules.read_only = readable_for(certificate_paths());
+        if (certificates_) rules.read_only = net::readable_for(certificate_paths());
         // The whole of it: a new token comes in a new directory there.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
         rules.may_connect = has_broker_ || options_.has_kubernetes;
-        rules.may_resolve = options_.has_kubernetes && is_host_name(options_.kubernetes.api_host);
+        rules.may_resolve = options_.has_kubernetes && net::is_host_name(options_.kubernetes.api_host);
         if (rules.may_resolve)
-            rules.read_only.insert(rules.read_only.end(), resolver_files.begin(), resolver_files.end());
+            rules.read_only.insert(rules.read_only.end(), net::resolver_files.begin(), net::resolver_files.end());
         return rules;
     }
 
@@ -231,13 +235,13 @@ private:
         std::string const message =
             sandbox.missing.empty() ? "all rights dropped" : "rights dropped; " + sandbox.missing;
         log_.write(
-            AgentLogLevel::info, "sandbox", message,
+            sidecar::control::AgentLogLevel::info, "sandbox", message,
             {{"landlock", sandbox.has_landlock ? "yes" : "no"}, {"seccomp", sandbox.has_seccomp ? "yes" : "no"}});
     }
 
     /// For good: over its upgrades the launcher keeps the other end.
     void launcher_ended() {
-        log_.write(AgentLogLevel::error, "launcher-ended", "the launcher has ended; ending too");
+        log_.write(sidecar::control::AgentLogLevel::error, "launcher-ended", "the launcher has ended; ending too");
         exit_code_ = 1;
         stop();
     }
@@ -262,7 +266,7 @@ private:
                 if (certificates_) (void)reload_certificates();
                 return wait_for_signal();
             }
-            log_.write(AgentLogLevel::info, "stop-requested", "stopping");
+            log_.write(sidecar::control::AgentLogLevel::info, "stop-requested", "stopping");
             begin_stop();
             wait_for_signal();
         });
@@ -270,19 +274,19 @@ private:
 
     AgentOptions options_;
     HandedOver handed_;
-    AgentLog log_;
+    sidecar::control::AgentLog log_;
     AgentFigures figures_;
-    std::optional<ConfinedDirectory> output_;
-    std::optional<Certificates> certificates_;
+    std::optional<files::ConfinedDirectory> output_;
+    std::optional<net::Certificates> certificates_;
     asio::io_context io_{1};
     bool has_broker_;
-    ControlClient control_;
+    sidecar::control::ControlClient control_;
     asio::signal_set signals_;
-    std::unique_ptr<FileWatch> watch_;
+    std::unique_ptr<net::FileWatch> watch_;
     std::optional<Service> service_;
     std::optional<Server> server_;
     std::optional<ProbeRunner> probes_;
-    std::unique_ptr<KubernetesReporter> reporter_;
+    std::unique_ptr<kubernetes::KubernetesReporter> reporter_;
     bool is_launcher_told_ = false;
     bool is_stopping_ = false;
     bool has_landlock_ = false;
@@ -295,10 +299,10 @@ private:
 Result<int> run_agent(AgentOptions options, HandedOver handed, char const* const* environment) {
     // One heap for all threads: those that hash allocate next to nothing, and each heap of its own is 132 kB.
     (void)::mallopt(M_ARENA_MAX, 1);
-    initialize_openssl();
+    net::initialize_openssl();
     // Never destroyed: see the header.
     auto* const agent = new Agent(std::move(options), std::move(handed));
     return agent->run(environment);
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "base/result.h"
+#include "lib/base/result.h"
 #include "sidecar/agent/handed_over.h"
 #include "sidecar/agent/options.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// Serves, probes and reports until SIGTERM or SIGINT, until somebody who may asks for a restart, or until the launcher
 /// that started us has ended. SIGHUP reads the certificates again.
@@ -14,4 +14,4 @@ namespace triton::sidecar {
 /// After its end the process must end too, without destructors: connections that were under way are left as they are.
 Result<int> run_agent(AgentOptions options, HandedOver handed, char const* const* environment);
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

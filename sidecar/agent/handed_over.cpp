@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -67,4 +67,4 @@ Result<HandedOver> take_handed_over() {
     return handed;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "base/result.h"
-#include "base/unique_fd.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// Descriptors that whoever started us opened for us, because we may not.
 struct HandedOver {
@@ -20,4 +20,4 @@ struct HandedOver {
 /// a descriptor that is none of these, or of another kind than its name says.
 Result<HandedOver> take_handed_over();
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -1,6 +1,6 @@
 #include "sidecar/agent/hash_cache.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -41,4 +41,4 @@ void HashCache::insert(FileKey const& key, std::string hash) {
 
 bool HashCache::is_settled(FileKey const& key, std::int64_t begun) { return key.changed + second < begun; }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -9,7 +9,7 @@
 
 #include <sys/stat.h>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// One content of one file: when any of these is another, the content may be another. ctime cannot be set by programs,
 /// so that a restored mtime deceives nobody.
@@ -53,4 +53,4 @@ private:
     std::unordered_map<FileKey, std::list<Entry>::iterator, Hasher> index_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

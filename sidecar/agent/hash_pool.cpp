@@ -8,7 +8,7 @@
 #include <openssl/evp.h>
 #include <sys/stat.h>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -145,4 +145,4 @@ bool HashPool::work_on(Job& job) {
     return false;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/result.h"
-#include "base/unique_fd.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "sidecar/agent/hash_cache.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What was read of a file, from its first byte to its last.
 struct FileHash {
@@ -53,4 +53,4 @@ private:
     std::vector<std::jthread> threads_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -301,4 +301,4 @@ std::string render_metrics(SupervisionStatus const* status, AgentFigures const& 
     return std::move(writer).take();
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -10,7 +10,7 @@
 #include "sidecar/agent/routing.h"
 #include "sidecar/agent/status.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What the agent counts of itself.
 struct AgentFigures {
@@ -46,4 +46,4 @@ std::string_view content_type(MetricsFormat format);
 std::string render_metrics(SupervisionStatus const* status, AgentFigures const& figures, std::string_view agent_version,
                            double now, MetricsFormat format);
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -6,35 +6,36 @@
 #include <span>
 #include <string_view>
 
-#include "config/flags.h"
+#include "lib/flags/flags.h"
 
 #ifndef TRITON_AGENT_VERSION
 #define TRITON_AGENT_VERSION "unknown"
 #endif
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 using namespace flags;
 
 namespace {
 
-Apply into_addresses(std::vector<ListenAddress>& target) {
+Apply into_addresses(std::vector<net::ListenAddress>& target) {
     return [&target](std::string const& text) -> Result<> {
-        target.push_back(TRY(parse_listen_address(text)));
+        target.push_back(TRY(net::parse_listen_address(text)));
         return {};
     };
 }
 
-constexpr std::array<Choice<AgentLogLevel>, 4> log_levels{{{"debug", AgentLogLevel::debug},
-                                                           {"info", AgentLogLevel::info},
-                                                           {"warning", AgentLogLevel::warning},
-                                                           {"error", AgentLogLevel::error}}};
+constexpr std::array<Choice<sidecar::control::AgentLogLevel>, 4> log_levels{
+    {{"debug", sidecar::control::AgentLogLevel::debug},
+     {"info", sidecar::control::AgentLogLevel::info},
+     {"warning", sidecar::control::AgentLogLevel::warning},
+     {"error", sidecar::control::AgentLogLevel::error}}};
 constexpr std::array<Choice<int>, 2> families{{{"4", 4}, {"6", 6}}};
 
 Flags make_flags(AgentOptions& options, std::string& verify_peers) {
     ServerLimits& limits = options.server.limits;
     SubstitutionOptions& substitutions = options.substitutions;
-    KubernetesSettings& kubernetes = options.kubernetes;
+    kubernetes::KubernetesSettings& kubernetes = options.kubernetes;
     return {
         {"listen", "bind-address", 0, "ADDRESS", "HOST:PORT to serve on; [V6]:PORT, :PORT (may be repeated)",
          into_addresses(options.listen)},
@@ -112,7 +113,7 @@ void complete(std::string& target, char const* const* environment, std::initiali
 
 /// What TLS needs, from FDB_TLS_* where no flag says it, and the rules.
 Result<> complete_tls(AgentOptions& options, std::string verify_peers, char const* const* environment) {
-    CertificateFiles& files = options.certificates;
+    net::CertificateFiles& files = options.certificates;
     options.has_tls = options.has_tls || !files.certificate.empty() || !files.key.empty() || !files.authority.empty();
     if (!options.has_tls) {
         if (!verify_peers.empty()) return fail("--tls-verify-peers needs --tls");
@@ -134,7 +135,7 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
             "--tls: --tls-ca-file (FDB_TLS_CA_FILE) is missing; to ask for no certificates: "
             "--tls-verify-peers none");
     }
-    auto rules = PeerRules::parse(verify_peers);
+    auto rules = net::PeerRules::parse(verify_peers);
     if (!rules) return fail("--tls-verify-peers: " + rules.error().text);
     options.server.rules = std::move(*rules);
     return {};
@@ -142,7 +143,7 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
 
 /// What only the surroundings say, and what they say where no flag does. Whether it is any good is found out by who
 /// needs it, since all else goes on without.
-void complete_kubernetes(KubernetesSettings& settings, char const* const* environment) {
+void complete_kubernetes(kubernetes::KubernetesSettings& settings, char const* const* environment) {
     complete(settings.pod_name, environment, {"FDB_POD_NAME", "POD_NAME", "HOSTNAME"});
     complete(settings.pod_namespace, environment, {"FDB_POD_NAMESPACE", "POD_NAMESPACE"});
     complete(settings.node_name, environment, {"FDB_NODE_NAME", "NODE_NAME"});
@@ -171,4 +172,4 @@ Result<AgentOptions> parse_agent_options(int argc, char const* const* argv, char
     return options;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "sidecar/agent/certificates.h"
-#include "sidecar/agent/listen_address.h"
-#include "sidecar/agent/log.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/net/certificates.h"
+#include "lib/net/listen_address.h"
 #include "sidecar/agent/server_settings.h"
+#include "sidecar/control/log.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What /substitutions tells: see monitor_variables().
 struct SubstitutionOptions {
@@ -27,17 +27,17 @@ struct SubstitutionOptions {
 };
 
 struct AgentOptions {
-    std::vector<ListenAddress> listen;  ///< beside the sockets that are handed over
-    std::string output_directory;       ///< empty: handed over, or none
-    std::string control_socket;         ///< empty: handed over, or none
+    std::vector<net::ListenAddress> listen;  ///< beside the sockets that are handed over
+    std::string output_directory;            ///< empty: handed over, or none
+    std::string control_socket;              ///< empty: handed over, or none
     bool has_kubernetes = false;
-    KubernetesSettings kubernetes;  ///< as flags and environment say it
+    kubernetes::KubernetesSettings kubernetes;  ///< as flags and environment say it
     bool has_tls = false;
-    CertificateFiles certificates;
+    net::CertificateFiles certificates;
     ServerSettings server;
     SubstitutionOptions substitutions;
     std::size_t hash_threads = 2;
-    AgentLogLevel log_level = AgentLogLevel::info;
+    sidecar::control::AgentLogLevel log_level = sidecar::control::AgentLogLevel::info;
     std::string text;  ///< --help or --version: print it and end
 };
 
@@ -52,4 +52,4 @@ Result<AgentOptions> parse_agent_options(int argc, char const* const* argv, char
 /// "0.1.0"
 std::string agent_version();
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

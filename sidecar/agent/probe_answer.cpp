@@ -3,7 +3,7 @@
 #include <charconv>
 #include <string>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -60,4 +60,4 @@ Result<> ProbeAnswer::take_line(std::string_view line) {
     return {};
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

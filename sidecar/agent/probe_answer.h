@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
-#include "base/result.h"
+#include "lib/base/result.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// Reads the head of an HTTP answer as it comes, for its status alone. As lenient as Go's client, by which the kubelet
 /// probes: the reason may be missing with the blank before it, and a line may end in LF.
@@ -29,4 +29,4 @@ private:
     bool is_complete_ = false;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

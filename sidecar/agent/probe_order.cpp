@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "config/json_text.h"
-#include "sidecar/agent/control_reply.h"
+#include "lib/json/text.h"
+#include "sidecar/control/control_reply.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -15,14 +15,14 @@ constexpr double longest_seconds = 24 * 3600;
 
 }  // namespace
 
-std::optional<ProbeOrder> parse_probe_order(config::Node const& reply) {
-    auto const* const id = value_of<std::int64_t>(reply, "id");
+std::optional<ProbeOrder> parse_probe_order(json::Node const& reply) {
+    auto const* const id = sidecar::control::value_of<std::int64_t>(reply, "id");
     if (!id) return std::nullopt;
     ProbeOrder order;
     order.id = *id;
-    order.kind = text_member(reply, "kind");
-    order.target = text_member(reply, "target");
-    double const seconds = real_member(reply, "timeout_seconds").value_or(0);
+    order.kind = sidecar::control::text_member(reply, "kind");
+    order.target = sidecar::control::text_member(reply, "target");
+    double const seconds = sidecar::control::real_member(reply, "timeout_seconds").value_or(0);
     order.timeout = std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(std::clamp(seconds, shortest_seconds, longest_seconds)));
     return order;
@@ -38,8 +38,8 @@ Result<config::ProbeTarget> target_of(ProbeOrder const& order) {
 
 std::string probe_result_json(std::int64_t id, std::optional<std::string> const& problem) {
     std::string json = R"({"id":)" + std::to_string(id) + R"(,"ok":)" + (problem ? "false" : "true") + R"(,"detail":)";
-    config::append_json_string(json, problem.value_or(""));
+    json::append_json_string(json, problem.value_or(""));
     return json + '}';
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "config/json_reader.h"
 #include "config/probe_target.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/json/reader.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What the launcher wants probed over the network, or no longer: one reply to its method Probes.
 struct ProbeOrder {
@@ -22,7 +22,7 @@ struct ProbeOrder {
 };
 
 /// nullopt: the reply orders nothing, as the first one does.
-std::optional<ProbeOrder> parse_probe_order(config::Node const& reply);
+std::optional<ProbeOrder> parse_probe_order(json::Node const& reply);
 
 /// Where the probe goes; borrows from the order. Errors: a kind that this version does not know, a target that cannot
 /// be read; in words for whoever wrote the configuration.
@@ -31,4 +31,4 @@ Result<config::ProbeTarget> target_of(ProbeOrder const& order);
 /// What ProbeResult is called with. `problem`: why the probe failed; nullopt: it succeeded.
 std::string probe_result_json(std::int64_t id, std::optional<std::string> const& problem);
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

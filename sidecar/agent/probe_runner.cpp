@@ -19,7 +19,7 @@
 #include "sidecar/agent/probe_answer.h"
 #include "sidecar/agent/probe_order.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -70,14 +70,14 @@ std::string authority_of(config::ProbeTarget const& target) {
 
 class ProbeRunner::State : public std::enable_shared_from_this<State> {
 public:
-    State(asio::io_context& io, ControlClient& control, std::string user_agent)
+    State(asio::io_context& io, sidecar::control::ControlClient& control, std::string user_agent)
         : io_(io), control_(control), user_agent_(std::move(user_agent)) {}
 
     void begin() {
         std::weak_ptr<State> const weak = weak_from_this();
         control_.keep_streaming(
             "org.tritonlaunch.Launcher.Probes", "{}",
-            [weak](config::Node const& reply) {
+            [weak](json::Node const& reply) {
                 if (auto const self = weak.lock()) self->take(reply);
             },
             [weak](Error const& /*why: the next stream tells all that is wanted*/) {
@@ -107,7 +107,7 @@ private:
     };
     using ProbePointer = std::shared_ptr<Probe>;
 
-    void take(config::Node const& reply) {
+    void take(json::Node const& reply) {
         auto order = parse_probe_order(reply);
         if (!order) return;
         auto const known = probes_.find(order->id);
@@ -263,7 +263,7 @@ private:
     }
 
     asio::io_context& io_;
-    ControlClient& control_;
+    sidecar::control::ControlClient& control_;
     std::string user_agent_;
     std::optional<asio::ssl::context> tls_;
     std::unordered_map<std::int64_t, ProbePointer> probes_;  // that the launcher waits for
@@ -273,11 +273,11 @@ private:
     bool is_reporting_ = false;
 };
 
-ProbeRunner::ProbeRunner(asio::io_context& io, ControlClient& control, std::string user_agent)
+ProbeRunner::ProbeRunner(asio::io_context& io, sidecar::control::ControlClient& control, std::string user_agent)
     : state_(std::make_shared<State>(io, control, std::move(user_agent))) {
     state_->begin();
 }
 
 ProbeRunner::~ProbeRunner() { state_->forget_all(); }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -5,9 +5,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "sidecar/agent/control_client.h"
+#include "sidecar/control/control_client.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// Makes the probes over the network that the launcher asks for, because PID 1 does not speak to networks, and tells it
 /// what came of each: a connection was made, or a request was answered by a status from 200 to 399. As the kubelet's,
@@ -18,7 +18,7 @@ namespace triton::sidecar {
 class ProbeRunner {
 public:
     /// Begins. `user_agent`: what it calls itself in requests. `control` must outlive it.
-    ProbeRunner(boost::asio::io_context& io, ControlClient& control, std::string user_agent);
+    ProbeRunner(boost::asio::io_context& io, sidecar::control::ControlClient& control, std::string user_agent);
     ~ProbeRunner();
     ProbeRunner(ProbeRunner const&) = delete;
     ProbeRunner& operator=(ProbeRunner const&) = delete;
@@ -28,4 +28,4 @@ private:
     std::shared_ptr<State> state_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

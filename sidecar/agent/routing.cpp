@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -109,4 +109,4 @@ Route route(std::string_view method, std::string_view target) {
     return result;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

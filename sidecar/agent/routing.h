@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What a request asks for.
 enum class Endpoint : std::uint8_t {
@@ -53,4 +53,4 @@ Route route(std::string_view method, std::string_view target);
 /// have none.
 bool is_open(Endpoint endpoint);
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -19,9 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/unique_fd.h"
+#include "lib/base/unique_fd.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -259,4 +259,4 @@ Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     return {};
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "lib/base/result.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What the agent keeps of its rights. Everything else goes, for good, and in all threads.
 struct SandboxRules {
@@ -37,4 +37,4 @@ bool is_out_of_reach(std::string const& path);
 /// for writing but by openat2(2), whose flags a filter cannot see (Landlock does). Errors: those of seccomp(2).
 Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report);
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -16,11 +16,11 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
-#include "base/idle_memory.h"
-#include "sidecar/agent/peer_certificate.h"
-#include "sidecar/agent/transport.h"
+#include "lib/base/idle_memory.h"
+#include "lib/net/peer_certificate.h"
+#include "lib/net/transport.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -127,7 +127,7 @@ private:
     /// which that began.
     class Slot {
     public:
-        Slot(Impl& server, Transport& transport) : server_(server), transport_(transport) {
+        Slot(Impl& server, net::Transport& transport) : server_(server), transport_(transport) {
             ++server_.open_;
             server_.around_.figures.open_connections = server_.open_;
         }
@@ -156,7 +156,7 @@ private:
 
     private:
         Impl& server_;
-        Transport& transport_;
+        net::Transport& transport_;
         std::optional<std::list<Slot*>::iterator> place_;
     };
 
@@ -182,7 +182,8 @@ private:
                 problem = error.what();
             }
             if (problem.empty()) continue;
-            self->around_.log.write(AgentLogLevel::warning, "accept-failed", "cannot accept a connection: " + problem);
+            self->around_.log.write(sidecar::control::AgentLogLevel::warning, "accept-failed",
+                                    "cannot accept a connection: " + problem);
             // Descriptors or memory have run out, most likely: one that says nothing can go, or time passes.
             (void)self->evict();
             error_code ignored;
@@ -220,7 +221,7 @@ private:
     }
 
     static awaitable<void> converse(std::shared_ptr<Impl> self, tcp::socket accepted) {
-        Transport stream(std::move(accepted));
+        net::Transport stream(std::move(accepted));
         Slot slot(*self, stream);
         try {
             Peer peer;
@@ -228,12 +229,12 @@ private:
                 co_await self->serve(stream, slot, peer);
         } catch (std::exception const& error) {
             // Out of memory, for one: this connection ends, the others go on.
-            self->around_.log.write(AgentLogLevel::error, "connection-failed", error.what());
+            self->around_.log.write(sidecar::control::AgentLogLevel::error, "connection-failed", error.what());
         }
     }
 
     /// Returns whether the peer may go on.
-    awaitable<bool> begin_tls(Transport& stream, Slot& slot, Peer& peer) {
+    awaitable<bool> begin_tls(net::Transport& stream, Slot& slot, Peer& peer) {
         // Whoever connects and says nothing shall not cost the memory of a TLS connection.
         slot.wait();
         stream.expires_after(settings_.limits.request);
@@ -242,25 +243,25 @@ private:
         auto const context = around_.certificates->context();
         SSL* const tls = stream.prepare_tls(context.get());
         if (!tls) throw std::bad_alloc();
-        ChainFaults faults;
-        ChainFaults::attach(tls, &faults);
+        net::ChainFaults faults;
+        net::ChainFaults::attach(tls, &faults);
         auto const done = co_await stream.accept_tls();
-        ChainFaults::attach(tls, nullptr);
+        net::ChainFaults::attach(tls, nullptr);
         slot.heard();
         if (done) {
             identify(peer, stream, tls, faults);
         } else {
             ++around_.figures.failed_handshakes;
-            around_.log.write(AgentLogLevel::debug, "handshake-failed", done.error().text,
+            around_.log.write(sidecar::control::AgentLogLevel::debug, "handshake-failed", done.error().text,
                               {{"peer", stream.peer_address()}});
         }
         co_return done.has_value();
     }
 
-    void identify(Peer& peer, Transport const& stream, SSL* tls, ChainFaults const& faults) {
+    void identify(Peer& peer, net::Transport const& stream, SSL* tls, net::ChainFaults const& faults) {
         peer.must_identify = !around_.certificates->files().authority.empty();
         if (!peer.must_identify) return;
-        auto const shown = peer_certificate(tls, faults);
+        auto const shown = net::peer_certificate(tls, faults);
         auto const verdict = shown ? settings_.rules.check(*shown) : fail("no certificate was shown");
         peer.has_certificate = verdict.has_value();
         if (verdict) return;
@@ -272,7 +273,7 @@ private:
 
     using Parser = http::request_parser<http::string_body>;
 
-    awaitable<void> serve(Transport& stream, Slot& slot, Peer& peer) {
+    awaitable<void> serve(net::Transport& stream, Slot& slot, Peer& peer) {
         beast::flat_buffer buffer(settings_.limits.header_bytes + 64 * 1024);
         for (bool is_first = true;; is_first = false) {
             slot.wait();
@@ -287,7 +288,8 @@ private:
     }
 
     /// Until the header is read, or all. Errors: of what was sent; partial_message when the peer has gone.
-    static awaitable<error_code> read(Transport& stream, Parser& parser, beast::flat_buffer& buffer, bool is_whole) {
+    static awaitable<error_code> read(net::Transport& stream, Parser& parser, beast::flat_buffer& buffer,
+                                      bool is_whole) {
         parser.eager(is_whole);
         for (;;) {
             if (is_whole ? parser.is_done() : parser.is_header_done()) co_return error_code();
@@ -305,7 +307,7 @@ private:
     }
 
     /// Returns whether the connection goes on.
-    awaitable<bool> serve_one(Transport& stream, Slot& slot, Peer& peer, beast::flat_buffer& buffer) {
+    awaitable<bool> serve_one(net::Transport& stream, Slot& slot, Peer& peer, beast::flat_buffer& buffer) {
         Parser parser;
         parser.header_limit(settings_.limits.header_bytes);
         parser.body_limit(settings_.limits.body_bytes);
@@ -369,11 +371,12 @@ private:
         TimePoint const now = std::chrono::steady_clock::now();
         if (now - refusal_told_ < std::chrono::seconds(1)) return;
         refusal_told_ = now;
-        around_.log.write(AgentLogLevel::info, "peer-refused", peer.refusal, {{"peer", peer.address}});
+        around_.log.write(sidecar::control::AgentLogLevel::info, "peer-refused", peer.refusal,
+                          {{"peer", peer.address}});
     }
 
     /// A request that cannot be read. Returns false: the connection ends.
-    awaitable<bool> refuse(Transport& stream, error_code why) {
+    awaitable<bool> refuse(net::Transport& stream, error_code why) {
         Reply reply;
         if (why == http::error::header_limit || why == http::error::buffer_overflow) {
             reply = text_reply(431, "the header is too long");
@@ -388,16 +391,16 @@ private:
         co_return co_await send_refusal(stream, std::move(reply));
     }
 
-    awaitable<bool> refuse(Transport& stream, std::string why) {
+    awaitable<bool> refuse(net::Transport& stream, std::string why) {
         return send_refusal(stream, text_reply(400, "the request cannot be read: " + why));
     }
 
-    awaitable<bool> send_refusal(Transport& stream, Reply reply) {
+    awaitable<bool> send_refusal(net::Transport& stream, Reply reply) {
         Route const unknown;  // named: GCC 12 destroys an aggregate that is made inside a co_await expression twice
         co_return co_await send(stream, unknown, std::move(reply), 11, false);
     }
 
-    awaitable<bool> send(Transport& stream, Route const& route, Reply reply, unsigned version, bool keeps) {
+    awaitable<bool> send(net::Transport& stream, Route const& route, Reply reply, unsigned version, bool keeps) {
         ++around_.figures.requests[{route.endpoint, reply.status}];
         keeps = keeps && !is_stopping_;
         std::string const text = response_text(reply, version, keeps, route.is_head);
@@ -407,7 +410,7 @@ private:
 
     /// Says that nothing more comes, and waits a moment for the peer to say so too: closing at once would reset the
     /// connection when the peer is still sending, and the last answer with it.
-    static awaitable<void> finish(Transport& stream, Slot& slot) {
+    static awaitable<void> finish(net::Transport& stream, Slot& slot) {
         if (!stream.is_open()) co_return;
         slot.wait();
         stream.expires_after(lingering);
@@ -422,7 +425,7 @@ private:
     }
 
     void request_end() {
-        around_.log.write(AgentLogLevel::info, "restart-requested", "ending, to be started again");
+        around_.log.write(sidecar::control::AgentLogLevel::info, "restart-requested", "ending, to be started again");
         stop(lingering);
     }
 
@@ -446,4 +449,4 @@ Result<> Server::listen(UniqueFd socket) { return impl_->listen(std::move(socket
 
 void Server::stop(Duration grace) { impl_->stop(grace); }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

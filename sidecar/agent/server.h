@@ -2,16 +2,16 @@
 
 #include <memory>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "base/unique_fd.h"
-#include "sidecar/agent/certificates.h"
-#include "sidecar/agent/log.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/net/certificates.h"
 #include "sidecar/agent/metrics.h"
 #include "sidecar/agent/server_settings.h"
 #include "sidecar/agent/service.h"
+#include "sidecar/control/log.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// HTTP/1.1 over TCP, or over TLS when there are certificates.
 ///
@@ -23,9 +23,9 @@ public:
     struct Surroundings {
         boost::asio::io_context& io;
         Service& service;
-        Certificates* certificates;  ///< null: no TLS
+        net::Certificates* certificates;  ///< null: no TLS
         AgentFigures& figures;
-        AgentLog& log;
+        sidecar::control::AgentLog& log;
     };
 
     Server(ServerSettings settings, Surroundings around);
@@ -45,4 +45,4 @@ private:
     std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/clock.h"
-#include "sidecar/agent/verify_peers.h"
+#include "lib/base/clock.h"
+#include "lib/net/verify_peers.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// What one peer, and all of them, may cost.
 struct ServerLimits {
@@ -20,8 +20,8 @@ struct ServerLimits {
 
 struct ServerSettings {
     ServerLimits limits;
-    PeerRules rules;
+    net::PeerRules rules;
     bool has_open_metrics = false;  ///< /metrics for peers without a certificate too
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

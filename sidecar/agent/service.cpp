@@ -9,10 +9,10 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "config/json_text.h"
-#include "sidecar/agent/control_reply.h"
+#include "lib/json/text.h"
+#include "sidecar/control/control_reply.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace asio = boost::asio;
 using asio::awaitable;
@@ -188,8 +188,8 @@ awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
 }
 
 /// A launcher that becomes another version ends its connections: what may be done twice is then asked once more.
-awaitable<Result<std::vector<config::Node>>> Service::ask(std::string method, std::string parameters, bool more,
-                                                          Duration limit) {
+awaitable<Result<std::vector<json::Node>>> Service::ask(std::string method, std::string parameters, bool more,
+                                                        Duration limit) {
     auto replies = co_await around_.control.call(method, parameters, more, limit);
     if (replies || replies.error().code != ENOTCONN) co_return replies;
     co_return co_await around_.control.call(method, parameters, more, limit);
@@ -203,8 +203,8 @@ awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
     if (launcher->empty()) co_return fail("the launcher answered nothing");
     auto result = std::make_shared<Snapshot>();
     result->status = supervision_status(launcher->front(), *list);
-    config::Node const* const about = member(launcher->front(), "launcher");
-    append_json(result->launcher_json, about ? *about : config::Node{});
+    json::Node const* const about = sidecar::control::member(launcher->front(), "launcher");
+    append_json(result->launcher_json, about ? *about : json::Node{});
     result->programs_json = programs_json(*list);
     co_return result;
 }
@@ -228,7 +228,7 @@ awaitable<Reply> Service::metrics(std::string_view accept) {
 
 awaitable<Reply> Service::status() {
     std::string body = R"({"agent":{"version":)";
-    config::append_json_string(body, settings_.version);
+    json::append_json_string(body, settings_.version);
     body.append(R"(,"open_connections":)").append(std::to_string(around_.figures.open_connections));
     if (around_.figures.certificate_not_after) {
         body.append(R"(,"certificate_not_after":)");
@@ -243,7 +243,7 @@ awaitable<Reply> Service::status() {
             body.append(R"(,"ready":)").append(readiness((*seen)->status).is_ready ? "true" : "false");
         } else {
             body += R"(,"error":)";
-            config::append_json_string(body, seen.error().text);
+            json::append_json_string(body, seen.error().text);
         }
     }
     co_return make_reply(200, json_type, body + "}\n");
@@ -276,7 +276,7 @@ awaitable<Reply> Service::stage_in_detail(std::string_view body) {
     auto const what = parse_stage_request(body);
     if (!what) {
         std::string refusal = R"({"error":)";
-        config::append_json_string(refusal, what.error());
+        json::append_json_string(refusal, what.error());
         co_return make_reply(400, json_type, refusal + "}\n");
     }
     auto const copied = co_await stage(*what);
@@ -295,7 +295,7 @@ Reply Service::is_present(std::string const& path) const {
 
 Service::Begun Service::begin_hash(std::string const& path) {
     using Pending = Result<std::shared_ptr<PendingHash>>;
-    if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + config::shown(path))));
+    if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + json::shown(path))));
     auto file = around_.output->open_file(path);
     if (!file) return std::unexpected(Pending(std::unexpected(std::move(file).error())));
     FileKey const key = FileKey::of(file->status);
@@ -306,7 +306,7 @@ Service::Begun Service::begin_hash(std::string const& path) {
     ++around_.figures.hash_misses;
     if (auto const running = pending_.find(key); running != pending_.end()) return std::unexpected(running->second);
     if (pending_.size() >= settings_.most_hashes)
-        return std::unexpected(Pending(fail(EAGAIN, "hash " + config::shown(path) + ", too many wait already")));
+        return std::unexpected(Pending(fail(EAGAIN, "hash " + json::shown(path) + ", too many wait already")));
     auto pending = std::make_shared<PendingHash>(around_.io);
     pending_.emplace(key, pending);
     pool_.add(std::move(file->fd), [this, key](Result<FileHash> result) {
@@ -360,7 +360,7 @@ namespace {
 void append_file(std::string& body, std::string_view path) {
     if (!body.ends_with('[')) body += ',';
     body += R"({"path":)";
-    config::append_json_string(body, path);
+    json::append_json_string(body, path);
 }
 
 }  // namespace
@@ -369,7 +369,7 @@ awaitable<Reply> Service::hashes(std::string_view request) {
     auto const paths = parse_hashes_request(request, settings_.most_paths);
     if (!paths) {
         std::string body = R"({"error":)";
-        config::append_json_string(body, paths.error());
+        json::append_json_string(body, paths.error());
         co_return make_reply(400, json_type, body + "}\n");
     }
     std::string body = R"({"files":[)";
@@ -386,7 +386,7 @@ awaitable<Reply> Service::hashes(std::string_view request) {
             body.append(R"(,"sha256":")").append(result->sha256).append("\"}");
         } else {
             body.append(R"(,"status":)").append(std::to_string(status_of(result.error()))).append(R"(,"error":)");
-            config::append_json_string(body, result.error().text);
+            json::append_json_string(body, result.error().text);
             body += '}';
         }
     }
@@ -399,4 +399,4 @@ Reply Service::refresh_certificates() {
     return done ? text_reply(200, "OK") : text_reply(500, done.error().text);
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

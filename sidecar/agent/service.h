@@ -16,17 +16,17 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "sidecar/agent/confined_directory.h"
-#include "sidecar/agent/control_client.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/files/confined_directory.h"
 #include "sidecar/agent/hash_cache.h"
 #include "sidecar/agent/hash_pool.h"
 #include "sidecar/agent/metrics.h"
 #include "sidecar/agent/routing.h"
 #include "sidecar/agent/status.h"
+#include "sidecar/control/control_client.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// One request, read whole. The texts are borrowed until it is answered.
 struct Request {
@@ -66,8 +66,8 @@ class Service {
 public:
     struct Surroundings {
         boost::asio::io_context& io;
-        ConfinedDirectory const* output;  ///< null: there is none, hence no files
-        ControlClient& control;
+        files::ConfinedDirectory const* output;  ///< null: there is none, hence no files
+        sidecar::control::ControlClient& control;
         AgentFigures& figures;
         std::function<Result<bool>()> reload_certificates;  ///< empty: no TLS
     };
@@ -98,8 +98,8 @@ private:
     };
 
     boost::asio::awaitable<Reply> answer_slowly(Request const& request);
-    boost::asio::awaitable<Result<std::vector<config::Node>>> ask(std::string method, std::string parameters, bool more,
-                                                                  Duration limit);
+    boost::asio::awaitable<Result<std::vector<json::Node>>> ask(std::string method, std::string parameters, bool more,
+                                                                Duration limit);
     boost::asio::awaitable<Result<SharedSnapshot>> snapshot();
     boost::asio::awaitable<Result<SharedSnapshot>> fetch_snapshot();
     boost::asio::awaitable<Reply> readyz();
@@ -132,4 +132,4 @@ private:
     HashPool pool_;  // last: its threads end first
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -3,56 +3,56 @@
 #include <algorithm>
 #include <array>
 
-#include "config/json_text.h"
-#include "sidecar/agent/control_reply.h"
+#include "lib/json/text.h"
+#include "sidecar/control/control_reply.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
-using config::JsonArray;
-using config::Node;
+using json::Array;
+using json::Node;
 
 std::optional<std::string> optional_text(Node const& object, std::string_view name) {
-    std::string value = text_member(object, name);
+    std::string value = sidecar::control::text_member(object, name);
     if (value.empty()) return std::nullopt;
     return value;
 }
 
 bool flag(Node const& object, std::string_view name) {
-    auto const* const value = value_of<bool>(object, name);
+    auto const* const value = sidecar::control::value_of<bool>(object, name);
     return value && *value;
 }
 
 std::optional<std::int64_t> whole(Node const& object, std::string_view name) {
-    auto const* const value = value_of<std::int64_t>(object, name);
+    auto const* const value = sidecar::control::value_of<std::int64_t>(object, name);
     if (!value) return std::nullopt;
     return *value;
 }
 
-JsonArray const& array(Node const& object, std::string_view name) {
-    static JsonArray const none;
-    auto const* const value = value_of<JsonArray>(object, name);
+json::Array const& array(Node const& object, std::string_view name) {
+    static json::Array const none;
+    auto const* const value = sidecar::control::value_of<json::Array>(object, name);
     return value ? *value : none;
 }
 
 SupervisedProcess process_of(Node const& node) {
     SupervisedProcess process;
     process.number = whole(node, "number").value_or(1);
-    process.state = text_member(node, "state");
+    process.state = sidecar::control::text_member(node, "state");
     process.is_ready = flag(node, "ready");
     process.starts = whole(node, "starts").value_or(0);
-    process.uptime_seconds = real_member(node, "uptime_seconds");
+    process.uptime_seconds = sidecar::control::real_member(node, "uptime_seconds");
     process.memory_bytes = whole(node, "memory_bytes");
-    process.cpu_seconds = real_member(node, "cpu_seconds");
+    process.cpu_seconds = sidecar::control::real_member(node, "cpu_seconds");
     process.version = optional_text(node, "version");
     return process;
 }
 
 SupervisedProgram program_of(Node const& node) {
     SupervisedProgram program;
-    program.name = text_member(node, "name");
-    program.kind = text_member(node, "kind");
+    program.name = sidecar::control::text_member(node, "name");
+    program.kind = sidecar::control::text_member(node, "kind");
     program.wanted = whole(node, "wanted").value_or(0);
     program.is_ready = flag(node, "ready");
     program.is_internal = flag(node, "internal");
@@ -86,13 +86,13 @@ void append_program(std::string& out, SupervisedProgram const& program, bool is_
 
 SupervisionStatus supervision_status(Node const& get_status, std::vector<Node> const& list) {
     SupervisionStatus status;
-    if (Node const* const launcher = member(get_status, "launcher")) {
-        status.version = text_member(*launcher, "version");
-        status.phase = text_member(*launcher, "phase");
-        status.uptime_seconds = real_member(*launcher, "uptime_seconds").value_or(0);
+    if (Node const* const launcher = sidecar::control::member(get_status, "launcher")) {
+        status.version = sidecar::control::text_member(*launcher, "version");
+        status.phase = sidecar::control::text_member(*launcher, "phase");
+        status.uptime_seconds = sidecar::control::real_member(*launcher, "uptime_seconds").value_or(0);
         status.has_configuration = flag(*launcher, "has_configuration");
         status.configuration_changes = whole(*launcher, "configuration_changes");
-        status.configuration_time = real_member(*launcher, "configuration_time");
+        status.configuration_time = sidecar::control::real_member(*launcher, "configuration_time");
         for (Node const& reason : array(*launcher, "rejection")) {
             if (auto const* const value = reason.get<std::string>()) status.rejection.push_back(*value);
         }
@@ -125,22 +125,22 @@ void append_json(std::string& out, Node const& node) {
         out += *flag ? "true" : "false";
     } else if (auto const* const number = node.get<std::int64_t>()) {
         out += std::to_string(*number);
-    } else if (auto const* const odd = node.get<config::JsonOddNumber>()) {
+    } else if (auto const* const odd = node.get<json::OddNumber>()) {
         out += odd->text;
     } else if (auto const* const string = node.get<std::string>()) {
-        config::append_json_string(out, *string);
-    } else if (auto const* const elements = node.get<JsonArray>()) {
+        json::append_json_string(out, *string);
+    } else if (auto const* const elements = node.get<json::Array>()) {
         out += '[';
         for (Node const& element : *elements) {
             if (&element != &elements->front()) out += ',';
             append_json(out, element);
         }
         out += ']';
-    } else if (auto const* const members = node.get<config::JsonObject>()) {
+    } else if (auto const* const members = node.get<json::Object>()) {
         out += '{';
-        for (config::Member const& one : *members) {
+        for (json::Member const& one : *members) {
             if (&one != &members->front()) out += ',';
-            config::append_json_string(out, one.key);
+            json::append_json_string(out, one.key);
             out += ':';
             append_json(out, one.node);
         }
@@ -163,14 +163,14 @@ std::string programs_json(std::vector<Node> const& list) {
 
 std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::string_view body,
                                                                           std::size_t most_paths) {
-    config::ProblemList problems{1};
-    auto const document = config::read_json(body, config::Limits{}, problems);
+    json::ProblemList problems{1};
+    auto const document = json::read_json(body, json::Limits{}, problems);
     if (!document || !problems.empty()) {
         auto const taken = std::move(problems).take();
         return std::unexpected("the body is no JSON: " + (taken.empty() ? std::string() : taken.front().text()));
     }
-    Node const* const paths = member(*document, "paths");
-    auto const* const elements = paths ? paths->get<JsonArray>() : nullptr;
+    Node const* const paths = sidecar::control::member(*document, "paths");
+    auto const* const elements = paths ? paths->get<json::Array>() : nullptr;
     if (!elements) return std::unexpected("the body is no object with an array \"paths\"");
     if (elements->size() > most_paths)
         return std::unexpected("more than " + std::to_string(most_paths) + " paths in one request");
@@ -187,11 +187,11 @@ std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::s
 std::expected<std::string, std::string> parse_stage_request(std::string_view body) {
     constexpr std::array<std::string_view, 5> known{"all", "files", "binaries", "libraries", "monitor_conf"};
     if (body.empty()) return "all";
-    config::ProblemList problems{1};
-    auto const document = config::read_json(body, config::Limits{}, problems);
-    if (!document || !document->get<config::JsonObject>()) return std::unexpected("the body is no JSON object");
-    if (!member(*document, "what")) return "all";
-    std::string what = text_member(*document, "what");
+    json::ProblemList problems{1};
+    auto const document = json::read_json(body, json::Limits{}, problems);
+    if (!document || !document->get<json::Object>()) return std::unexpected("the body is no JSON object");
+    if (!sidecar::control::member(*document, "what")) return "all";
+    std::string what = sidecar::control::text_member(*document, "what");
     if (std::ranges::find(known, what) == known.end())
         return std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf");
     return what;
@@ -199,7 +199,7 @@ std::expected<std::string, std::string> parse_stage_request(std::string_view bod
 
 StagingReply staging_reply(std::vector<Node> const& replies) {
     StagingReply result;
-    auto const collect = [](std::vector<std::string>& into, JsonArray const& from) {
+    auto const collect = [](std::vector<std::string>& into, json::Array const& from) {
         for (Node const& element : from) {
             if (auto const* const text = element.get<std::string>()) into.push_back(*text);
         }
@@ -214,11 +214,11 @@ StagingReply staging_reply(std::vector<Node> const& replies) {
 std::string staging_json(StagingReply const& reply) {
     std::string json = "{";
     auto const append = [&json](std::string_view name, std::vector<std::string> const& texts) {
-        config::append_json_string(json, name);
+        json::append_json_string(json, name);
         json += ":[";
         for (std::string const& text : texts) {
             if (&text != &texts.front()) json += ',';
-            config::append_json_string(json, text);
+            json::append_json_string(json, text);
         }
         json += ']';
     };
@@ -228,4 +228,4 @@ std::string staging_json(StagingReply const& reply) {
     return json + "}\n";
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

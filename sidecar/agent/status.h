@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "config/json_reader.h"
+#include "lib/json/reader.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 /// One supervised process, as the launcher tells it.
 struct SupervisedProcess {
@@ -47,7 +47,7 @@ struct SupervisionStatus {
 
 /// From the replies to GetStatus and List. What is missing or of another type counts as absent: the launcher may be of
 /// another version than we are.
-SupervisionStatus supervision_status(config::Node const& get_status, std::vector<config::Node> const& list);
+SupervisionStatus supervision_status(json::Node const& get_status, std::vector<json::Node> const& list);
 
 /// Whether all that is to run is ready, and a text that says what is not: one line a program, as Kubernetes' own
 /// components write it.
@@ -61,10 +61,10 @@ struct Readiness {
 Readiness readiness(SupervisionStatus const& status);
 
 /// The JSON text of a value as it was read.
-void append_json(std::string& out, config::Node const& node);
+void append_json(std::string& out, json::Node const& node);
 
 /// The programs of the parts of a List reply as one JSON array.
-std::string programs_json(std::vector<config::Node> const& list);
+std::string programs_json(std::vector<json::Node> const& list);
 
 /// Requests to /v1/hashes: {"paths": ["a", "b/c"]}.
 /// Errors: what is wrong with it, for the answer.
@@ -80,7 +80,7 @@ struct StagingReply {
     std::vector<std::string> files;  ///< that are as they should be now
     std::vector<std::string> errors;
 };
-StagingReply staging_reply(std::vector<config::Node> const& replies);
+StagingReply staging_reply(std::vector<json::Node> const& replies);
 std::string staging_json(StagingReply const& reply);
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "base/read_file.h"
 #include "config/environment_file.h"
-#include "config/json_text.h"
 #include "config/substitution.h"
+#include "lib/base/read_file.h"
+#include "lib/json/text.h"
 #include "sidecar/substitute.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 
 namespace {
 
@@ -32,15 +32,15 @@ std::optional<std::string> binary_directory(SubstitutionOptions const& options) 
 Result<std::string> substitutions_json(SubstitutionOptions const& options, char const* const* environment) {
     std::vector<config::EnvironmentVariable> from_file;
     if (!options.environment_file.empty()) {
-        auto const text = TRY(read_file(options.environment_file, config::Limits{}.document_bytes));
+        auto const text = TRY(read_file(options.environment_file, json::Limits{}.document_bytes));
         from_file = config::parse_environment_file(text).values;
     }
     config::Variables const variables(std::move(from_file), environment);
     std::optional<config::IpFamily> family;
     if (options.ip_family != 0) family = options.ip_family == 4 ? config::IpFamily::v4 : config::IpFamily::v6;
-    auto const list = monitor_variables(variables, options.variables, family, binary_directory(options));
+    auto const list = sidecar::monitor_variables(variables, options.variables, family, binary_directory(options));
     std::string json = "{";
-    for (MonitorVariable const& variable : list) {
+    for (sidecar::MonitorVariable const& variable : list) {
         // As the shipped program: without such an address nothing that follows would be right.
         bool const is_address = variable.name == "FDB_PUBLIC_IP" || variable.name == "FDB_POD_IP";
         if (family && is_address && !variable.value) {
@@ -48,16 +48,16 @@ Result<std::string> substitutions_json(SubstitutionOptions const& options, char 
                         variable.problem);
         }
         if (json.size() > 1) json += ", ";
-        config::append_json_string(json, variable.name);
+        json::append_json_string(json, variable.name);
         json += ": ";
         bool const is_further = std::ranges::find(options.variables, variable.name) != options.variables.end();
         if (!variable.value && is_further) {
             json += "null";
         } else {
-            config::append_json_string(json, variable.value.value_or(""));
+            json::append_json_string(json, variable.value.value_or(""));
         }
     }
     return json + "}";
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::agent

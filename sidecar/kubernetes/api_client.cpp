@@ -15,9 +15,9 @@
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 
-#include "config/duration.h"
+#include "lib/base/duration.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -42,7 +42,7 @@ bool is_end(error_code why) {
 }
 
 std::string reason(error_code why, Duration limit) {
-    if (why == beast::error::timeout) return "no answer within " + config::format_duration(limit);
+    if (why == beast::error::timeout) return "no answer within " + format_duration(limit);
     if (is_end(why)) return "the connection ended before the answer did";
     if (why == http::error::header_limit || why == http::error::body_limit) return "the answer is too long";
     if (why.category() == error_code(http::error::bad_version).category()) return "the answer is no HTTP";
@@ -140,7 +140,7 @@ struct ApiClient::Shared : std::enable_shared_from_this<Shared> {
     std::string user_agent;
     ServiceAccount account;
     ApiLimits limits;
-    Resolver resolver;
+    net::Resolver resolver;
     std::shared_ptr<Connection> kept;  // for requests; none while one is under way
     std::list<std::weak_ptr<Connection>> open;
     asio::steady_timer idle;
@@ -360,4 +360,4 @@ awaitable<Result<ApiAnswer>> ApiClient::run_watch(std::shared_ptr<Shared> shared
     co_return answer;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

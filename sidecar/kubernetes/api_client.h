@@ -13,12 +13,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "base/clock.h"
-#include "base/result.h"
-#include "sidecar/kubernetes/resolver.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/net/resolver.h"
 #include "sidecar/kubernetes/service_account.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 struct ApiRequest {
     std::string_view method = "GET";
@@ -106,4 +106,4 @@ private:
     std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -3,24 +3,24 @@
 #include <algorithm>
 #include <array>
 
-#include "config/json_reader.h"
-#include "config/json_text.h"
+#include "lib/json/reader.h"
+#include "lib/json/text.h"
 #include "sidecar/kubernetes/go_values.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
-using config::JsonArray;
-using config::JsonObject;
-using config::Node;
+using json::Array;
+using json::Node;
+using json::Object;
 
 constexpr std::size_t longest_message = 1024;  // one of RBAC names the object and the account, 700 bytes at most
 constexpr std::size_t longest_name = 253;      // of an object: a DNS subdomain
 
 /// etcd takes objects of 1.5 MB, which may be more in JSON. Managed fields are nested by path, two levels a step.
-config::Limits limits() {
-    config::Limits limits;
+json::Limits limits() {
+    json::Limits limits;
     limits.document_bytes = 3 << 20;
     limits.depth = 256;
     limits.problems = 1;
@@ -29,9 +29,9 @@ config::Limits limits() {
 
 /// The last one of that name, as Go reads it; nullptr: there is none, or this is no object.
 Node const* member(Node const* object, std::string_view name) {
-    auto const* const members = object ? object->get<JsonObject>() : nullptr;
+    auto const* const members = object ? object->get<json::Object>() : nullptr;
     if (!members) return nullptr;
-    auto const found = std::ranges::find(members->rbegin(), members->rend(), name, &config::Member::key);
+    auto const found = std::ranges::find(members->rbegin(), members->rend(), name, &json::Member::key);
     return found == members->rend() ? nullptr : &found->node;
 }
 
@@ -44,9 +44,9 @@ std::string text(Node const* object, std::string_view name) {
 /// A map of texts. Of names that begin with the prefix, without it.
 Pairs texts(Node const* object, std::string_view prefix) {
     Pairs pairs;
-    auto const* const members = object ? object->get<JsonObject>() : nullptr;
+    auto const* const members = object ? object->get<json::Object>() : nullptr;
     if (!members) return pairs;
-    for (config::Member const& one : *members) {
+    for (json::Member const& one : *members) {
         auto const* const value = one.node.get<std::string>();
         if (value && one.key.starts_with(prefix)) pairs.emplace_back(one.key.substr(prefix.size()), *value);
     }
@@ -55,7 +55,7 @@ Pairs texts(Node const* object, std::string_view prefix) {
 
 std::optional<bool> condition_of(Node const* status, std::string_view type) {
     Node const* const conditions = member(status, "conditions");
-    auto const* const all = conditions ? conditions->get<JsonArray>() : nullptr;
+    auto const* const all = conditions ? conditions->get<json::Array>() : nullptr;
     if (!all || type.empty()) return std::nullopt;
     for (Node const& one : *all) {
         if (text(&one, "type") == type) return text(&one, "status") == "True";
@@ -91,13 +91,13 @@ ApiStatus status_of(Node const* node, int status) {
 }
 
 Result<Node> read(std::string_view text) {
-    config::ProblemList problems{1};
-    auto node = config::read_json(text, limits(), problems);
+    json::ProblemList problems{1};
+    auto node = json::read_json(text, limits(), problems);
     if (!node) {
         auto const why = std::move(problems).take();
         return fail("not to be understood: " + (why.empty() ? "no JSON" : why.front().text()));
     }
-    if (!node->get<JsonObject>()) return fail("not to be understood: no JSON object");
+    if (!node->get<json::Object>()) return fail("not to be understood: no JSON object");
     return *std::move(node);
 }
 
@@ -110,9 +110,9 @@ constexpr std::array<std::pair<std::string_view, WatchEventType>, 5> event_types
 
 void append_member(std::string& out, std::string_view name, std::string_view value) {
     if (!out.ends_with('{')) out += ',';
-    config::append_json_string(out, name);
+    json::append_json_string(out, name);
     out += ':';
-    config::append_json_string(out, value);
+    json::append_json_string(out, value);
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ Result<WatchEvent> parse_watch_event(std::string_view line, Wanted const& wanted
     Node const node = TRY(read(line));
     std::string const type = text(&node, "type");
     auto const found = std::ranges::find(event_types, type, [](auto const& row) { return row.first; });
-    if (found == event_types.end()) return fail("not to be understood: an event of type " + config::quoted(type));
+    if (found == event_types.end()) return fail("not to be understood: an event of type " + json::quoted(type));
     Node const* const object = member(&node, "object");
     WatchEvent event{found->second, {}, {}};
     if (event.type == WatchEventType::error) {
@@ -228,4 +228,4 @@ std::string percent_encoded(std::string_view text) {
     return out;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
+#include "lib/base/result.h"
 #include "sidecar/kubernetes/event_correlator.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 // What the API sends and takes, as far as it concerns us. Everything read is bounded: objects up to 3 MB.
 
@@ -82,4 +82,4 @@ std::string event_patch(EventRecord const& record);
 /// One part of a path or a value of a query: all but unreserved characters of RFC 3986 as %XX.
 std::string percent_encoded(std::string_view text);
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

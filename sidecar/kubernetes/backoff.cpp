@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
@@ -40,4 +40,4 @@ void Pace::written(TimePoint now, TimePoint wanted) {
     last_ = now;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

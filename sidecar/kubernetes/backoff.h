@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/clock.h"
+#include "lib/base/clock.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 /// Uniform numbers from a seed (splitmix64): the same seed, the same numbers.
 class Random {
@@ -53,4 +53,4 @@ private:
     Duration gap_ = shortest;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
@@ -167,4 +167,4 @@ void EventCorrelator::forget_written(Now now) {
     }
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

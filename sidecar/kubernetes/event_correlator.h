@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
+#include "lib/base/clock.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 /// One time, from both clocks: steady for what is due, wall for what is shown.
 struct Now {
@@ -91,4 +91,4 @@ private:
     std::optional<TimePoint> tokens_at_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <ctime>
 
-#include "config/digits.h"
+#include "lib/base/digits.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
@@ -27,7 +27,7 @@ constexpr std::array<Unit, 8> units{{{"ns", 1},
 /// A unit reaches to the next digit or point.
 Unit const* take_unit(std::string_view& text) {
     std::size_t length = 0;
-    while (length < text.size() && text[length] != '.' && !config::is_digit(text[length]))
+    while (length < text.size() && text[length] != '.' && !is_digit(text[length]))
         ++length;
     std::string_view const name = text.substr(0, length);
     text.remove_prefix(length);
@@ -39,11 +39,11 @@ Unit const* take_unit(std::string_view& text) {
 
 /// One number with its unit. In 128 bits nothing overflows that is looked at: 19 digits and a unit of 42 bits.
 std::optional<__int128> take_part(std::string_view& text) {
-    std::string_view whole = config::take_digits(text);
+    std::string_view whole = take_digits(text);
     std::string_view fraction;
     if (text.starts_with('.')) {
         text.remove_prefix(1);
-        fraction = config::take_digits(text);
+        fraction = take_digits(text);
     }
     if (whole.empty() && fraction.empty()) return std::nullopt;
     Unit const* const unit = take_unit(text);
@@ -121,4 +121,4 @@ std::string rfc3339(std::int64_t unix_seconds) {
     return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

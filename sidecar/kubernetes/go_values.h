@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
+#include "lib/base/clock.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 // What annotations and labels say, read as the Go programs around us read it.
 
@@ -27,4 +27,4 @@ std::string node_label_variable(std::string_view key);
 /// RFC 3339 in UTC, as metav1.Time is written: "2026-11-21T14:00:00Z".
 std::string rfc3339(std::int64_t unix_seconds);
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

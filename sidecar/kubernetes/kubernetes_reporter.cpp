@@ -13,15 +13,15 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "config/flags.h"
-#include "config/json_text.h"
-#include "sidecar/agent/control_reply.h"
+#include "lib/flags/flags.h"
+#include "lib/json/text.h"
+#include "lib/net/resolver.h"
+#include "sidecar/control/control_reply.h"
 #include "sidecar/kubernetes/api_client.h"
 #include "sidecar/kubernetes/launcher_replies.h"
 #include "sidecar/kubernetes/reporter.h"
-#include "sidecar/kubernetes/resolver.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace asio = boost::asio;
 using asio::awaitable;
@@ -69,8 +69,8 @@ Result<std::string> parse_host(std::string_view host) {
     error_code failed;
     auto const address = asio::ip::make_address(std::string(bare), failed);
     if (!failed) return address.to_string();
-    if (is_host_name(host)) return std::string(host);
-    return fail("KUBERNETES_SERVICE_HOST is " + config::shown(host) + ", neither an address nor the name of a host");
+    if (net::is_host_name(host)) return std::string(host);
+    return fail("KUBERNETES_SERVICE_HOST is " + json::shown(host) + ", neither an address nor the name of a host");
 }
 
 Result<std::uint16_t> parse_port(std::string const& text) {
@@ -82,14 +82,14 @@ Result<std::uint16_t> parse_port(std::string const& text) {
 
 Result<> check(KubernetesSettings const& settings) {
     if (settings.pod_name.empty()) return fail("the pod's name is unknown: --pod-name (POD_NAME) is missing");
-    if (!is_domain(settings.pod_name)) return fail(config::quoted(settings.pod_name) + " is no name of a pod");
-    if (!is_domain(settings.pod_namespace)) return fail(config::quoted(settings.pod_namespace) + " is no namespace");
+    if (!is_domain(settings.pod_name)) return fail(json::quoted(settings.pod_name) + " is no name of a pod");
+    if (!is_domain(settings.pod_namespace)) return fail(json::quoted(settings.pod_namespace) + " is no namespace");
     if (!settings.node_name.empty() && !is_domain(settings.node_name))
-        return fail(config::quoted(settings.node_name) + " is no name of a node");
+        return fail(json::quoted(settings.node_name) + " is no name of a node");
     if (!is_qualified_name(settings.annotation_prefix + "launcher-current-configuration"))
-        return fail(config::quoted(settings.annotation_prefix) + " is no prefix of an annotation: example.org/");
+        return fail(json::quoted(settings.annotation_prefix) + " is no prefix of an annotation: example.org/");
     if (!settings.readiness_gate.empty() && !is_qualified_name(settings.readiness_gate))
-        return fail(config::quoted(settings.readiness_gate) + " is no type of a condition: example.org/ready");
+        return fail(json::quoted(settings.readiness_gate) + " is no type of a condition: example.org/ready");
     return {};
 }
 
@@ -109,7 +109,7 @@ ReporterSettings reporter_settings(KubernetesSettings const& settings) {
 /// Performs what the Reporter wants, and tells it what came of it.
 struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     State(asio::io_context& with, KubernetesSettings const& settings, ApiServer server, ServiceAccount account,
-          ControlClient& launcher, AgentLog& to)
+          sidecar::control::ControlClient& launcher, sidecar::control::AgentLog& to)
         : io(with),
           control(launcher),
           log(to),
@@ -118,8 +118,8 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
           timer(io) {}
 
     asio::io_context& io;
-    ControlClient& control;
-    AgentLog& log;
+    sidecar::control::ControlClient& control;
+    sidecar::control::AgentLog& log;
     Reporter reporter;
     ApiClient client;
     asio::steady_timer timer;
@@ -131,10 +131,10 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     bool is_stopped = false;
 
     void begin() {
-        listen(0, "WatchConfiguration", [](State& self, config::Node const& reply) {
-            if (value_of<std::int64_t>(reply, "sequence")) self.hear(parse_configuration(reply));
+        listen(0, "WatchConfiguration", [](State& self, json::Node const& reply) {
+            if (sidecar::control::value_of<std::int64_t>(reply, "sequence")) self.hear(parse_configuration(reply));
         });
-        listen(1, "Subscribe", [](State& self, config::Node const& reply) {
+        listen(1, "Subscribe", [](State& self, json::Node const& reply) {
             if (auto record = parse_record(reply)) self.hear(*std::move(record));
         });
         hear(heard::TimePassed{});
@@ -176,13 +176,13 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 
     // The launcher
 
-    using OnReply = void (*)(State&, config::Node const&);
+    using OnReply = void (*)(State&, json::Node const&);
 
     void listen(std::size_t stream, std::string_view method, OnReply on_reply) {
         std::weak_ptr<State> const weak = weak_from_this();
         control.keep_streaming(
             std::string(interface).append(method), "{}",
-            [weak, stream, on_reply](config::Node const& reply) {
+            [weak, stream, on_reply](json::Node const& reply) {
                 auto const self = weak.lock();
                 if (!self) return;
                 bool const was_reached = self->is_streaming[0] || self->is_streaming[1];
@@ -308,7 +308,8 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 };
 
 Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(asio::io_context& io, KubernetesSettings settings,
-                                                                      ControlClient& control, AgentLog& log) {
+                                                                      sidecar::control::ControlClient& control,
+                                                                      sidecar::control::AgentLog& log) {
     ApiServer server{.host = TRY(parse_host(settings.api_host)), .port = TRY(parse_port(settings.api_port))};
     ServiceAccount account(settings.service_account_directory);
     if (settings.pod_namespace.empty()) settings.pod_namespace = TRY(account.pod_namespace());
@@ -329,4 +330,4 @@ void KubernetesReporter::finish(std::function<void()> done) {
 
 void KubernetesReporter::stop() noexcept { state_->stop(); }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

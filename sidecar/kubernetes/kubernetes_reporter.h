@@ -6,11 +6,11 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "base/result.h"
-#include "sidecar/agent/control_client.h"
-#include "sidecar/agent/log.h"
+#include "lib/base/result.h"
+#include "sidecar/control/control_client.h"
+#include "sidecar/control/log.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 struct KubernetesSettings {
     std::string api_host;       ///< $KUBERNETES_SERVICE_HOST: an address, with or without brackets, or a name
@@ -42,7 +42,8 @@ public:
     /// in the log, and tried again. Errors: settings that can never work: no pod name, no namespace, a host that is
     /// neither an address nor a name, no number for a port, a prefix or a gate that Kubernetes would refuse.
     static Result<std::unique_ptr<KubernetesReporter>> start(boost::asio::io_context& io, KubernetesSettings settings,
-                                                             ControlClient& control, AgentLog& log);
+                                                             sidecar::control::ControlClient& control,
+                                                             sidecar::control::AgentLog& log);
     ~KubernetesReporter();
     KubernetesReporter(KubernetesReporter const&) = delete;
     KubernetesReporter& operator=(KubernetesReporter const&) = delete;
@@ -61,4 +62,4 @@ private:
     std::shared_ptr<State> state_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

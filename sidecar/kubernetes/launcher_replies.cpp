@@ -4,31 +4,31 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/signal_text.h"
-#include "config/json_text.h"
-#include "sidecar/agent/control_reply.h"
+#include "lib/base/signal_text.h"
+#include "lib/json/text.h"
+#include "sidecar/control/control_reply.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
-using config::JsonArray;
-using config::JsonObject;
-using config::Node;
+using json::Array;
+using json::Node;
+using json::Object;
 
 std::optional<std::int64_t> microseconds(Node const& object, std::string_view name) {
-    auto const seconds = real_member(object, name);
+    auto const seconds = sidecar::control::real_member(object, name);
     if (!seconds || !(std::abs(*seconds) < 1e12)) return std::nullopt;
     return std::llround(*seconds * 1e6);
 }
 
 /// How a process has ended, or why it did not start; without what differs each time.
 std::string ending_of(Node const& record) {
-    if (auto const* const signal = value_of<std::int64_t>(record, "signal"))
+    if (auto const* const signal = sidecar::control::value_of<std::int64_t>(record, "signal"))
         return "signal " + (*signal > 0 && *signal < 128 ? signal_text(static_cast<int>(*signal)) : "?");
-    if (auto const* const code = value_of<std::int64_t>(record, "exit_code"))
+    if (auto const* const code = sidecar::control::value_of<std::int64_t>(record, "exit_code"))
         return "exit code " + std::to_string(*code);
-    return text_member(record, "error");
+    return sidecar::control::text_member(record, "error");
 }
 
 void append_seconds(std::string& out, double seconds) {
@@ -41,16 +41,17 @@ void append_seconds(std::string& out, double seconds) {
 
 heard::Configuration parse_configuration(Node const& reply) {
     heard::Configuration configuration;
-    if (auto const* const text = value_of<std::string>(reply, "configuration")) configuration.text = *text;
-    if (auto const* const environment = value_of<JsonObject>(reply, "environment")) {
-        for (config::Member const& variable : *environment) {
+    if (auto const* const text = sidecar::control::value_of<std::string>(reply, "configuration"))
+        configuration.text = *text;
+    if (auto const* const environment = sidecar::control::value_of<json::Object>(reply, "environment")) {
+        for (json::Member const& variable : *environment) {
             if (auto const* const value = variable.node.get<std::string>())
                 configuration.environment.emplace_back(variable.key, *value);
         }
     }
     configuration.accepted_at = microseconds(reply, "accepted_at");
     configuration.rejected_at = microseconds(reply, "rejected_at");
-    if (auto const* const rejection = value_of<JsonArray>(reply, "rejection")) {
+    if (auto const* const rejection = sidecar::control::value_of<json::Array>(reply, "rejection")) {
         for (Node const& reason : *rejection) {
             if (auto const* const text = reason.get<std::string>()) configuration.rejection.push_back(*text);
         }
@@ -59,28 +60,29 @@ heard::Configuration parse_configuration(Node const& reply) {
 }
 
 std::optional<heard::Record> parse_record(Node const& reply) {
-    Node const* const node = member(reply, "event");
-    if (!node || !node->get<JsonObject>()) return std::nullopt;
+    Node const* const node = sidecar::control::member(reply, "event");
+    if (!node || !node->get<json::Object>()) return std::nullopt;
     heard::Record record;
-    record.event = text_member(*node, "event");
-    record.message = text_member(*node, "message");
-    record.program = text_member(*node, "program");
-    if (auto const* const process = value_of<std::int64_t>(*node, "process")) record.process = *process;
+    record.event = sidecar::control::text_member(*node, "event");
+    record.message = sidecar::control::text_member(*node, "message");
+    record.program = sidecar::control::text_member(*node, "program");
+    if (auto const* const process = sidecar::control::value_of<std::int64_t>(*node, "process"))
+        record.process = *process;
     record.ending = ending_of(*node);
-    record.restart_in_seconds = real_member(*node, "restart_in_seconds");
-    record.from = text_member(*node, "from");
-    record.to = text_member(*node, "to");
-    record.action = text_member(*node, "action");
+    record.restart_in_seconds = sidecar::control::real_member(*node, "restart_in_seconds");
+    record.from = sidecar::control::text_member(*node, "from");
+    record.to = sidecar::control::text_member(*node, "to");
+    record.action = sidecar::control::text_member(*node, "action");
     return record;
 }
 
 heard::Status parse_launcher_status(Node const& reply) {
     heard::Status status;
-    Node const* const launcher = member(reply, "launcher");
+    Node const* const launcher = sidecar::control::member(reply, "launcher");
     if (!launcher) return status;
-    status.version = text_member(*launcher, "version");
-    if (auto const* const pid = value_of<std::int64_t>(*launcher, "pid")) status.pid = *pid;
-    auto const* const ready = value_of<bool>(*launcher, "ready");
+    status.version = sidecar::control::text_member(*launcher, "version");
+    if (auto const* const pid = sidecar::control::value_of<std::int64_t>(*launcher, "pid")) status.pid = *pid;
+    auto const* const ready = sidecar::control::value_of<bool>(*launcher, "ready");
     status.is_ready = ready && *ready;
     return status;
 }
@@ -94,9 +96,9 @@ std::string set_pod_parameters(action::SetPod const& pod) {
 
 std::string set_reporter_parameters(action::SetReporter const& reporter) {
     std::string out = R"({"reporter":{"state":)";
-    config::append_json_string(out, reporter.state);
+    json::append_json_string(out, reporter.state);
     out += R"(,"detail":)";
-    config::append_json_string(out, reporter.detail);
+    json::append_json_string(out, reporter.detail);
     if (reporter.last_success) {
         out += R"(,"last_success":)";
         append_seconds(out, static_cast<double>(*reporter.last_success) / 1e6);
@@ -104,4 +106,4 @@ std::string set_reporter_parameters(action::SetReporter const& reporter) {
     return out += "}}";
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -3,22 +3,22 @@
 #include <optional>
 #include <string>
 
-#include "config/json_reader.h"
+#include "lib/json/reader.h"
 #include "sidecar/kubernetes/reporter.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 // What the launcher says by Varlink, as the Reporter hears it. What is missing or odd counts as absent.
 
 /// A reply to WatchConfiguration.
-heard::Configuration parse_configuration(config::Node const& reply);
+heard::Configuration parse_configuration(json::Node const& reply);
 /// A reply to Subscribe. nullopt: it carries no record.
-std::optional<heard::Record> parse_record(config::Node const& reply);
+std::optional<heard::Record> parse_record(json::Node const& reply);
 /// The reply to GetStatus.
-heard::Status parse_launcher_status(config::Node const& reply);
+heard::Status parse_launcher_status(json::Node const& reply);
 
 /// Parameters of the calls.
 std::string set_pod_parameters(action::SetPod const& pod);
 std::string set_reporter_parameters(action::SetReporter const& reporter);
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

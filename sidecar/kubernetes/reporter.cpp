@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include "config/digits.h"
+#include "lib/base/digits.h"
 #include "sidecar/kubernetes/go_values.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
@@ -47,9 +47,7 @@ std::string without_name(heard::Record const& record) {
 /// Versions of one kind of object are numbers that grow. Source: Kubernetes API concepts, "Resource versions" (1.35).
 /// What is no number is never older.
 bool is_older(std::string_view version, std::string_view other) {
-    auto const is_number = [](std::string_view text) {
-        return !text.empty() && std::ranges::all_of(text, &config::is_digit);
-    };
+    auto const is_number = [](std::string_view text) { return !text.empty() && std::ranges::all_of(text, &is_digit); };
     if (!is_number(version) || !is_number(other)) return false;
     return version.size() != other.size() ? version.size() < other.size() : version < other;
 }
@@ -230,14 +228,14 @@ void Reporter::on(heard::CallRefused const& refused) {
     if (refused.is_denied && (refused.call == LauncherCall::set_pod || refused.call == LauncherCall::set_reporter)) {
         is_stranger_ = true;
         if (std::exchange(is_stranger_told_, true)) return;
-        return log(AgentLogLevel::warning, "launcher-refused",
+        return log(sidecar::control::AgentLogLevel::warning, "launcher-refused",
                    "the launcher has not started this agent and takes nothing from it: isolation, the delay of the "
                    "shutdown and labels of the node have no effect, and its status does not show this reporter");
     }
     std::string why = "the launcher refuses " + std::string(call_names[call]) + ": " + refused.why;
     if (refusals_[call] == why) return;
     refusals_[call] = why;
-    log(AgentLogLevel::warning, "launcher-refused", std::move(why));
+    log(sidecar::control::AgentLogLevel::warning, "launcher-refused", std::move(why));
 }
 
 void Reporter::call(LauncherCall call, Action action) {
@@ -383,7 +381,7 @@ void Reporter::annotations_seen(Annotations found) {
         if (!contested_at_ || now_.time - *contested_at_ > 2 * std::chrono::minutes(5)) {
             contest_backoff_.reset();
             rewrite_at_ = now_.time;
-            log(AgentLogLevel::warning, "annotations-changed",
+            log(sidecar::control::AgentLogLevel::warning, "annotations-changed",
                 "somebody else has changed the launcher's annotations; writing them again");
         } else {
             rewrite_at_ = now_.time + contest_backoff_.after_failure(random_);
@@ -409,7 +407,8 @@ void Reporter::judge_poke() {
     bool const is_after_load = !accepted_at_ || *poke_ > *accepted_at_ / 1'000'000;
     if (!is_after_load && !(poke_before_ && *poke_ > *poke_before_)) return;
     wants_reload_ = true;
-    log(AgentLogLevel::info, "reload-requested", "the pod's annotation asks for the configuration to be read again");
+    log(sidecar::control::AgentLogLevel::info, "reload-requested",
+        "the pod's annotation asks for the configuration to be read again");
 }
 
 void Reporter::node_seen(ObjectView const& node) {
@@ -425,7 +424,7 @@ void Reporter::node_seen(ObjectView const& node) {
     }
     std::size_t const left_out = all.size() - variables.size();
     if (left_out > 0 && left_out != left_out_) {
-        log(AgentLogLevel::warning, "labels-left-out",
+        log(sidecar::control::AgentLogLevel::warning, "labels-left-out",
             "of the node's labels " + std::to_string(left_out) +
                 " are left out, the last ones by name: the launcher "
                 "takes " +
@@ -460,12 +459,12 @@ constexpr std::array<PartRow, 5> part_rows{{{"the pod cannot be watched", "pods"
 
 }  // namespace
 
-void Reporter::log(AgentLogLevel level, std::string_view event, std::string message) {
+void Reporter::log(sidecar::control::AgentLogLevel level, std::string_view event, std::string message) {
     actions_.push_back(action::Log{level, event, std::move(message)});
 }
 
 /// One line for a failure that lasts; of one that changes all the time, one a minute.
-void Reporter::part_failed(Part part, std::string why, AgentLogLevel level) {
+void Reporter::part_failed(Part part, std::string why, sidecar::control::AgentLogLevel level) {
     Health& one = health(part);
     one.failure = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
     bool const is_told = one.told_at && (one.told == one.failure || now_.time - *one.told_at < retell);
@@ -480,7 +479,7 @@ void Reporter::part_works(Part part) {
     bool const had_failed = !one.failure.empty();
     one = Health{};
     if (had_failed) {
-        log(AgentLogLevel::info, "kubernetes-works-again",
+        log(sidecar::control::AgentLogLevel::info, "kubernetes-works-again",
             std::string(part_rows[static_cast<std::size_t>(part)].what) + ": no longer so");
     }
 }
@@ -505,7 +504,7 @@ void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& st
     if (is_permission && !std::exchange(one.is_denied, true)) {
         one.failure = one.told = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
         one.told_at = now_.time;
-        log(AgentLogLevel::error, "permission-missing", one.failure + " (" + status.message + ")");
+        log(sidecar::control::AgentLogLevel::error, "permission-missing", one.failure + " (" + status.message + ")");
         if (part != Part::events) events_.observe(true, "MissingPermission", one.failure, now_);
     } else {
         part_failed(part, std::move(why));
@@ -513,4 +512,4 @@ void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& st
     retry_slowly(part);
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -10,12 +10,12 @@
 #include <variant>
 #include <vector>
 
-#include "sidecar/agent/log.h"
+#include "sidecar/control/log.h"
 #include "sidecar/kubernetes/api_objects.h"
 #include "sidecar/kubernetes/backoff.h"
 #include "sidecar/kubernetes/event_correlator.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 /// What is watched. Each has a connection of its own.
 enum class Watched : std::uint8_t { pod, node };
@@ -159,7 +159,7 @@ struct GetStatus {
     bool operator==(GetStatus const&) const = default;
 };
 struct Log {
-    AgentLogLevel level{};
+    sidecar::control::AgentLogLevel level{};
     std::string_view event;
     std::string message;
     bool operator==(Log const&) const = default;
@@ -317,11 +317,12 @@ private:
     // Health and log.
     Health& health(Part part) { return health_[static_cast<std::size_t>(part)]; }
     [[nodiscard]] Health const& health(Part part) const { return health_[static_cast<std::size_t>(part)]; }
-    void part_failed(Part part, std::string why, AgentLogLevel level = AgentLogLevel::warning);
+    void part_failed(Part part, std::string why,
+                     sidecar::control::AgentLogLevel level = sidecar::control::AgentLogLevel::warning);
     void part_works(Part part);
     void part_denied(Part part, std::string_view verb, ApiStatus const& status);
     void retry_slowly(Part part);
-    void log(AgentLogLevel level, std::string_view event, std::string message);
+    void log(sidecar::control::AgentLogLevel level, std::string_view event, std::string message);
 
     // The launcher.
     void crashed(heard::Record const& record);
@@ -416,4 +417,4 @@ private:
     std::optional<TimePoint> calls_retry_at_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -1,6 +1,6 @@
 #include "sidecar/kubernetes/reporter.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace {
 
@@ -153,7 +153,7 @@ void Reporter::on(heard::WatchEnded const& ended) {
     if (status.code == 401 || status.code == 429 || status.code >= 500)
         return watch_broke(*what, std::move(why), ended.retry_after);
     watch.resource_version.clear();  // perhaps it does not like that
-    part_failed(part_of(*what), std::move(why), AgentLogLevel::error);
+    part_failed(part_of(*what), std::move(why), sidecar::control::AgentLogLevel::error);
     retry_slowly(part_of(*what));
 }
 
@@ -189,4 +189,4 @@ void Reporter::version_gone(Watched what) {
     watch.resource_version.clear();
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -9,9 +9,9 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
-#include "base/read_file.h"
+#include "lib/base/read_file.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 namespace ssl = boost::asio::ssl;
 
@@ -98,4 +98,4 @@ Result<std::string> ServiceAccount::pod_namespace() const {
     return name;
 }
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

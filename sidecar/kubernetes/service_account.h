@@ -6,9 +6,9 @@
 
 #include <boost/asio/ssl/context.hpp>
 
-#include "base/result.h"
+#include "lib/base/result.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 /// The files that the kubelet gives a pod to speak to the API with: `token` and `ca.crt`. Both are replaced while the
 /// pod runs; each is read again when it is another file than before (the kubelet swaps a link).
@@ -46,4 +46,4 @@ private:
     Stamp tls_stamp_;
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

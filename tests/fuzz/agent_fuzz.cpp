@@ -8,39 +8,41 @@
 #include <string_view>
 
 #include "config/limits.h"
-#include "sidecar/agent/control_reply.h"
+#include "lib/net/verify_peers.h"
 #include "sidecar/agent/metrics.h"
 #include "sidecar/agent/probe_answer.h"
 #include "sidecar/agent/probe_order.h"
 #include "sidecar/agent/status.h"
-#include "sidecar/agent/verify_peers.h"
+#include "sidecar/control/control_reply.h"
 
 namespace {
 
 using namespace triton;
-using namespace triton::sidecar;
+using namespace triton::agent;
 
 void require(bool holds) {
     if (!holds) std::abort();
 }
 
 void check_rules(std::string_view text) {
-    auto const rules = PeerRules::parse(text);
+    auto const rules = net::PeerRules::parse(text);
     if (!rules) return require(!rules.error().text.empty());
-    PeerCertificate peer;
-    peer.subject = {{NameField::common_name, "client"}, {NameField::domain, "a"}, {NameField::domain, "b"}};
-    peer.issuer = {{NameField::organization, "o"}};
-    peer.alternatives = {{AlternativeKind::dns, "x.y"}, {AlternativeKind::other, ""}, {AlternativeKind::ip, "::1"}};
+    net::PeerCertificate peer;
+    peer.subject = {
+        {net::NameField::common_name, "client"}, {net::NameField::domain, "a"}, {net::NameField::domain, "b"}};
+    peer.issuer = {{net::NameField::organization, "o"}};
+    peer.alternatives = {
+        {net::AlternativeKind::dns, "x.y"}, {net::AlternativeKind::other, ""}, {net::AlternativeKind::ip, "::1"}};
     bool const overlooks_all = text.contains("Check.Valid=0");
     require(!rules->check(peer) || overlooks_all);
-    peer.validity = ChainValidity::expired;
+    peer.validity = net::ChainValidity::expired;
     require(!rules->check(peer) || overlooks_all || text.contains("Check.Unexpired=0"));
-    peer.validity = ChainValidity::valid;
+    peer.validity = net::ChainValidity::valid;
     (void)rules->check(peer);
 }
 
 void check_reply(std::string_view text) {
-    auto const reply = parse_control_reply(text);
+    auto const reply = sidecar::control::parse_control_reply(text);
     if (!reply) return require(!reply.error().text.empty());
     auto const status = supervision_status(reply->parameters, {reply->parameters, reply->parameters});
     require(readiness(status).text.ends_with("ready\n"));
@@ -52,10 +54,10 @@ void check_reply(std::string_view text) {
     }
     std::string json;
     append_json(json, reply->parameters);
-    config::Limits limits;
+    json::Limits limits;
     limits.document_bytes = json.size() + 1;
-    config::ProblemList problems{1};
-    auto const again = config::read_json(json, limits, problems);
+    json::ProblemList problems{1};
+    auto const again = json::read_json(json, limits, problems);
     require(again.has_value());
     std::string twice;
     append_json(twice, *again);

@@ -9,11 +9,12 @@
 #include "config/cpu_list.h"
 #include "config/cron.h"
 #include "config/probe_target.h"
-#include "config/size.h"
 #include "config/socket_address.h"
+#include "lib/base/size.h"
 
 namespace {
 
+using namespace triton;
 using namespace triton::config;
 
 void require(bool holds) {

@@ -16,10 +16,11 @@ void require(bool holds) {
 }  // namespace
 
 extern "C" int environment_file_fuzz(std::uint8_t const* data, std::size_t size) {
+    using namespace triton;
     using namespace triton::config;
     std::string const text(data, data + size);
     EnvironmentFile const file = parse_environment_file(text);
-    for (Problem const& problem : file.problems)
+    for (json::Problem const& problem : file.problems)
         require(!problem.reason.empty());
     std::string again;
     for (std::size_t i = 0; i < file.values.size(); ++i) {
@@ -28,7 +29,7 @@ extern "C" int environment_file_fuzz(std::uint8_t const* data, std::size_t size)
         require(!value.contains('\n') && !value.contains('\0'));
         again.append("export ").append(name).append("=").append(value).append("\r\n");
     }
-    if (again.size() > Limits{}.document_bytes) return 0;
+    if (again.size() > Limits{}.document.document_bytes) return 0;
     EnvironmentFile const reread = parse_environment_file(again);
     require(reread.problems.empty() && reread.values == file.values);
     return 0;

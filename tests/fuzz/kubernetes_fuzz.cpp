@@ -15,7 +15,7 @@
 namespace {
 
 using namespace triton;
-using namespace triton::sidecar;
+using namespace triton::kubernetes;
 
 void require(bool holds) {
     if (!holds) std::abort();
@@ -72,10 +72,10 @@ private:
     void act(action::CloseWatch const&) {}
     void act(action::SetPod const& pod) {
         require(pod.shutdown_delay >= Duration::zero());
-        config::ProblemList problems{1};
-        config::Limits limits;
+        json::ProblemList problems{1};
+        json::Limits limits;
         limits.document_bytes = 16 << 20;
-        require(config::read_json(set_pod_parameters(pod), limits, problems).has_value());
+        require(json::read_json(set_pod_parameters(pod), limits, problems).has_value());
         hear(heard::CallDone{LauncherCall::set_pod});
     }
     void act(action::SetReporter const&) { hear(heard::CallDone{LauncherCall::set_reporter}); }
@@ -111,8 +111,8 @@ void values(std::string_view text) {
 }
 
 void launcher(std::string_view text) {
-    config::ProblemList problems{1};
-    auto const node = config::read_json(text, {}, problems);
+    json::ProblemList problems{1};
+    auto const node = json::read_json(text, {}, problems);
     if (!node) return;
     (void)parse_configuration(*node);
     (void)parse_record(*node);

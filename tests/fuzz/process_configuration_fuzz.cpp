@@ -16,6 +16,7 @@
 
 namespace {
 
+using namespace triton;
 using namespace triton::config;
 
 void require(bool holds) {
@@ -24,48 +25,46 @@ void require(bool holds) {
 
 constexpr std::uint32_t highest = 1000;
 // small enough for a mutation to reach them
-constexpr Limits limits{.document_bytes = 1 << 16,
-                        .values = 2000,
+constexpr Limits limits{.document = {.document_bytes = 1 << 16, .values = 2000, .problems = 20},
                         .arguments = 200,
                         .programs = 20,
                         .sockets = 20,
-                        .problems = 20,
                         .argument_bytes = 200,
                         .command_bytes = 4000};
 
-void check_problems(Problems const& problems) {
-    require(!problems.empty() && problems.size() <= limits.problems + 1);
-    for (Problem const& problem : problems)
+void check_problems(json::Problems const& problems) {
+    require(!problems.empty() && problems.size() <= limits.document.problems + 1);
+    for (json::Problem const& problem : problems)
         require(!problem.reason.empty() && !problem.text().contains('\0'));
 }
 
-void check_rendering(CommandTemplate const& command, std::uint32_t number) {
+void check_rendering(process::CommandTemplate const& command, std::uint32_t number) {
     std::vector<char> buffer(command.buffer_size());  // exactly: a byte more is seen by AddressSanitizer
     std::vector<char*> argv(command.argument_count() + 1);
-    command.render(ProcessNumber{number}, buffer, argv);
+    command.render(process::ProcessNumber{number}, buffer, argv);
     require(argv.back() == nullptr);
-    auto const strings = command.arguments(ProcessNumber{number});
+    auto const strings = command.arguments(process::ProcessNumber{number});
     require(strings.size() == command.argument_count());
     for (std::size_t i = 0; i < strings.size(); ++i) {
         require(strings[i] == argv[i] && strings[i].size() < limits.argument_bytes);
     }
 }
 
-void check_template(std::expected<CommandTemplate, Problems> const& command) {
+void check_template(std::expected<process::CommandTemplate, json::Problems> const& command) {
     if (!command) return check_problems(command.error());
     check_rendering(*command, 1);
     check_rendering(*command, highest);
 }
 
-void check_target(std::optional<Argument> const& target, Where const& at, Variables const& variables) {
+void check_target(std::optional<Argument> const& target, json::Where const& at, Variables const& variables) {
     require(target.has_value());
-    auto const command = CommandTemplate::create(*target, at, variables, highest, limits);
+    auto const command = config::substitute(*target, at, variables, highest, limits);
     check_template(command);
     require(!command || command->argument_count() == 1);
 }
 
 void check_probe(auto const& probe, bool is_command, bool is_connection, bool is_request, Variables const& variables) {
-    Where const at;
+    json::Where const at;
     require(!is_command || !probe.command.empty());
     if (is_connection) check_target(probe.address, at, variables);
     if (is_request) check_target(probe.url, at, variables);
@@ -89,15 +88,15 @@ void check_program(Program const& program, bool has_version, Variables const& va
                     health.type == HealthType::http, variables);
     }
     require(!program.watchdog || (program.readiness && program.readiness->type == ReadinessType::notify));
-    for (ResourceLimit const& limit : program.limits)
+    for (process::ResourceLimit const& limit : program.limits)
         require(limit.soft <= limit.hard);
     for (ListenSocket const& socket : program.sockets)
         require(parse_socket_address(format_socket_address(socket.address)) == socket.address);
-    Where const document;
-    Where const at{&document, std::string_view(program.name)};
+    json::Where const document;
+    json::Where const at{&document, std::string_view(program.name)};
     ArgumentList const lists[] = {{program.command, at}, {program.arguments, at}};
-    check_template(CommandTemplate::create(lists, variables, highest, limits));
-    check_template(CommandTemplate::create(program.environment, at, variables, highest, limits));
+    check_template(config::substitute(lists, variables, highest, limits));
+    check_template(config::substitute(program.environment, at, variables, highest, limits));
 }
 
 }  // namespace
@@ -116,10 +115,10 @@ extern "C" int process_configuration_fuzz(std::uint8_t const* data, std::size_t 
     require(configuration.has_programs || !configuration.version.empty());
     require(configuration.has_programs || configuration.programs.empty());
     require(!configuration.version.contains('/') && configuration.programs.size() <= limits.programs);
-    require(parsed->warnings.size() <= limits.problems + 1);
+    require(parsed->warnings.size() <= limits.document.problems + 1);
     Variables const variables({{"FILE", "from the file"}}, environment);
     (void)referenced_variables(configuration, variables);  // for its memory accesses
-    check_template(CommandTemplate::create(configuration, variables, highest, limits));
+    check_template(config::substitute(configuration, variables, highest, limits));
     for (Program const& program : configuration.programs)
         check_program(program, !configuration.version.empty(), variables);
     return 0;

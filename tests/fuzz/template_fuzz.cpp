@@ -19,12 +19,12 @@ void require(bool holds) {
     if (!holds) std::abort();
 }
 
-using Substituted = std::expected<std::string, config::Problems>;
+using Substituted = std::expected<std::string, json::Problems>;
 
 void require_places(Substituted const& result) {
     if (result) return;
     require(!result.error().empty());
-    for (config::Problem const& problem : result.error())
+    for (json::Problem const& problem : result.error())
         require(problem.where.starts_with("line ") && !problem.reason.empty());
 }
 

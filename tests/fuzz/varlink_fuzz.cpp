@@ -9,8 +9,8 @@
 
 #include "launcher/control/control_calls.h"
 #include "launcher/control/ctl_text.h"
-#include "launcher/control/json_writer.h"
 #include "launcher/control/varlink.h"
+#include "lib/json/writer.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ void require(bool holds) {
 }
 
 /// What is written back is read as the same again.
-void check_json(config::JsonObject const& object) {
+void check_json(json::Object const& object) {
     std::string const text = json_text(object);
     std::string message;
     append_varlink_reply(message, text, false);
@@ -59,7 +59,7 @@ void check_reply(std::string_view message) {
         return;
     }
     check_json(reply->parameters);
-    std::vector<config::JsonObject> programs;
+    std::vector<json::Object> programs;
     merge_programs(programs, reply->parameters);
     CpuTimes before;
     for (auto const& lines : {status_lines(programs, true), top_lines(programs, before, 1.0, false)}) {
@@ -68,7 +68,7 @@ void check_reply(std::string_view message) {
     }
     for (std::string const& line : launcher_lines(reply->parameters, 1e9))
         require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
-    for (config::JsonObject const& program : programs)
+    for (json::Object const& program : programs)
         (void)description_text(program, program);  // for its memory accesses
 }
 
@@ -78,7 +78,7 @@ extern "C" int varlink_fuzz(std::uint8_t const* data, std::size_t size) {
     std::string const text(data, data + size);
     check_call(text);
     check_reply(text);
-    JsonWriter out;  // any bytes
+    json::Writer out;  // any bytes
     std::string message;
     append_varlink_reply(message, out.open('{').key("text").value(std::string_view(text)).close('}').text(), true);
     require(parse_varlink_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22).has_value());

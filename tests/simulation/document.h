@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 #include "tests/simulation/random.h"
 
 namespace triton::simulation {

@@ -20,10 +20,10 @@ namespace {
 using launcher::Action;
 using launcher::ProcessNumber;
 using launcher::ProgramId;
-using launcher::SpawnError;
-using launcher::SpawnStage;
 using launcher::Supervisor;
 using launcher::SupervisorPolicy;
+using process::SpawnError;
+using process::SpawnStage;
 namespace event = launcher::event;
 namespace action = launcher::action;
 using namespace std::chrono_literals;
@@ -335,7 +335,7 @@ private:
         if (number <= count) return;
         ++outcome_.coverage.helpers_above_count;
         config::Argument const argument{.type = config::ArgumentType::process_number, .multiplier = 1'000'000'000};
-        auto const made = config::CommandTemplate::create(argument, {}, config::Variables({}, nullptr), count);
+        auto const made = config::substitute(argument, {}, config::Variables({}, nullptr), count);
         if (!made || made->arguments(id.number).front() != std::to_string(number) + "000000000")
             throw Violation{"a helper is told the number of its process"};
     }
@@ -402,12 +402,12 @@ private:
     }
 
     void fail_to_clone(ProcessId id) {
-        handle(event::SpawnFailed{id, {SpawnStage::clone, random_.one_in(2) ? EAGAIN : ENOMEM}});
+        handle(event::SpawnFailed{id, {process::SpawnStage::clone, random_.one_in(2) ? EAGAIN : ENOMEM}});
     }
 
     void fail_to_execute(ProcessId id) {
         Child& child = clone(id);
-        child.error = SpawnError{SpawnStage::execute, random_.one_in(2) ? ENOENT : EACCES};
+        child.error = process::SpawnError{process::SpawnStage::execute, random_.one_in(2) ? ENOENT : EACCES};
         child.status = 127 << 8;
         handle(event::Spawned{id, child.pid});
     }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 #include "tests/simulation/invariants.h"
 
 namespace triton::simulation {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 #include "tests/simulation/kernel.h"
 
 namespace triton::simulation {

@@ -33,7 +33,7 @@ constexpr Duration shortest_retry = std::chrono::milliseconds(1);
 
 constexpr std::size_t place(Helper helper) { return static_cast<std::size_t>(helper); }
 
-int exit_code_of(int status, std::optional<launcher::SpawnError> const& error) {
+int exit_code_of(int status, std::optional<process::SpawnError> const& error) {
     if (error) return error->code == ENOENT ? 127 : 126;
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

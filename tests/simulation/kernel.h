@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 #include "tests/simulation/random.h"
 
 namespace triton::simulation {
@@ -23,7 +23,7 @@ struct Child {
     bool is_killed = false;
     bool is_oom_killed = false;
     std::optional<int> status{};  ///< it has ended, and waits to be reaped
-    std::optional<launcher::SpawnError> error{};
+    std::optional<process::SpawnError> error{};
 };
 
 /// A helper's command, from RunHelper until its result is told.

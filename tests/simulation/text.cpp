@@ -14,7 +14,7 @@ std::string pid_of(T const& which) {
     return ", pid " + std::to_string(static_cast<pid_t>(which.pid));
 }
 
-std::string of(launcher::SpawnError const& error) {
+std::string of(process::SpawnError const& error) {
     return "stage " + std::to_string(static_cast<int>(error.stage)) + " errno " + std::to_string(error.code);
 }
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 
 namespace triton::simulation {
 

@@ -10,7 +10,7 @@
 #include "sidecar/agent/hash_cache.h"
 #include "sidecar/agent/hash_pool.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
 FileKey key(std::uint64_t inode) { return {1, inode, 10, 1000, 2000}; }
@@ -144,4 +144,4 @@ TEST(HashPool, AFileThatGrowsMeanwhileIsAnError) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -1,4 +1,4 @@
-#include "launcher/agent_link.h"
+#include "launcher/services/agent_link.h"
 
 #include <array>
 #include <cstring>

@@ -6,7 +6,7 @@
 
 #include "sidecar/agent/options.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
 Result<AgentOptions> parse(std::vector<char const*> arguments, std::vector<char const*> environment = {}) {
@@ -147,7 +147,7 @@ TEST(ListenAddress, EveryForm) {
         {"[::1]", "", -1},
     };
     for (Row const& row : rows) {
-        auto const address = parse_listen_address(row.text);
+        auto const address = net::parse_listen_address(row.text);
         ASSERT_EQ(address.has_value(), row.port >= 0) << row.text;
         if (!address) continue;
         EXPECT_EQ(address->host, row.host) << row.text;
@@ -156,4 +156,4 @@ TEST(ListenAddress, EveryForm) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

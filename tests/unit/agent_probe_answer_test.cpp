@@ -6,7 +6,7 @@
 
 #include "sidecar/agent/probe_answer.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
 /// The status, "more" or the error; in pieces of this size, as it may come over the network.
@@ -76,4 +76,4 @@ TEST(ProbeAnswer, TakesNothingOfTheBody) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

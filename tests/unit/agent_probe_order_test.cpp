@@ -4,14 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "sidecar/agent/control_reply.h"
 #include "sidecar/agent/probe_order.h"
+#include "sidecar/control/control_reply.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
 std::optional<ProbeOrder> parse(std::string_view parameters) {
-    auto const reply = parse_control_reply(R"({"parameters":)" + std::string(parameters) + "}");
+    auto const reply = sidecar::control::parse_control_reply(R"({"parameters":)" + std::string(parameters) + "}");
     EXPECT_TRUE(reply);
     return parse_probe_order(reply->parameters);
 }
@@ -52,4 +52,4 @@ TEST(ProbeOrder, Results) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -5,7 +5,7 @@
 
 #include "sidecar/agent/routing.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
 struct Row {
@@ -80,4 +80,4 @@ TEST(Routing, OpenIsWhatAKubeletAsks) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

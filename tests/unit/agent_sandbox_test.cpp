@@ -16,12 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/path_watcher.h"
-#include "base/unique_fd.h"
-#include "sidecar/agent/confined_directory.h"
+#include "lib/base/path_watcher.h"
+#include "lib/base/unique_fd.h"
+#include "lib/files/confined_directory.h"
 #include "sidecar/agent/sandbox.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
 /// Runs `body` in a child, for what cannot be undone. Returns what it returns, at most 255.
@@ -56,7 +56,7 @@ protected:
 TEST_F(Sandbox, LandlockLeavesTheOutputDirectoryToBeReadAndNothingElse) {
     constexpr int skipped = 100;
     int const wrong = in_child([this] {
-        auto const output = ConfinedDirectory::open(area_ / "out");
+        auto const output = files::ConfinedDirectory::open(area_ / "out");
         SandboxReport report;
         SandboxRules rules;
         rules.output_directory = output->fd();
@@ -263,4 +263,4 @@ TEST_F(Sandbox, ADirectoryOfLinksThatChangesStaysReadable) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

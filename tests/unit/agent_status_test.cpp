@@ -7,50 +7,56 @@
 #include <gtest/gtest.h>
 
 #include "config/limits.h"
-#include "sidecar/agent/control_reply.h"
 #include "sidecar/agent/metrics.h"
 #include "sidecar/agent/status.h"
+#include "sidecar/control/control_reply.h"
 
-namespace triton::sidecar {
+namespace triton::agent {
 namespace {
 
-config::Node node(std::string_view json) {
-    config::ProblemList problems{1};
-    auto parsed = config::read_json(json, config::Limits{}, problems);
+json::Node node(std::string_view json) {
+    json::ProblemList problems{1};
+    auto parsed = json::read_json(json, json::Limits{}, problems);
     EXPECT_TRUE(parsed) << json;
-    return parsed ? *parsed : config::Node{};
+    return parsed ? *parsed : json::Node{};
 }
 
 SupervisionStatus status_of(std::string_view launcher, std::vector<std::string_view> const& lists) {
-    std::vector<config::Node> parts;
+    std::vector<json::Node> parts;
     for (std::string_view const list : lists)
         parts.push_back(node(list));
     return supervision_status(node(launcher), parts);
 }
 
 TEST(ControlReply, EveryKind) {
-    auto const good = parse_control_reply(R"({"parameters":{"a":1},"continues":true})");
+    auto const good = sidecar::control::parse_control_reply(R"({"parameters":{"a":1},"continues":true})");
     ASSERT_TRUE(good);
     EXPECT_TRUE(good->continues);
-    EXPECT_NE(member(good->parameters, "a"), nullptr);
-    auto const bare = parse_control_reply("{}");
+    EXPECT_NE(sidecar::control::member(good->parameters, "a"), nullptr);
+    auto const bare = sidecar::control::parse_control_reply("{}");
     ASSERT_TRUE(bare);
     EXPECT_FALSE(bare->continues);
-    auto const missing = parse_control_reply(R"({"error":"org.varlink.service.MethodNotFound","parameters":{}})");
+    auto const missing =
+        sidecar::control::parse_control_reply(R"({"error":"org.varlink.service.MethodNotFound","parameters":{}})");
     EXPECT_EQ(missing.error(), (Error{ENOSYS, "org.varlink.service.MethodNotFound"}));
-    auto const failed = parse_control_reply(R"({"error":"org.x.Failed","parameters":{"reason":"disk full"}})");
+    auto const failed =
+        sidecar::control::parse_control_reply(R"({"error":"org.x.Failed","parameters":{"reason":"disk full"}})");
     EXPECT_EQ(failed.error(), (Error{0, "org.x.Failed: disk full"}));
     for (std::string_view const bad : {"", "[]", "{", "1", "{}{}"})
-        EXPECT_EQ(parse_control_reply(bad).error(), (Error{0, "the launcher's reply is no JSON object"})) << bad;
+        EXPECT_EQ(sidecar::control::parse_control_reply(bad).error(),
+                  (Error{0, "the launcher's reply is no JSON object"}))
+            << bad;
 }
 
 TEST(ControlReply, TheLongestConfigurationFits) {
     std::string escaped;  // the worst that a document can be made of
-    for (std::size_t i = 0; i < config::Limits{}.document_bytes; ++i)
+    for (std::size_t i = 0; i < json::Limits{}.document_bytes; ++i)
         escaped += "\\\"";
-    auto const reply = parse_control_reply(R"({"parameters":{"configuration":")" + escaped + R"("}})");
+    auto const reply =
+        sidecar::control::parse_control_reply(R"({"parameters":{"configuration":")" + escaped + R"("}})");
     ASSERT_TRUE(reply) << reply.error().text;
-    EXPECT_EQ(text_member(reply->parameters, "configuration"), std::string(config::Limits{}.document_bytes, '"'));
+    EXPECT_EQ(sidecar::control::text_member(reply->parameters, "configuration"),
+              std::string(json::Limits{}.document_bytes, '"'));
 }
 
 TEST(SupervisionStatus, WhatIsMissingOrOddCountsAsAbsent) {
@@ -231,4 +237,4 @@ TEST(Metrics, TheFormatIsTheOneThatIsAccepted) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::agent

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sidecar/agent/verify_peers.h"
+#include "lib/net/verify_peers.h"
 
-namespace triton::sidecar {
+namespace triton::net {
 namespace {
 
 PeerCertificate client() {
@@ -179,4 +179,4 @@ TEST(PeerRules, AnyBytesAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::net

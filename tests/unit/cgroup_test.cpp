@@ -1,4 +1,4 @@
-#include "launcher/cgroup.h"
+#include "lib/process/cgroup.h"
 
 #include <csignal>
 #include <fstream>
@@ -68,7 +68,7 @@ TEST(FindOwnCgroup, ByTheMount) {
         {blanks, "0::/x\n", "/a b\\c/x"},
     };
     for (Case const& each : cases)
-        EXPECT_EQ(find_own_cgroup(each.mountinfo, each.cgroup), each.path) << each.mountinfo << each.cgroup;
+        EXPECT_EQ(process::find_own_cgroup(each.mountinfo, each.cgroup), each.path) << each.mountinfo << each.cgroup;
 }
 
 // Limits, in a directory that plays a cgroup: this needs no privilege and no controller.
@@ -90,15 +90,15 @@ protected:
     [[nodiscard]] std::string read(std::string const& file) const {
         return content_of(directory_.path() + "/web-2/" + file);
     }
-    [[nodiscard]] CgroupTree tree() const { return CgroupTree::open(directory_.path()).value(); }
+    [[nodiscard]] process::CgroupTree tree() const { return process::CgroupTree::open(directory_.path()).value(); }
 
     Directory directory_;
 };
 
 TEST_F(Stage, LimitsAreWrittenAsTheKernelReadsThem) {
-    Cgroup group = tree().make_group("web", 2).value();
+    process::Cgroup group = tree().make_group("web", 2).value();
     EXPECT_EQ(text_of(group.set_limits({.memory_max = 64 << 20,
-                                        .memory_high = config::unlimited,
+                                        .memory_high = process::unlimited,
                                         .memory_min = 4096,
                                         .swap_max = 0,
                                         .cpu_max = 1500,
@@ -115,11 +115,11 @@ TEST_F(Stage, LimitsAreWrittenAsTheKernelReadsThem) {
 }
 
 TEST_F(Stage, WhatIsNotGivenIsLeftOrPutBack) {
-    Cgroup group = tree().make_group("web", 2).value();
+    process::Cgroup group = tree().make_group("web", 2).value();
     EXPECT_EQ(text_of(group.set_limits({.memory_max = 1 << 20, .cpu_max = 10, .cpu_weight = 1})), "ok");
     EXPECT_EQ(read("cpu.max"), "1000 100000");
     EXPECT_EQ(read("pids.max"), "as it was, and longer");
-    EXPECT_EQ(text_of(group.set_limits({.pids_max = config::unlimited})), "ok");
+    EXPECT_EQ(text_of(group.set_limits({.pids_max = process::unlimited})), "ok");
     EXPECT_EQ(read("memory.max"), "max");
     EXPECT_EQ(read("cpu.max"), "max");
     EXPECT_EQ(read("cpu.weight"), "100");
@@ -128,7 +128,7 @@ TEST_F(Stage, WhatIsNotGivenIsLeftOrPutBack) {
 }
 
 TEST_F(Stage, CountersAreRead) {
-    Cgroup const group = tree().make_group("web", 2).value();
+    process::Cgroup const group = tree().make_group("web", 2).value();
     EXPECT_EQ(group.oom_kills(), std::nullopt);
     EXPECT_EQ(group.memory_current(), std::nullopt);
     write("web-2/memory.events", "low 0\nhigh 3\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n");
@@ -141,7 +141,7 @@ TEST_F(Stage, CountersAreRead) {
 
 TEST_F(Stage, MissingControllersAreNamed) {
     write("cgroup.subtree_control", "pids\n");
-    CgroupTree const tree = this->tree();
+    process::CgroupTree const tree = this->tree();
     EXPECT_THAT(tree.controllers(), ElementsAre("pids"));
     std::string const missing = " controller is not delegated to " + directory_.path();
     EXPECT_EQ(text_of(tree.check({.pids_max = 1})), "ok");
@@ -150,7 +150,7 @@ TEST_F(Stage, MissingControllersAreNamed) {
     EXPECT_EQ(text_of(tree.check({.cpu_max = 1000})), "the cpu" + missing);
     EXPECT_EQ(text_of(tree.check({.cpu_weight = 1})), "the cpu" + missing);
 
-    Cgroup group = tree.make_group("web", 2).value();
+    process::Cgroup group = tree.make_group("web", 2).value();
     write("web-2/cgroup.controllers", "memory pids\n");
     for (char const* const file : {"cpu.max", "memory.swap.max"})
         ASSERT_EQ(::unlink((group.path() + "/" + file).c_str()), 0);
@@ -230,7 +230,7 @@ std::string in_own_cgroup(std::function<std::string()> const& test) {
     EXPECT_EQ(text, "")
 
 /// Waits, with a deadline, until cgroup.events has this line; the kernel tells of its changes.
-bool waits_for(Cgroup const& group, std::string_view line) {
+bool waits_for(process::Cgroup const& group, std::string_view line) {
     UniqueFd const events{::open((group.path() + "/cgroup.events").c_str(), O_RDONLY | O_CLOEXEC)};
     for (int i = 0; i < 10; ++i) {
         char bytes[256];
@@ -243,10 +243,10 @@ bool waits_for(Cgroup const& group, std::string_view line) {
     return false;
 }
 
-bool waits_until_empty(Cgroup const& group) { return waits_for(group, "populated 0"); }
+bool waits_until_empty(process::Cgroup const& group) { return waits_for(group, "populated 0"); }
 
 /// Starts a shell with a child in `group`; both are there when this returns.
-pid_t start_two_in(Spawner& spawner, Cgroup const& group) {
+pid_t start_two_in(process::Spawner& spawner, process::Cgroup const& group) {
     UniqueFd const directory = group.directory().value();
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
@@ -255,19 +255,20 @@ pid_t start_two_in(Spawner& spawner, Cgroup const& group) {
     // tail ends by itself when the reader of its output has gone.
     auto const plan = plan_of(
         "/bin/sh", {"-c", "setsid tail -f /dev/null >/dev/null & echo ready; exec tail -f /dev/null >/dev/null"});
-    auto const pid = spawner.spawn(plan, ProcessNumber{1}, {.out = write_end.get(), .cgroup = directory.get()});
+    auto const pid =
+        spawner.spawn(plan, process::ProcessNumber{1}, {.out = write_end.get(), .cgroup = directory.get()});
     char ready[8];
     return pid && ::read(read_end.get(), ready, sizeof ready) == 6 ? static_cast<pid_t>(*pid) : -1;
 }
 
 TEST(CgroupTree, MovesUsIntoALeafAndProcessesIntoGroups) {
     IN_OWN_CGROUP([]() -> std::string {
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (!tree) return tree.error().text;
         if (tree->path() != "/tmp") return "the tree is at " + tree->path();
         if (content_of("/proc/self/cgroup").find("0::/launcher\n") == std::string::npos)
             return "we are in " + content_of("/proc/self/cgroup");
-        Cgroup const group = tree->make_group("web", 1).value();
+        process::Cgroup const group = tree->make_group("web", 1).value();
         UniqueFd const directory = group.directory().value();
         Outcome const outcome = run(plan_of("/bin/grep", {"^0::", "/proc/self/cgroup"}), {.cgroup = directory.get()});
         if (outcome.output != "0::/web-1\n") return "the child is in " + outcome.output;
@@ -277,15 +278,16 @@ TEST(CgroupTree, MovesUsIntoALeafAndProcessesIntoGroups) {
 
 TEST(CgroupTree, WithoutClone3TheChildMovesItself) {
     IN_OWN_CGROUP([]() -> std::string {
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (!tree) return tree.error().text;
-        config::Where const at;
-        auto const filter = SeccompFilter::create({.profile = config::SeccompProfile::none, .deny = {"clone3"}}, at);
+        json::Where const at;
+        auto const filter =
+            process::SeccompFilter::create({.profile = process::SeccompProfile::none, .deny = {"clone3"}}, at);
         sock_fprog const program = filter->program();
         if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
             ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
             return "cannot install the filter";
-        Cgroup const group = tree->make_group("web", 1).value();
+        process::Cgroup const group = tree->make_group("web", 1).value();
         UniqueFd const directory = group.directory().value();
         Outcome const outcome = run(plan_of("/bin/grep", {"^0::", "/proc/self/cgroup"}), {.cgroup = directory.get()});
         return outcome.output == "0::/web-1\n" ? "" : "the child is in " + outcome.output;
@@ -294,10 +296,10 @@ TEST(CgroupTree, WithoutClone3TheChildMovesItself) {
 
 TEST(CgroupTree, KillReachesAllAndNobodyElse) {
     IN_OWN_CGROUP([]() -> std::string {
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (!tree) return tree.error().text;
-        Cgroup group = tree->make_group("web", 1).value();
-        Spawner spawner({}, 0);
+        process::Cgroup group = tree->make_group("web", 1).value();
+        process::Spawner spawner({}, 0);
         pid_t const pid = start_two_in(spawner, group);
         if (pid < 0) return "cannot start";
         if (!group.contains(pid)) return "the group does not have its process";
@@ -316,11 +318,11 @@ TEST(CgroupTree, KillReachesAllAndNobodyElse) {
 
 TEST(CgroupTree, TheGroupCanBeUsedAfterAKill) {
     IN_OWN_CGROUP([]() -> std::string {
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (!tree) return tree.error().text;
-        Cgroup const group = tree->make_group("web", 1).value();
+        process::Cgroup const group = tree->make_group("web", 1).value();
         UniqueFd const directory = group.directory().value();
-        Spawner spawner({}, 0);
+        process::Spawner spawner({}, 0);
         pid_t const pid = start_two_in(spawner, group);
         if (pid < 0) return "cannot start";
         if (auto const killed = group.kill(); !killed) return killed.error().text;
@@ -332,10 +334,10 @@ TEST(CgroupTree, TheGroupCanBeUsedAfterAKill) {
 
 TEST(CgroupTree, SignalsFreezesAndThaws) {
     IN_OWN_CGROUP([]() -> std::string {
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (!tree) return tree.error().text;
-        Cgroup group = tree->make_group("web", 1).value();
-        Spawner spawner({}, 0);
+        process::Cgroup group = tree->make_group("web", 1).value();
+        process::Spawner spawner({}, 0);
         pid_t const pid = start_two_in(spawner, group);
         if (pid < 0) return "cannot start";
         if (auto const frozen = group.freeze(true); !frozen) return frozen.error().text;
@@ -352,13 +354,13 @@ TEST(CgroupTree, SignalsFreezesAndThaws) {
 
 TEST(CgroupTree, WhatTheProgramMadeBelowIsKilledAndRemovedToo) {
     IN_OWN_CGROUP([]() -> std::string {
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (!tree) return tree.error().text;
         std::string path;
         {
-            Cgroup group = tree->make_group("", 1).value();
+            process::Cgroup group = tree->make_group("", 1).value();
             path = group.path();
-            Spawner spawner({}, 0);
+            process::Spawner spawner({}, 0);
             UniqueFd const directory = group.directory().value();
             Outcome const outcome = run(spawner,
                                         plan_of("/bin/sh", {"-c",
@@ -382,7 +384,7 @@ TEST(CgroupTree, ASharedCgroupIsNotTouched) {
             for (;;)
                 ::pause();
         }
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         (void)::kill(other, SIGKILL);
         (void)::waitpid(other, nullptr, 0);
         if (tree) return "it was taken";
@@ -395,7 +397,7 @@ TEST(CgroupTree, ASharedCgroupIsNotTouched) {
 TEST(CgroupTree, AReadOnlyOneIsNotOurs) {
     IN_OWN_CGROUP([]() -> std::string {
         if (::mount("none", "/tmp", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) return "cannot remount";
-        auto const tree = CgroupTree::create();
+        auto const tree = process::CgroupTree::create();
         if (tree) return "it was taken";
         return tree.error().text == "cannot write cgroup /tmp: Read-only file system" ? "" : tree.error().text;
     });

@@ -1,4 +1,4 @@
-#include "launcher/command_runner.h"
+#include "lib/process/command_runner.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,19 +14,20 @@ namespace triton::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using How = CommandRunner::How;
+using How = process::CommandRunner::How;
 
 constexpr int exited(int code) { return code << 8; }
 
 /// One that is killed and not yet reaped does not run.
-bool is_running(CommandRunner const& runner, CommandRunner::Key key) {
-    return std::ranges::any_of(runner.running(),
-                               [key](CommandRunner::Running const& run) { return run.key == key && !run.is_answered; });
+bool is_running(process::CommandRunner const& runner, process::CommandRunner::Key key) {
+    return std::ranges::any_of(runner.running(), [key](process::CommandRunner::Running const& run) {
+        return run.key == key && !run.is_answered;
+    });
 }
 
 class CommandRunnerTest : public testing::Test {
 protected:
-    void run(CommandRunner::Key key, milliseconds timeout, pid_t pid) {
+    void run(process::CommandRunner::Key key, milliseconds timeout, pid_t pid) {
         runner.run(key, timeout, now, [pid]() -> Result<pid_t> { return pid; });
     }
 
@@ -34,12 +35,12 @@ protected:
     std::vector<std::string> told;   // "key how code"
     std::vector<std::string> kills;  // "pid signal"
     int kill_result = 0;
-    CommandRunner runner{
+    process::CommandRunner runner{
         [this](pid_t pid, int signo) {
             kills.push_back(std::to_string(pid) + " " + std::to_string(signo));
             return kill_result;
         },
-        [this](CommandRunner::Key key, CommandRunner::Outcome const& outcome) {
+        [this](process::CommandRunner::Key key, process::CommandRunner::Outcome const& outcome) {
             static constexpr char const* names[] = {"exited", "signalled", "timed out", "cancelled", "not started"};
             std::string text =
                 std::to_string(key) + " " + names[static_cast<int>(outcome.how)] + " " + std::to_string(outcome.code);
@@ -131,19 +132,19 @@ TEST_F(CommandRunnerTest, WhatCannotBeStartedIsAnsweredAtOnce) {
 }
 
 TEST_F(CommandRunnerTest, AnAnswerMayRunTheNext) {
-    CommandRunner* runner_itself = nullptr;
+    process::CommandRunner* runner_itself = nullptr;
     pid_t last_pid = 100;
     auto const spawn = [&last_pid]() -> Result<pid_t> { return ++last_pid; };
-    CommandRunner chain{[](pid_t, int) { return 0; },
-                        [&](CommandRunner::Key key, CommandRunner::Outcome const&) {
-                            if (key < 100) runner_itself->run(key + 100, 5s, now, spawn);
-                        }};
+    process::CommandRunner chain{[](pid_t, int) { return 0; },
+                                 [&](process::CommandRunner::Key key, process::CommandRunner::Outcome const&) {
+                                     if (key < 100) runner_itself->run(key + 100, 5s, now, spawn);
+                                 }};
     runner_itself = &chain;
-    for (CommandRunner::Key const key : {10, 20, 30})
+    for (process::CommandRunner::Key const key : {10, 20, 30})
         chain.run(key, 1s, now, spawn);
     chain.time_passed(now + 1s);
     EXPECT_EQ(chain.running().size(), 6);
-    for (CommandRunner::Key const key : {10, 20, 30}) {
+    for (process::CommandRunner::Key const key : {10, 20, 30}) {
         EXPECT_FALSE(is_running(chain, key));
         EXPECT_TRUE(is_running(chain, key + 100));
     }
@@ -154,12 +155,13 @@ TEST_F(CommandRunnerTest, GoesOnAfterAnUpgrade) {
     run(1, 1s, 100);
     run(2, 2s, 101);
     runner.cancel(1);
-    std::vector<CommandRunner::Running> const state = runner.running();
+    std::vector<process::CommandRunner::Running> const state = runner.running();
     told.clear();
-    CommandRunner other{[](pid_t, int) { return 0; },
-                        [this](CommandRunner::Key key, CommandRunner::Outcome const& outcome) {
-                            told.push_back(std::to_string(key) + (outcome.is_ok() ? " ok" : " not ok"));
-                        }};
+    process::CommandRunner other{
+        [](pid_t, int) { return 0; },
+        [this](process::CommandRunner::Key key, process::CommandRunner::Outcome const& outcome) {
+            told.push_back(std::to_string(key) + (outcome.is_ok() ? " ok" : " not ok"));
+        }};
     other.import_state(state);
     EXPECT_EQ(other.next_deadline(), now + 2s);
     EXPECT_TRUE(other.on_exit(100, 0));

@@ -27,7 +27,7 @@ TEST_P(EnvironmentFileTable, Row) {
     auto const file = parse_environment_file(GetParam().text);
     EXPECT_EQ(file.values, GetParam().values);
     std::vector<std::string> problems;
-    for (Problem const& problem : file.problems)
+    for (json::Problem const& problem : file.problems)
         problems.push_back(problem.text());
     EXPECT_EQ(problems, GetParam().problems);
 }

@@ -118,7 +118,7 @@ class Definitions : public testing::TestWithParam<Place> {};
 
 std::vector<std::string> unknown_keys(Json const& document) {
     std::vector<std::string> out;
-    for (Problem const& warning : read(document.dump()).warnings)
+    for (json::Problem const& warning : read(document.dump()).warnings)
         if (warning.reason.starts_with("unknown key")) out.push_back(warning.text());
     return out;
 }

@@ -13,9 +13,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using namespace std::string_literals;
 
-std::vector<std::string> texts(Problems const& problems) {
+std::vector<std::string> texts(json::Problems const& problems) {
     std::vector<std::string> out;
-    for (Problem const& problem : problems)
+    for (json::Problem const& problem : problems)
         out.push_back(problem.text());
     return out;
 }
@@ -190,8 +190,8 @@ TEST(ParseConfiguration, SizeLimits) {
     std::string exact = R"({"version":"1"})";
     exact.resize(1 << 20, ' ');
     EXPECT_THAT(errors_of(exact), IsEmpty());
-    EXPECT_THAT(errors_of(with_argument("{},{}"), {.values = 5}), IsEmpty());
-    EXPECT_THAT(errors_of(with_argument("{},{}"), {.values = 4}), ElementsAre("has more than 4 values"));
+    EXPECT_THAT(errors_of(with_argument("{},{}"), {.document = {.values = 5}}), IsEmpty());
+    EXPECT_THAT(errors_of(with_argument("{},{}"), {.document = {.values = 4}}), ElementsAre("has more than 4 values"));
     EXPECT_THAT(errors_of(with_argument(R"({"type":"Concatenate","values":[{},{}]},{})"), {.arguments = 4}), IsEmpty());
     EXPECT_THAT(errors_of(with_argument(R"({"type":"Concatenate","values":[{},{}]},{},{})"), {.arguments = 2}),
                 ElementsAre("arguments[0].values[1]: more than 2 arguments in all"));
@@ -293,13 +293,13 @@ INSTANTIATE_TEST_SUITE_P(
         Warned{with_argument(R"({"type":"ProcessNumber","multiplier":0})"), {}}));
 
 TEST(Where, TextOfSteps) {
-    Where const document;
+    json::Where const document;
     EXPECT_EQ(document.text(), "");
-    Where const arguments{&document, "arguments"};
-    Where const element{&arguments, std::size_t{3}};
-    Where const type{&element, "type"};
+    json::Where const arguments{&document, "arguments"};
+    json::Where const element{&arguments, std::size_t{3}};
+    json::Where const type{&element, "type"};
     EXPECT_EQ(type.text(), "arguments[3].type");
-    Where const odd{&type, "a.b\n"};
+    json::Where const odd{&type, "a.b\n"};
     EXPECT_EQ(odd.text(), R"(arguments[3].type["a.b\n"])");
 }
 

@@ -15,9 +15,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using namespace std::chrono_literals;
 
-std::vector<std::string> texts(Problems const& problems) {
+std::vector<std::string> texts(json::Problems const& problems) {
     std::vector<std::string> out;
-    for (Problem const& problem : problems)
+    for (json::Problem const& problem : problems)
         out.push_back(problem.text());
     return out;
 }
@@ -329,7 +329,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ParsePrograms, Defaults) {
     Program const program = program_of("");
-    Program expected{.name = "web", .command = {{.value = "/bin/web"}}};
+    Program expected;
+    expected.name = "web";
+    expected.command = {{.value = "/bin/web"}};
     EXPECT_TRUE(program == expected);
     EXPECT_TRUE(program_of(R"("count":null,"readiness":null,"output":null,"environmentFrom":null,"sockets":null)") ==
                 expected);
@@ -367,7 +369,9 @@ TEST(ParsePrograms, ReadsEverything) {
         "output": {"file": "/var/log/web", "format": "json", "maxSize": "1Mi", "maxFiles": 2, "whenFull": "drop"},
         "sockets": [{"name": "http", "listen": "tcp:[::]:80", "backlog": 128},
                     {"name": "ctl", "listen": "unix:/run/ctl", "mode": "0600", "user": "www", "group": 0}])");
-    Program expected{.name = "web", .command = {{.value = "/bin/web"}}};
+    Program expected;
+    expected.name = "web";
+    expected.command = {{.value = "/bin/web"}};
     expected.arguments = {{.value = "-n"},
                           {.type = ArgumentType::process_number},
                           {.type = ArgumentType::concatenate, .values = {{.value = "a"}, {.value = "b"}}}};
@@ -402,16 +406,17 @@ TEST(ParsePrograms, ReadsEverything) {
                        .retries = 5,
                        .start_period = 3s,
                        .action = HealthAction::exit};
-    expected.limits = {
-        {RLIMIT_NOFILE, 1024, 65536}, {RLIMIT_CORE, unlimited, unlimited}, {RLIMIT_STACK, 8 << 20, 8 << 20}};
+    expected.limits = {{RLIMIT_NOFILE, 1024, 65536},
+                       {RLIMIT_CORE, process::unlimited, process::unlimited},
+                       {RLIMIT_STACK, 8 << 20, 8 << 20}};
     expected.nice = -5;
     expected.oom_score_adj = 500;
     expected.cpu_affinity = {0, 1, 3};
-    expected.cgroup = {1 << 30, unlimited, 4096, 0, 1500, 50, 100};
+    expected.cgroup = {1 << 30, process::unlimited, 4096, 0, 1500, 50, 100};
     expected.capabilities = {{{}}, {{"CAP_NET_BIND_SERVICE"}}, {{"chown"}}};
     expected.capabilities->bounding = std::vector<std::string>{};
     expected.no_new_privileges = true;
-    expected.seccomp = {SeccompProfile::strict, {"@clock"}, {"ptrace"}, SeccompAction::kill};
+    expected.seccomp = {process::SeccompProfile::strict, {"@clock"}, {"ptrace"}, process::SeccompAction::kill};
     expected.landlock = {{"/usr"}, {"/tmp"}, {"/bin"}};
     expected.parent_death_signal = SIGKILL;
     expected.output = {OutputKind::captured, "/var/log/web", OutputFormat::json, 1 << 20, 2, WhenFull::drop};
@@ -435,11 +440,11 @@ TEST(ParsePrograms, ValuesOfSeveralForms) {
     EXPECT_EQ(program_of(R"("schedule":{"every":"1h"})").schedule, Schedule(Milliseconds(1h)));
     EXPECT_EQ(program_of(R"("schedule":{"cron":"@hourly"})").schedule, Schedule(*parse_cron("0 * * * *")));
     std::map<std::string, std::uint64_t> const cpus{
-        {"1", 1000}, {"0.01", 10}, {"2.5", 2500}, {"\"max\"", unlimited}, {"\"1%\"", 10}, {"\"12.5%\"", 125}};
+        {"1", 1000}, {"0.01", 10}, {"2.5", 2500}, {"\"max\"", process::unlimited}, {"\"1%\"", 10}, {"\"12.5%\"", 125}};
     for (auto const& [text, thousandths] : cpus) {
         EXPECT_EQ(program_of(R"("cgroup":{"cpuMax":)" + text + "}").cgroup->cpu_max, thousandths) << text;
     }
-    EXPECT_EQ(program_of(R"("cgroup":{"pidsMax":"max"})").cgroup->pids_max, unlimited);
+    EXPECT_EQ(program_of(R"("cgroup":{"pidsMax":"max"})").cgroup->pids_max, process::unlimited);
     EXPECT_EQ(program_of(R"("startLimit":{"count":1,"interval":"1s"})").start_limit, (StartLimit{1, 1s, std::nullopt}));
     EXPECT_EQ(program_of(R"("startLimit":{"count":1,"interval":"1s","action":"exit"})").start_limit,
               (StartLimit{1, 1s, 1}));

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "config/ip_list.h"
-#include "config/json_text.h"
 #include "config/substitution.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 namespace {
@@ -19,9 +19,9 @@ using testing::ElementsAre;
 constexpr std::int64_t lowest_integer = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t highest_integer = std::numeric_limits<std::int64_t>::max();
 
-std::vector<std::string> texts(Problems const& problems) {
+std::vector<std::string> texts(json::Problems const& problems) {
     std::vector<std::string> out;
-    for (Problem const& problem : problems)
+    for (json::Problem const& problem : problems)
         out.push_back(problem.text());
     return out;
 }
@@ -33,7 +33,7 @@ ProcessConfiguration configuration_with(std::vector<Argument> arguments) {
 std::vector<std::string> errors_of(std::vector<Argument> arguments, char const* const* environment,
                                    std::uint32_t highest = 1, Limits const& limits = {}) {
     auto const command =
-        CommandTemplate::create(configuration_with(std::move(arguments)), Variables({}, environment), highest, limits);
+        config::substitute(configuration_with(std::move(arguments)), Variables({}, environment), highest, limits);
     return command ? std::vector<std::string>{} : texts(command.error());
 }
 
@@ -94,42 +94,42 @@ TEST(CommandTemplate, TheExampleOfTheDesign) {
     ASSERT_TRUE(parsed);
     char const* const environment[] = {"FDB_PUBLIC_IP=10.0.0.1", "FDB_POD_IP=192.168.0.1", "FDB_ZONE_ID=zone1",
                                        "FDB_INSTANCE_ID=storage-1", nullptr};
-    auto const command = CommandTemplate::create(parsed->configuration, Variables({}, environment), 2);
+    auto const command = config::substitute(parsed->configuration, Variables({}, environment), 2);
     ASSERT_TRUE(command);
-    EXPECT_EQ(joined(command->arguments(ProcessNumber{1})),
+    EXPECT_EQ(joined(command->arguments(process::ProcessNumber{1})),
               "/usr/bin/fdbserver --public_address 10.0.0.1:4500:tls --listen_address 192.168.0.1:4500:tls --datadir "
               "/var/fdb/data/1 --class storage --locality_zoneid zone1 --locality_instance-id storage-1 "
               "--locality_process-id storage-1-1");
-    EXPECT_EQ(joined(command->arguments(ProcessNumber{2})),
+    EXPECT_EQ(joined(command->arguments(process::ProcessNumber{2})),
               "/usr/bin/fdbserver --public_address 10.0.0.1:4502:tls --listen_address 192.168.0.1:4502:tls --datadir "
               "/var/fdb/data/2 --class storage --locality_zoneid zone1 --locality_instance-id storage-1 "
               "--locality_process-id storage-1-2");
 }
 
 TEST(CommandTemplate, EmptyArgumentsAreArguments) {
-    auto const command = CommandTemplate::create(configuration_with({{}, {.type = ArgumentType::concatenate}, {}}),
-                                                 Variables({}, nullptr), 1);
+    auto const command = config::substitute(configuration_with({{}, {.type = ArgumentType::concatenate}, {}}),
+                                            Variables({}, nullptr), 1);
     ASSERT_TRUE(command);
-    EXPECT_THAT(command->arguments(ProcessNumber{1}), ElementsAre("", "", ""));
+    EXPECT_THAT(command->arguments(process::ProcessNumber{1}), ElementsAre("", "", ""));
     EXPECT_EQ(command->buffer_size(), 3U);
 }
 
 TEST(CommandTemplate, NoArgumentsAtAll) {
-    auto const command = CommandTemplate::create(configuration_with({}), Variables({}, nullptr), 0);
+    auto const command = config::substitute(configuration_with({}), Variables({}, nullptr), 0);
     ASSERT_TRUE(command);
     char* argv[1] = {const_cast<char*>("untouched")};
-    command->render(ProcessNumber{1}, {}, argv);
+    command->render(process::ProcessNumber{1}, {}, argv);
     EXPECT_EQ(argv[0], nullptr);
 }
 
 TEST(CommandTemplate, RendersIntoTheCallersBuffer) {
     auto const command =
-        CommandTemplate::create(configuration_with({{.value = "a"}, number(10, 0)}), Variables({}, nullptr), 100);
+        config::substitute(configuration_with({{.value = "a"}, number(10, 0)}), Variables({}, nullptr), 100);
     ASSERT_TRUE(command);
     EXPECT_EQ(command->buffer_size(), sizeof "a" + sizeof "655350");  // for every number there may be
     std::vector<char> buffer(command->buffer_size());
     std::vector<char*> argv(command->argument_count() + 1, buffer.data());
-    command->render(ProcessNumber{100}, buffer, argv);
+    command->render(process::ProcessNumber{100}, buffer, argv);
     EXPECT_EQ(argv[0], buffer.data());
     EXPECT_STREQ(argv[0], "a");
     EXPECT_STREQ(argv[1], "1000");
@@ -137,12 +137,12 @@ TEST(CommandTemplate, RendersIntoTheCallersBuffer) {
 }
 
 TEST(CommandTemplate, BufferFitsTheLongerEndOfAFallingNumber) {
-    auto const command = CommandTemplate::create(configuration_with({number(-1, 100)}), Variables({}, nullptr), 1100);
+    auto const command = config::substitute(configuration_with({number(-1, 100)}), Variables({}, nullptr), 1100);
     ASSERT_TRUE(command);
     EXPECT_EQ(command->buffer_size(), sizeof "-65435");
-    EXPECT_THAT(command->arguments(ProcessNumber{1}), ElementsAre("99"));
-    EXPECT_THAT(command->arguments(ProcessNumber{100}), ElementsAre("0"));
-    EXPECT_THAT(command->arguments(ProcessNumber{1100}), ElementsAre("-1000"));
+    EXPECT_THAT(command->arguments(process::ProcessNumber{1}), ElementsAre("99"));
+    EXPECT_THAT(command->arguments(process::ProcessNumber{100}), ElementsAre("0"));
+    EXPECT_THAT(command->arguments(process::ProcessNumber{1100}), ElementsAre("-1000"));
 }
 
 /// A process that runs when the count is lowered is stopped with what was made for the new count.
@@ -161,12 +161,12 @@ TEST(CommandTemplate, RendersForNumbersAboveTheCount) {
         {highest_integer, lowest_integer, {"9223372036854775806", "9223372036854775807", "9223372036854775807"}},
     };
     for (Case const& one : cases) {
-        auto const command = CommandTemplate::create(
+        auto const command = config::substitute(
             configuration_with({number(one.multiplier, one.offset), {.value = "last"}}), Variables({}, nullptr), 1);
         ASSERT_TRUE(command);
-        EXPECT_THAT(command->arguments(ProcessNumber{2}), ElementsAre(one.texts[0], "last"));
-        EXPECT_THAT(command->arguments(ProcessNumber{12}), ElementsAre(one.texts[1], "last"));
-        EXPECT_THAT(command->arguments(highest_process_number), ElementsAre(one.texts[2], "last"));
+        EXPECT_THAT(command->arguments(process::ProcessNumber{2}), ElementsAre(one.texts[0], "last"));
+        EXPECT_THAT(command->arguments(process::ProcessNumber{12}), ElementsAre(one.texts[1], "last"));
+        EXPECT_THAT(command->arguments(process::highest_process_number), ElementsAre(one.texts[2], "last"));
     }
 }
 
@@ -174,15 +174,15 @@ TEST(CommandTemplate, RendersForNumbersAboveTheCount) {
 TEST(CommandTemplate, NumbersAboveTheCountAreNotChecked) {
     Argument const joint{.type = ArgumentType::concatenate,
                          .values = {{.value = std::string(131070, 'x')}, number(1, 0)}};
-    auto const command = CommandTemplate::create(configuration_with({joint}), Variables({}, nullptr), 9);
+    auto const command = config::substitute(configuration_with({joint}), Variables({}, nullptr), 9);
     ASSERT_TRUE(command);
-    EXPECT_EQ(command->arguments(ProcessNumber{9}).front().size(), 131071U);
-    EXPECT_EQ(command->arguments(highest_process_number).front().size(), 131075U);
+    EXPECT_EQ(command->arguments(process::ProcessNumber{9}).front().size(), 131071U);
+    EXPECT_EQ(command->arguments(process::highest_process_number).front().size(), 131075U);
 }
 
 TEST(CommandTemplate, TheCountIsNoPartOfWhatIsCompared) {
     auto const made = [](std::int64_t multiplier, std::uint32_t count) {
-        return *CommandTemplate::create(configuration_with({number(multiplier, 0)}), Variables({}, nullptr), count);
+        return *config::substitute(configuration_with({number(multiplier, 0)}), Variables({}, nullptr), count);
     };
     EXPECT_EQ(made(10, 1), made(10, 100));
     EXPECT_NE(made(10, 1), made(11, 1));
@@ -222,18 +222,18 @@ TEST(CommandTemplate, NumbersAreCheckedForEveryProcess) {
 }
 
 TEST(CommandTemplate, EndsOfTheNumberRange) {
-    auto const command = CommandTemplate::create(
-        configuration_with({number(1, highest_integer - 1), number(-1, lowest_integer + 1), number(lowest_integer, 0),
-                            number(highest_integer, lowest_integer)}),
-        Variables({}, nullptr), 1);
+    auto const command =
+        config::substitute(configuration_with({number(1, highest_integer - 1), number(-1, lowest_integer + 1),
+                                               number(lowest_integer, 0), number(highest_integer, lowest_integer)}),
+                           Variables({}, nullptr), 1);
     ASSERT_TRUE(command);
-    EXPECT_THAT(command->arguments(ProcessNumber{1}),
+    EXPECT_THAT(command->arguments(process::ProcessNumber{1}),
                 ElementsAre("9223372036854775807", "-9223372036854775808", "-9223372036854775808", "-1"));
     // what is too large only in between is fine
-    auto const second = CommandTemplate::create(configuration_with({number(highest_integer, lowest_integer)}),
-                                                Variables({}, nullptr), 2);
+    auto const second =
+        config::substitute(configuration_with({number(highest_integer, lowest_integer)}), Variables({}, nullptr), 2);
     ASSERT_TRUE(second);
-    EXPECT_THAT(second->arguments(ProcessNumber{2}), ElementsAre("9223372036854775806"));
+    EXPECT_THAT(second->arguments(process::ProcessNumber{2}), ElementsAre("9223372036854775806"));
 }
 
 TEST(CommandTemplate, LengthOfOneArgumentIsLimited) {
@@ -280,7 +280,7 @@ TEST(Variables, FileComesBeforeTheEnvironment) {
 TEST(Variables, AnEmptyFileValueHidesTheEnvironment) {
     char const* const environment[] = {"A=process", nullptr};
     auto const command =
-        CommandTemplate::create(configuration_with({variable("A")}), Variables({{"A", ""}}, environment), 1);
+        config::substitute(configuration_with({variable("A")}), Variables({{"A", ""}}, environment), 1);
     ASSERT_FALSE(command);
     EXPECT_THAT(texts(command.error()), ElementsAre("arguments[0].source: environment variable A is empty"));
 }
@@ -326,22 +326,22 @@ TEST(ReferencedVariables, ThoseOfProgramsAndTheirHooks) {
 TEST(CommandTemplate, OneArgumentAtAPlaceOfItsOwn) {
     char const* const environment[] = {"IP=10.0.0.1", nullptr};
     Variables const variables({}, environment);
-    Where const document;
-    Where const at{&document, "address"};
+    json::Where const document;
+    json::Where const at{&document, "address"};
     Argument const port{.type = ArgumentType::concatenate, .values = {variable("IP"), {.value = ":"}, number(1, 4500)}};
-    auto const command = CommandTemplate::create(port, at, variables, 1000);
+    auto const command = config::substitute(port, at, variables, 1000);
     ASSERT_TRUE(command);
-    EXPECT_THAT(command->arguments(ProcessNumber{1}), ElementsAre("10.0.0.1:4501"));
-    EXPECT_THAT(command->arguments(ProcessNumber{1000}), ElementsAre("10.0.0.1:5500"));
+    EXPECT_THAT(command->arguments(process::ProcessNumber{1}), ElementsAre("10.0.0.1:4501"));
+    EXPECT_THAT(command->arguments(process::ProcessNumber{1000}), ElementsAre("10.0.0.1:5500"));
 
-    auto const unset = CommandTemplate::create(variable("NONE"), at, variables, 1);
+    auto const unset = config::substitute(variable("NONE"), at, variables, 1);
     ASSERT_FALSE(unset);
     EXPECT_THAT(texts(unset.error()), ElementsAre("address.source: environment variable NONE is not set"));
-    auto const nested = CommandTemplate::create({.type = ArgumentType::concatenate, .values = {variable("NONE")}}, at,
-                                                variables, 1, Limits{.argument_bytes = 4});
+    auto const nested = config::substitute({.type = ArgumentType::concatenate, .values = {variable("NONE")}}, at,
+                                           variables, 1, Limits{.argument_bytes = 4});
     ASSERT_FALSE(nested);
     EXPECT_THAT(texts(nested.error()), ElementsAre("address.values[0].source: environment variable NONE is not set"));
-    auto const longer = CommandTemplate::create(variable("IP"), at, variables, 1, Limits{.argument_bytes = 4});
+    auto const longer = config::substitute(variable("IP"), at, variables, 1, Limits{.argument_bytes = 4});
     ASSERT_FALSE(longer);
     EXPECT_THAT(texts(longer.error()), ElementsAre("address: would be 8 bytes long; Linux allows 3 (MAX_ARG_STRLEN)"));
 }
@@ -349,28 +349,28 @@ TEST(CommandTemplate, OneArgumentAtAPlaceOfItsOwn) {
 TEST(CommandTemplate, ListsOneAfterTheOther) {
     std::vector<Argument> const command{{.value = "/bin/web"}, number(2, 0)};
     std::vector<Argument> const arguments{{.value = "--verbose"}};
-    Where const document;
+    json::Where const document;
     ArgumentList const lists[] = {{command, document}, {arguments, document}};
-    auto const both = CommandTemplate::create(lists, Variables({}, no_environment), 9);
+    auto const both = config::substitute(lists, Variables({}, no_environment), 9);
     ASSERT_TRUE(both);
-    EXPECT_THAT(both->arguments(ProcessNumber{7}), ElementsAre("/bin/web", "14", "--verbose"));
+    EXPECT_THAT(both->arguments(process::ProcessNumber{7}), ElementsAre("/bin/web", "14", "--verbose"));
 }
 
 TEST(CommandTemplate, ProblemsNameThePlaceOfTheirList) {
     std::vector<Argument> const command{{.value = "x"}, {.type = ArgumentType::concatenate, .values = {variable("A")}}};
     std::vector<Argument> const arguments{variable("B")};
-    Where const document;
-    Where const programs{&document, "programs"};
-    Where const web{&programs, "web"};
-    Where const command_at{&web, "command"};
-    Where const arguments_at{&web, "arguments"};
+    json::Where const document;
+    json::Where const programs{&document, "programs"};
+    json::Where const web{&programs, "web"};
+    json::Where const command_at{&web, "command"};
+    json::Where const arguments_at{&web, "arguments"};
     ArgumentList const lists[] = {{command, command_at}, {arguments, arguments_at}};
-    auto const both = CommandTemplate::create(lists, Variables({}, no_environment), 1);
+    auto const both = config::substitute(lists, Variables({}, no_environment), 1);
     ASSERT_FALSE(both);
     EXPECT_THAT(texts(both.error()),
                 ElementsAre("programs.web.command[1].values[0].source: environment variable A is not set",
                             "programs.web.arguments[0].source: environment variable B is not set"));
-    auto const one = CommandTemplate::create(arguments, arguments_at, Variables({}, no_environment), 1);
+    auto const one = config::substitute(arguments, arguments_at, Variables({}, no_environment), 1);
     ASSERT_FALSE(one);
     EXPECT_THAT(texts(one.error()), ElementsAre("programs.web.arguments[0].source: environment variable B is not set"));
 }
@@ -379,14 +379,14 @@ TEST(CommandTemplate, Environment) {
     char const* const ours[] = {"V=value", nullptr};
     std::vector<std::pair<std::string, Argument>> environment{
         {"B", {.value = "1 2"}}, {"EMPTY", {}}, {"PORT", number(10, 4500)}, {"V", variable("V")}};
-    Where const document;
-    Where const at{&document, "environment"};
-    auto const entries = CommandTemplate::create(environment, at, Variables({}, ours), 20);
+    json::Where const document;
+    json::Where const at{&document, "environment"};
+    auto const entries = config::substitute(environment, at, Variables({}, ours), 20);
     ASSERT_TRUE(entries);
-    EXPECT_THAT(entries->arguments(ProcessNumber{3}), ElementsAre("B=1 2", "EMPTY=", "PORT=4530", "V=value"));
+    EXPECT_THAT(entries->arguments(process::ProcessNumber{3}), ElementsAre("B=1 2", "EMPTY=", "PORT=4530", "V=value"));
     environment.emplace_back("a.b", variable("NONE"));
     environment.emplace_back("LONG", Argument{.value = std::string(20, 'x')});
-    auto const faulty = CommandTemplate::create(environment, at, Variables({}, ours), 1, {.argument_bytes = 20});
+    auto const faulty = config::substitute(environment, at, Variables({}, ours), 1, {.argument_bytes = 20});
     ASSERT_FALSE(faulty);
     EXPECT_THAT(texts(faulty.error()),
                 ElementsAre(R"(environment["a.b"].source: environment variable NONE is not set)",
@@ -424,7 +424,7 @@ private:
         static std::string const texts[] = {"", "a", "--x=\"1\"", "\u00e9\n", "\\", "12"};
         std::string const& text = texts[below(6)];
         Piece piece{R"({"value":)", std::vector<std::string>(numbers.size(), text)};
-        append_json_string(piece.json, text);
+        json::append_json_string(piece.json, text);
         piece.json += '}';
         return piece;
     }
@@ -472,10 +472,10 @@ TEST(CommandTemplate, EqualsPlainEvaluationForRandomDocuments) {
         }
         auto const parsed = parse(text + "]}");
         ASSERT_TRUE(parsed) << text << parsed.error()[0].text();
-        auto const command = CommandTemplate::create(parsed->configuration, Variables({}, environment), 1000);
+        auto const command = config::substitute(parsed->configuration, Variables({}, environment), 1000);
         ASSERT_TRUE(command) << text;
         for (std::size_t n = 0; n < numbers.size(); ++n) {
-            EXPECT_EQ(command->arguments(ProcessNumber{numbers[n]}), expected[n]) << text;
+            EXPECT_EQ(command->arguments(process::ProcessNumber{numbers[n]}), expected[n]) << text;
         }
     }
 }

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "config/duration.h"
-#include "config/json_text.h"
-#include "config/nearest.h"
+#include "lib/base/duration.h"
+#include "lib/base/nearest.h"
+#include "lib/json/text.h"
 
 namespace triton::config {
 namespace {
@@ -155,20 +155,20 @@ TEST(JsonText, Strings) {
     };
     for (Row const& row : rows) {
         std::string out = "x";
-        append_json_string(out, row.text);
+        json::append_json_string(out, row.text);
         EXPECT_EQ(out, "x" + row.json) << testing::PrintToString(row.text);
     }
 }
 
 TEST(JsonText, Shortened) {
-    EXPECT_EQ(quoted("abc", 3), R"("abc")");
-    EXPECT_EQ(quoted("abcd", 3), R"("abc...")");
-    EXPECT_EQ(quoted("ab\u00e9", 3), R"("ab...")");  // no half character
-    EXPECT_EQ(quoted("\n\n", 1), R"("\n...")");
-    EXPECT_EQ(shown("7.3.1"), "7.3.1");
-    EXPECT_EQ(shown(""), R"("")");
-    EXPECT_EQ(shown("a b"), R"("a b")");
-    EXPECT_EQ(shown(std::string(65, 'a')), '"' + std::string(64, 'a') + "...\"");
+    EXPECT_EQ(json::quoted("abc", 3), R"("abc")");
+    EXPECT_EQ(json::quoted("abcd", 3), R"("abc...")");
+    EXPECT_EQ(json::quoted("ab\u00e9", 3), R"("ab...")");  // no half character
+    EXPECT_EQ(json::quoted("\n\n", 1), R"("\n...")");
+    EXPECT_EQ(json::shown("7.3.1"), "7.3.1");
+    EXPECT_EQ(json::shown(""), R"("")");
+    EXPECT_EQ(json::shown("a b"), R"("a b")");
+    EXPECT_EQ(json::shown(std::string(65, 'a')), '"' + std::string(64, 'a') + "...\"");
 }
 
 }  // namespace

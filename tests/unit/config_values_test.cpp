@@ -10,8 +10,8 @@
 
 #include "config/cpu_list.h"
 #include "config/probe_target.h"
-#include "config/size.h"
 #include "config/socket_address.h"
+#include "lib/base/size.h"
 
 namespace triton::config {
 namespace {

@@ -1,6 +1,6 @@
 // From a document to what the launcher works with: probes over the network, variables, what is told of both.
 
-#include "launcher/configuration_source.h"
+#include "launcher/plan/configuration_source.h"
 
 #include <chrono>
 #include <cstdio>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "launcher/check.h"
+#include "launcher/plan/check.h"
 
 namespace triton::launcher {
 namespace {
@@ -176,7 +176,7 @@ TEST(Variables, TheFileIsBeforeThoseOfTheOptionsAndTheseBeforeTheEnvironment) {
         {"type":"Environment","source":"A"}]})",
                              options);
     ASSERT_TRUE(loaded) << loaded.error().errors.front();
-    StartPlan const& start = *loaded->programs.front()->start;
+    process::StartPlan const& start = *loaded->programs.front()->start;
     EXPECT_THAT(start.command().arguments(ProcessNumber{1}), ElementsAre("file", "label", "env", "z1", "a"));
     EXPECT_THAT(loaded->environment,
                 ElementsAre(Pair("A", "a"), Pair("BINARY_DIR", "/usr/bin"), Pair("FROM_ENVIRONMENT", "env"),

@@ -136,13 +136,13 @@ TEST(CtlText, DurationsAndSizesForPeople) {
     EXPECT_EQ(printable("a\x1b[31m\x7f\n\xc3\xa4"), "a\\x1b[31m\\x7f\\x0a\xc3\xa4");
 }
 
-std::vector<config::JsonObject> programs_of(std::string const& json) {
+std::vector<json::Object> programs_of(std::string const& json) {
     std::string message;
     append_varlink_reply(message, R"({"programs":)" + json + "}", false);
     message.pop_back();
     auto reply = parse_varlink_reply(message, message.size());
     EXPECT_TRUE(reply) << message;
-    std::vector<config::JsonObject> programs;
+    std::vector<json::Object> programs;
     if (reply) merge_programs(programs, reply->parameters);
     return programs;
 }

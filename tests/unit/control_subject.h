@@ -11,9 +11,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/event_loop.h"
 #include "launcher/control/control_server.h"
 #include "launcher/control/varlink.h"
+#include "lib/base/event_loop.h"
 
 namespace triton::launcher {
 

@@ -194,10 +194,10 @@ TEST(ControlParameters, AreCheckedOneByOne) {
          }) {
         MethodRow const* const method = find_method(launcher_interface, row.method);
         ASSERT_NE(method, nullptr);
-        config::ProblemList problems{1};
-        auto const node = config::read_json(row.parameters, {}, problems);
+        json::ProblemList problems{1};
+        auto const node = json::read_json(row.parameters, {}, problems);
         ASSERT_TRUE(node) << row.parameters;
-        auto const parameters = read_parameters(*method, *node->get<config::JsonObject>());
+        auto const parameters = read_parameters(*method, *node->get<json::Object>());
         EXPECT_EQ(parameters ? "" : parameters.error(), row.wrong) << row.method << row.parameters;
     }
 }

@@ -1,4 +1,4 @@
-#include "base/event_loop.h"
+#include "lib/base/event_loop.h"
 
 #include <array>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "launcher/identity.h"
+#include "lib/process/identity.h"
 
 #include <cstdio>
 #include <fstream>
@@ -7,15 +7,16 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "config/where.h"
+#include "lib/json/where.h"
+#include "lib/process/settings.h"
 
 namespace triton::launcher {
 
 namespace {
 
-using config::IdOrName;
-using config::Problem;
-using config::Program;
+using Program = process::Settings;
+using json::Problem;
+using process::IdOrName;
 using testing::ElementsAre;
 
 constexpr char passwd_text[] =
@@ -39,12 +40,12 @@ constexpr char group_text[] =
     "again:x:3310:www\n"
     "tail:x:3320:www";
 
-Accounts const accounts{passwd_text, group_text};
+process::Accounts const accounts{passwd_text, group_text};
 
 TEST(Accounts, FindUsersByNameAndNumber) {
-    EXPECT_EQ(accounts.find_user("www"), (User{"www", 3300, 3301}));
-    EXPECT_EQ(accounts.find_user("last"), (User{"last", 3400, 3401}));
-    EXPECT_EQ(accounts.find_user(std::uint32_t{3400}), (User{"last", 3400, 3401}));
+    EXPECT_EQ(accounts.find_user("www"), (process::User{"www", 3300, 3301}));
+    EXPECT_EQ(accounts.find_user("last"), (process::User{"last", 3400, 3401}));
+    EXPECT_EQ(accounts.find_user(std::uint32_t{3400}), (process::User{"last", 3400, 3401}));
     for (char const* const name : {"ww", "wwww", "", "broken", "half", "huge", "word", "# www"})
         EXPECT_EQ(accounts.find_user(name), std::nullopt) << name;
     EXPECT_EQ(accounts.find_user(std::uint32_t{12}), std::nullopt);
@@ -64,10 +65,10 @@ TEST(Accounts, GroupsOfAUserAreItsOwnAndThoseThatNameIt) {
 }
 
 TEST(Accounts, AFileThatIsNotThereIsEmpty) {
-    auto const none = Accounts::read({"/nonexistent/passwd", "/nonexistent/group"});
+    auto const none = process::Accounts::read({"/nonexistent/passwd", "/nonexistent/group"});
     ASSERT_TRUE(none);
     EXPECT_EQ(none->find_user("root"), std::nullopt);
-    auto const directory = Accounts::read({"/", "/nonexistent/group"});
+    auto const directory = process::Accounts::read({"/", "/nonexistent/group"});
     ASSERT_FALSE(directory);
     EXPECT_EQ(directory.error().code, EISDIR);
 }
@@ -84,44 +85,44 @@ protected:
         (void)std::remove(files_.group.c_str());
     }
 
-    [[nodiscard]] std::expected<Identity, config::Problems> resolve(Program const& program) const {
-        config::Where const document;
-        config::Where const programs{&document, std::string_view("programs")};
-        return resolve_identity(program, config::Where{&programs, std::string_view("web")}, files_);
+    [[nodiscard]] std::expected<process::Identity, json::Problems> resolve(Program const& program) const {
+        json::Where const document;
+        json::Where const programs{&document, std::string_view("programs")};
+        return process::resolve_identity(program, json::Where{&programs, std::string_view("web")}, files_);
     }
 
-    AccountFiles files_{testing::TempDir() + "identity-passwd." + std::to_string(::getpid()),
-                        testing::TempDir() + "identity-group." + std::to_string(::getpid())};
+    process::AccountFiles files_{testing::TempDir() + "identity-passwd." + std::to_string(::getpid()),
+                                 testing::TempDir() + "identity-group." + std::to_string(::getpid())};
 };
 
-TEST_F(ResolveIdentity, NothingAskedIsNothingChanged) { EXPECT_EQ(resolve({}), Identity{}); }
+TEST_F(ResolveIdentity, NothingAskedIsNothingChanged) { EXPECT_EQ(resolve({}), process::Identity{}); }
 
 TEST_F(ResolveIdentity, ANameBringsItsGroups) {
-    EXPECT_EQ(resolve({.user = IdOrName("www")}), (Identity{3300, 3301, {{3301, 3305, 3310, 3320}}}));
+    EXPECT_EQ(resolve({.user = IdOrName("www")}), (process::Identity{3300, 3301, {{3301, 3305, 3310, 3320}}}));
     EXPECT_EQ(resolve({.user = IdOrName("www"), .group = IdOrName("log")}),
-              (Identity{3300, 3310, {{3301, 3305, 3310, 3320}}}));
+              (process::Identity{3300, 3310, {{3301, 3305, 3310, 3320}}}));
 }
 
 TEST_F(ResolveIdentity, ANumberBringsItsGroupOnly) {
     EXPECT_EQ(resolve({.user = IdOrName(3400U), .supplementary_groups = {{IdOrName(5U)}}}),
-              (Identity{3400, 3401, {{5}}}));
+              (process::Identity{3400, 3401, {{5}}}));
     EXPECT_EQ(resolve({.user = IdOrName(4711U), .group = IdOrName(4712U), .supplementary_groups = {{IdOrName(6U)}}}),
-              (Identity{4711, 4712, {{6}}}));
+              (process::Identity{4711, 4712, {{6}}}));
 }
 
 TEST_F(ResolveIdentity, GroupsMayBeListed) {
     EXPECT_EQ(
         resolve({.user = IdOrName("www"), .supplementary_groups = {{IdOrName("adm"), IdOrName(4U), IdOrName(4U)}}}),
-        (Identity{3300, 3301, {{4, 3305}}}));
+        (process::Identity{3300, 3301, {{4, 3305}}}));
     auto const group_only = resolve({.group = IdOrName("www"), .supplementary_groups = {{IdOrName(4U)}}});
-    EXPECT_EQ(group_only, (Identity{std::nullopt, 3301, {{4}}}));
+    EXPECT_EQ(group_only, (process::Identity{std::nullopt, 3301, {{4}}}));
 }
 
 TEST_F(ResolveIdentity, WhatIsSoAlreadyIsLeftAlone) {
     auto const identity = resolve({.user = IdOrName(static_cast<std::uint32_t>(::geteuid())),
                                    .group = IdOrName(static_cast<std::uint32_t>(::getegid())),
                                    .supplementary_groups = {{IdOrName(1U), IdOrName(987654U)}}});
-    EXPECT_EQ(identity, (Identity{std::nullopt, std::nullopt, {{1, 987654}}}));
+    EXPECT_EQ(identity, (process::Identity{std::nullopt, std::nullopt, {{1, 987654}}}));
 }
 
 TEST_F(ResolveIdentity, SaysAllThatIsMissing) {
@@ -130,16 +131,17 @@ TEST_F(ResolveIdentity, SaysAllThatIsMissing) {
                                    .supplementary_groups = {{IdOrName("adm"), IdOrName("x")}}});
     ASSERT_FALSE(problems);
     EXPECT_THAT(problems.error(),
-                ElementsAre(Problem{"programs.web.user", "no user \"nobodi\" in " + files_.passwd},
-                            Problem{"programs.web.group", "no group \"grup\" in " + files_.group},
-                            Problem{"programs.web.supplementaryGroups[1]", "no group \"x\" in " + files_.group}));
+                ElementsAre(json::Problem{"programs.web.user", "no user \"nobodi\" in " + files_.passwd},
+                            json::Problem{"programs.web.group", "no group \"grup\" in " + files_.group},
+                            json::Problem{"programs.web.supplementaryGroups[1]", "no group \"x\" in " + files_.group}));
 }
 
 TEST_F(ResolveIdentity, AnUnknownNumberNeedsAGroup) {
     auto const problems = resolve({.user = IdOrName(4711U)});
     ASSERT_FALSE(problems);
-    EXPECT_THAT(problems.error(),
-                ElementsAre(Problem{"programs.web.group", "is needed, because user 4711 is not in " + files_.passwd}));
+    EXPECT_THAT(
+        problems.error(),
+        ElementsAre(json::Problem{"programs.web.group", "is needed, because user 4711 is not in " + files_.passwd}));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "sidecar/kubernetes/reporter.h"
 #include "tests/unit/kubernetes_subject.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 namespace {
 
 using std::chrono::minutes;
@@ -239,7 +239,7 @@ TEST(KubernetesReporter, AMissingPermissionIsNamedOnce) {
     subject.respond(subject.request(), 403, forbidden_body("patch", "pods"));
     ASSERT_EQ(subject.logs.size(), 1U);
     EXPECT_EQ(subject.logs[0].event, "permission-missing");
-    EXPECT_EQ(subject.logs[0].level, AgentLogLevel::error);
+    EXPECT_EQ(subject.logs[0].level, sidecar::control::AgentLogLevel::error);
     EXPECT_THAT(subject.logs[0].message,
                 testing::StartsWith("the pod's annotations cannot be written: permission missing: verb \"patch\" on "
                                     "resource \"pods\" in namespace \"ns\""));
@@ -959,4 +959,4 @@ TEST(KubernetesReporter, AnIdleHourIsAFewWatches) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -26,9 +26,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sidecar/kubernetes/resolver.h"
+#include "lib/net/resolver.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 namespace {
 
 namespace asio = boost::asio;
@@ -48,12 +48,12 @@ TEST(HostName, IsThatOfRfc1123) {
          {std::string("localhost"), std::string("kubernetes.default.svc"), std::string("api.example."),
           std::string("3com.example"), std::string("a-b.C-D.x1"), std::string("1.2.3.example"), std::string("x"),
           std::string(63, 'a') + ".example", std::string("1.2.3.4x")})
-        EXPECT_TRUE(is_host_name(name)) << name;
+        EXPECT_TRUE(net::is_host_name(name)) << name;
     std::string const long_name =
         std::string(63, 'a') + "." + std::string(63, 'b') + "." + std::string(63, 'c') + "." + std::string(61, 'd');
     EXPECT_EQ(long_name.size(), 253);
-    EXPECT_TRUE(is_host_name(long_name));
-    EXPECT_TRUE(is_host_name(long_name + "."));
+    EXPECT_TRUE(net::is_host_name(long_name));
+    EXPECT_TRUE(net::is_host_name(long_name + "."));
     for (std::string const& none : {std::string(""),
                                     std::string("."),
                                     std::string(".."),
@@ -77,7 +77,7 @@ TEST(HostName, IsThatOfRfc1123) {
                                     std::string("a\0b", 3),
                                     std::string(64, 'a'),
                                     long_name + "d"})
-        EXPECT_FALSE(is_host_name(none)) << none;
+        EXPECT_FALSE(net::is_host_name(none)) << none;
 }
 
 TEST(ResolverPatience, IsReadFromTheOptions) {
@@ -97,7 +97,7 @@ TEST(ResolverPatience, IsReadFromTheOptions) {
                                               {"options timeout: attempts:x timeouts:9", seconds(5), 2},
                                               {"option timeout:1\noptionstimeout:1\n#options timeout:1", seconds(5), 2},
                                               {" options timeout:1", seconds(5), 2}}))
-        EXPECT_EQ(parse_patience(row.text), (ResolverPatience{row.timeout, row.attempts})) << row.text;
+        EXPECT_EQ(net::parse_patience(row.text), (net::ResolverPatience{row.timeout, row.attempts})) << row.text;
 }
 
 enum Type : std::uint16_t { A = 1, AAAA = 28 };
@@ -242,11 +242,11 @@ protected:
     }
 
     /// Runs the loop until the resolver has its answer.
-    Addresses resolve(Resolver& resolver, std::string host) {
+    Addresses resolve(net::Resolver& resolver, std::string host) {
         std::optional<Addresses> answer;
         asio::co_spawn(
             io_,
-            [](Resolver& asked, std::string name, std::optional<Addresses>& out) -> awaitable<void> {
+            [](net::Resolver& asked, std::string name, std::optional<Addresses>& out) -> awaitable<void> {
                 out = co_await asked.resolve(std::move(name));
             }(resolver, std::move(host), answer),
             asio::detached);
@@ -256,7 +256,7 @@ protected:
         return answer ? *std::move(answer) : fail("the loop has ended, or nothing happens");
     }
     Addresses resolve(std::string host) {
-        Resolver resolver(io_, settings_);
+        net::Resolver resolver(io_, settings_);
         return resolve(resolver, std::move(host));
     }
     /// The addresses as one text, or the error.
@@ -271,7 +271,7 @@ protected:
 
     asio::io_context io_{1};
     std::filesystem::path area_;
-    ResolverSettings settings_{.port = 0};
+    net::ResolverSettings settings_{.port = 0};
     std::vector<std::unique_ptr<DnsServer>> servers_;
 };
 
@@ -401,7 +401,7 @@ TEST_F(ResolverTest, ATruncatedAnswerIsAskedForByTcp) {
 TEST_F(ResolverTest, TheConfigurationIsReadForEachLookup) {
     serve(always({{"127.0.0.5"}}));
     serve(always({{"127.0.0.6"}}), "127.0.0.2");
-    Resolver resolver(io_, settings_);
+    net::Resolver resolver(io_, settings_);
     EXPECT_EQ(resolve(resolver, "api.example.org")->front().to_string(), "127.0.0.5");
     configure("nameserver 127.0.0.2\n");
     EXPECT_EQ(resolve(resolver, "api.example.org")->front().to_string(), "127.0.0.6");
@@ -422,12 +422,12 @@ TEST_F(ResolverTest, LocalhostIsNoMatterOfDns) {
 
 TEST_F(ResolverTest, StopEndsWhatIsUnderWayAndWhatComes) {
     serve(always({.is_silent = true}));
-    Resolver resolver(io_, settings_);
+    net::Resolver resolver(io_, settings_);
     std::vector<std::string> ends;
     for (int count = 0; count < 2; ++count) {
         asio::co_spawn(
             io_,
-            [](Resolver& asked, std::vector<std::string>& out) -> awaitable<void> {
+            [](net::Resolver& asked, std::vector<std::string>& out) -> awaitable<void> {
                 auto const found = co_await asked.resolve("api.example.org");
                 out.push_back(found ? "found" : found.error().text);
             }(resolver, ends),
@@ -464,4 +464,4 @@ TEST_F(ResolverTest, NoDescriptorIsLeft) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

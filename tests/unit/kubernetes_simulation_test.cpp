@@ -9,24 +9,24 @@
 
 #include <gtest/gtest.h>
 
-#include "config/json_reader.h"
+#include "lib/json/reader.h"
 #include "tests/unit/kubernetes_subject.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 namespace {
 
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-config::Node const* member(config::Node const* node, std::string_view name) {
-    auto const* const members = node ? node->get<config::JsonObject>() : nullptr;
+json::Node const* member(json::Node const* node, std::string_view name) {
+    auto const* const members = node ? node->get<json::Object>() : nullptr;
     if (!members) return nullptr;
-    auto const found = std::ranges::find(*members, name, &config::Member::key);
+    auto const found = std::ranges::find(*members, name, &json::Member::key);
     return found == members->end() ? nullptr : &found->node;
 }
 
-std::string text(config::Node const* node) {
+std::string text(json::Node const* node) {
     auto const* const value = node ? node->get<std::string>() : nullptr;
     return value ? *value : std::string();
 }
@@ -217,17 +217,17 @@ private:
         answer_request(request.id, latency(), status, body);
     }
     std::pair<int, std::string> apply(action::Request const& request) {
-        config::ProblemList problems{1};
-        auto const body = config::read_json(request.body, {}, problems);
+        json::ProblemList problems{1};
+        auto const body = json::read_json(request.body, {}, problems);
         if (!body) return {400, "no JSON"};
         if (request.target.find("/events") != std::string::npos) return apply_event(request, *body);
         if (!pod_) return {404, status_body(404, "not found")};
         if (request.target.find("/status?") != std::string::npos) {
             auto const* const conditions = member(member(&*body, "status"), "conditions");
-            pod_->gate = text(member(&conditions->get<config::JsonArray>()->front(), "status")) == "True";
+            pod_->gate = text(member(&conditions->get<json::Array>()->front(), "status")) == "True";
         } else {
             auto const* const annotations = member(member(&*body, "metadata"), "annotations");
-            for (config::Member const& one : *annotations->get<config::JsonObject>()) {
+            for (json::Member const& one : *annotations->get<json::Object>()) {
                 EXPECT_TRUE(one.key == "foundationdb.org/launcher-current-configuration" ||
                             one.key == "foundationdb.org/launcher-environment")
                     << one.key;
@@ -237,7 +237,7 @@ private:
         changed("MODIFIED");
         return {200, pod_->json()};
     }
-    std::pair<int, std::string> apply_event(action::Request const& request, config::Node const& body) {
+    std::pair<int, std::string> apply_event(action::Request const& request, json::Node const& body) {
         ++event_writes_;
         if (request.method == "POST") {
             std::string const name = text(member(member(&body, "metadata"), "name"));
@@ -466,4 +466,4 @@ TEST(KubernetesSimulation, WhateverHappensTheEndComesInTime) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -10,14 +10,14 @@
 
 #include <gtest/gtest.h>
 
-#include "config/json_text.h"
+#include "lib/json/text.h"
 #include "sidecar/kubernetes/reporter.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 
 inline std::string quoted_json(std::string_view text) {
     std::string out;
-    config::append_json_string(out, text);
+    json::append_json_string(out, text);
     return out;
 }
 
@@ -172,4 +172,4 @@ struct Subject {
     }
 };
 
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

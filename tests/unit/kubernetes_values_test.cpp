@@ -13,7 +13,7 @@
 #include "sidecar/kubernetes/event_correlator.h"
 #include "sidecar/kubernetes/go_values.h"
 
-namespace triton::sidecar {
+namespace triton::kubernetes {
 namespace {
 
 using std::chrono::hours;
@@ -355,4 +355,4 @@ TEST(EventCorrelator, AnotherPodGetsObjectsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace triton::sidecar
+}  // namespace triton::kubernetes

@@ -1,4 +1,4 @@
-#include "launcher/log_output.h"
+#include "lib/log/log_output.h"
 
 #include <cstdlib>
 #include <string>
@@ -46,7 +46,7 @@ public:
     }
     [[nodiscard]] UniqueFd other_fd() const { return UniqueFd{::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)}; }
     [[nodiscard]] std::string read() const {
-        std::string text(2 * LogOutput::capacity, '\0');
+        std::string text(2 * log::LogOutput::capacity, '\0');
         ssize_t const size = ::pread(fd_.get(), text.data(), text.size(), 0);
         text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
         return text;
@@ -62,7 +62,7 @@ TEST(LogOutput, LineThatWasCutOffComesWholeInTheNextFile) {
     // Its rest alone began the new file: a broken line at the end of one file, and one at the beginning of the other.
     FullPipe const pipe;
     File const file;
-    LogOutput output{pipe.fd()};
+    log::LogOutput output{pipe.fd()};
     output.append(line_of('a', 1000));
     output.append(line_of('b', 6000));
     output.append(line_of('c', 10));
@@ -79,7 +79,7 @@ TEST(LogOutput, LineThatWasCutOffIsKeptWholeWhenTheBufferIsFull) {
     // What has been written makes room for new lines; the beginning of a line that is not written yet does not.
     FullPipe const pipe;
     File const file;
-    LogOutput output{pipe.fd()};
+    log::LogOutput output{pipe.fd()};
     output.append(line_of('a', 1000));
     output.append(line_of('b', 6000));
     output.flush();
@@ -95,7 +95,7 @@ TEST(LogOutput, LineThatWasCutOffIsKeptWholeWhenTheBufferIsFull) {
 TEST(LogOutput, WholeLinesThatWereWrittenAreNotRepeated) {
     FullPipe const pipe;
     File const file;
-    LogOutput output{pipe.fd()};
+    log::LogOutput output{pipe.fd()};
     output.append(line_of('a', 4096));
     output.append(line_of('b', 10));
     output.flush();
@@ -107,8 +107,8 @@ TEST(LogOutput, WholeLinesThatWereWrittenAreNotRepeated) {
 
 TEST(LogOutput, LineThatDoesNotFitIsCounted) {
     FullPipe const pipe;
-    LogOutput output{pipe.fd()};
-    output.append(line_of('a', LogOutput::capacity));
+    log::LogOutput output{pipe.fd()};
+    output.append(line_of('a', log::LogOutput::capacity));
     output.append(line_of('b', 10));
     EXPECT_EQ(output.dropped(), 1);
     output.flush();  // makes room

@@ -1,4 +1,4 @@
-#include "launcher/network_probes.h"
+#include "launcher/services/network_probes.h"
 
 #include <string>
 #include <vector>

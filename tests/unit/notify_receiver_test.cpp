@@ -1,4 +1,4 @@
-#include "launcher/notify_receiver.h"
+#include "launcher/services/notify_receiver.h"
 
 #include <algorithm>
 #include <array>

@@ -346,7 +346,7 @@ TEST_F(OutputCaptureTest, SlowReaderBlocksTheProgramAndLosesNothing) {
         before = writer.written();
         return still > 20;
     });
-    EXPECT_LT(writer.written(), LogOutput::capacity + 4 * longest_line);
+    EXPECT_LT(writer.written(), log::LogOutput::capacity + 4 * longest_line);
     EXPECT_LT(writer.written(), input.size());
     // Another program is not held up.
     configure(2, "db", to_file(OutputFormat::raw));

@@ -1,4 +1,4 @@
-#include "base/path_watcher.h"
+#include "lib/base/path_watcher.h"
 
 #include <barrier>
 #include <cstdlib>

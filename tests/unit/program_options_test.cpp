@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "program/options.h"
-#include "program/stage_flags.h"
+#include "programs/triton-launch/options.h"
+#include "programs/triton-launch/stage_flags.h"
 
 namespace triton::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/result.h"
+#include "lib/base/result.h"
 
 #include <cerrno>
 #include <memory>

@@ -9,10 +9,11 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "launcher/capabilities.h"
-#include "launcher/landlock.h"
-#include "launcher/seccomp.h"
-#include "launcher/syscall_groups.h"
+#include "launcher/plan/program_attributes.h"
+#include "lib/process/capabilities.h"
+#include "lib/process/landlock.h"
+#include "lib/process/seccomp.h"
+#include "lib/process/syscall_groups.h"
 #include "tests/unit/spawn_subject.h"
 
 namespace triton::launcher {
@@ -20,11 +21,11 @@ namespace triton::launcher {
 namespace {
 
 using namespace test;
-using config::Problem;
-using config::Problems;
-using config::SeccompAction;
-using config::SeccompProfile;
-using config::Where;
+using json::Problem;
+using json::Problems;
+using json::Where;
+using process::SeccompAction;
+using process::SeccompProfile;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -32,16 +33,16 @@ using testing::IsEmpty;
 /// programs.web.<key>
 struct At {
     explicit At(std::string_view key) : web{&document, std::string_view("web")}, place{&web, key} {}
-    Where document;
-    Where web;
-    Where place;
+    json::Where document;
+    json::Where web;
+    json::Where place;
 };
 
 template <class T>
-std::vector<std::string> texts(std::expected<T, Problems> const& result) {
+std::vector<std::string> texts(std::expected<T, json::Problems> const& result) {
     std::vector<std::string> lines;
     if (!result) {
-        for (Problem const& problem : result.error())
+        for (json::Problem const& problem : result.error())
             lines.push_back(problem.text());
     }
     return lines;
@@ -49,66 +50,66 @@ std::vector<std::string> texts(std::expected<T, Problems> const& result) {
 
 // Capabilities.
 
-constexpr CapabilitySet chown_bit = 1;
-constexpr CapabilitySet net_bind = 1 << 10;
-constexpr CapabilitySet net_admin = 1 << 12;
+constexpr process::CapabilitySet chown_bit = 1;
+constexpr process::CapabilitySet net_bind = 1 << 10;
+constexpr process::CapabilitySet net_admin = 1 << 12;
 
 TEST(Capability, NamesInAnyCaseWithOrWithoutPrefix) {
     for (char const* const name : {"CAP_NET_ADMIN", "NET_ADMIN", "net_admin", "Cap_Net_Admin"})
-        EXPECT_EQ(parse_capability(name), net_admin) << name;
+        EXPECT_EQ(process::parse_capability(name), net_admin) << name;
     for (char const* const name : {"", "CAP_", "NET", "12", "cap_12", "CAP_NET_ADMIN ", "all"})
-        EXPECT_EQ(parse_capability(name), std::nullopt) << name;
+        EXPECT_EQ(process::parse_capability(name), std::nullopt) << name;
 }
 
 TEST(Capabilities, WhatIsNotSaidStaysInsideTheBound) {
-    OwnCapabilities const own{.bounding = 0xffff, .permitted = 0xffff, .inheritable = 0x5, .ambient = 0x4};
+    process::OwnCapabilities const own{.bounding = 0xffff, .permitted = 0xffff, .inheritable = 0x5, .ambient = 0x4};
     At const at("capabilities");
-    auto const resolve = [&](config::Capabilities const& wanted) {
-        return resolve_capabilities(wanted, at.place, &own);
+    auto const resolve = [&](process::CapabilitySettings const& wanted) {
+        return process::resolve_capabilities(wanted, at.place, &own);
     };
-    EXPECT_EQ(resolve({}), (CapabilityMasks{0, 0x5, 0x4}));
-    EXPECT_EQ(resolve({.bounding = {{}}}), (CapabilityMasks{0xffff, 0, 0}));
-    EXPECT_EQ(resolve({.bounding = {{"chown", "sys_admin"}}}), (CapabilityMasks{0xfffe, 0x1, 0}));
-    EXPECT_EQ(resolve({.ambient = {{"net_bind_service"}}}), (CapabilityMasks{0, 0x5 | net_bind, net_bind}));
-    EXPECT_EQ(resolve({.ambient = {{}}, .inheritable = {{"chown"}}}), (CapabilityMasks{0, chown_bit, 0}));
+    EXPECT_EQ(resolve({}), (process::CapabilityMasks{0, 0x5, 0x4}));
+    EXPECT_EQ(resolve({.bounding = {{}}}), (process::CapabilityMasks{0xffff, 0, 0}));
+    EXPECT_EQ(resolve({.bounding = {{"chown", "sys_admin"}}}), (process::CapabilityMasks{0xfffe, 0x1, 0}));
+    EXPECT_EQ(resolve({.ambient = {{"net_bind_service"}}}), (process::CapabilityMasks{0, 0x5 | net_bind, net_bind}));
+    EXPECT_EQ(resolve({.ambient = {{}}, .inheritable = {{"chown"}}}), (process::CapabilityMasks{0, chown_bit, 0}));
 }
 
 TEST(Capabilities, SaysAllThatIsWrong) {
-    OwnCapabilities const own{.bounding = 0xff, .permitted = 0xff};
+    process::OwnCapabilities const own{.bounding = 0xff, .permitted = 0xff};
     At const at("capabilities");
-    auto const wrong = resolve_capabilities(
+    auto const wrong = process::resolve_capabilities(
         {.bounding = {{"CAP_CHWON"}}, .ambient = {{"NET_ADMIN", "FOO"}}, .inheritable = {{"CHOWN"}}}, at.place, &own);
     EXPECT_THAT(texts(wrong),
                 ElementsAre("web.capabilities.bounding[0]: unknown capability \"CAP_CHWON\"; did you mean CAP_CHOWN?",
                             "web.capabilities.ambient[0]: CAP_NET_ADMIN is not in bounding",
                             "web.capabilities.ambient[1]: unknown capability \"FOO\"",
                             "web.capabilities.inheritable[0]: CAP_CHOWN is not in bounding"));
-    config::Capabilities const not_ours{.ambient = {{"NET_ADMIN"}}};
-    EXPECT_THAT(texts(resolve_capabilities(not_ours, at.place, &own)),
+    process::CapabilitySettings const not_ours{.ambient = {{"NET_ADMIN"}}};
+    EXPECT_THAT(texts(process::resolve_capabilities(not_ours, at.place, &own)),
                 ElementsAre("web.capabilities.ambient[0]: the launcher itself does not have CAP_NET_ADMIN"));
-    EXPECT_TRUE(resolve_capabilities(not_ours, at.place, nullptr));
+    EXPECT_TRUE(process::resolve_capabilities(not_ours, at.place, nullptr));
 }
 
 // Seccomp.
 
-Attributes with_seccomp(config::Seccomp const& seccomp) {
+process::Attributes with_seccomp(process::SeccompSettings const& seccomp) {
     At const at("seccomp");
-    auto filter = SeccompFilter::create(seccomp, at.place);
+    auto filter = process::SeccompFilter::create(seccomp, at.place);
     EXPECT_THAT(texts(filter), IsEmpty());
-    Attributes attributes;
+    process::Attributes attributes;
     attributes.no_new_privileges = true;
     if (filter) attributes.seccomp = std::move(*filter);
     return attributes;
 }
 
 /// Results of one call in a process with that filter.
-std::string call(config::Seccomp const& seccomp, std::vector<long> const& numbers) {
+std::string call(process::SeccompSettings const& seccomp, std::vector<long> const& numbers) {
     std::vector<std::string> arguments;
     for (long const number : numbers)
         arguments.push_back(std::to_string(number));
     Outcome const outcome = run(plan_of(CALL_PROGRAM, arguments, with_seccomp(seccomp)));
     if (WIFSIGNALED(outcome.status)) return "signal " + std::to_string(WTERMSIG(outcome.status));
-    if (outcome.error) return stage_text(outcome.error->stage) + ": " + errno_text(outcome.error->code);
+    if (outcome.error) return process::stage_text(outcome.error->stage) + ": " + errno_text(outcome.error->code);
     return outcome.output;
 }
 
@@ -116,13 +117,13 @@ std::string const refused = "-1\n";  // EPERM
 std::string const missing = std::to_string(-ENOSYS) + "\n";
 
 TEST(SeccompGroups, NameOnlyWhatExists) {
-    for (SyscallGroup const& group : syscall_groups) {
+    for (process::SyscallGroup const& group : process::syscall_groups) {
         for (std::string_view rest = group.members; !rest.empty();) {
             std::size_t const end = std::min(rest.find(' '), rest.size());
             std::string const name(rest.substr(0, end));
             rest.remove_prefix(std::min(end + 1, rest.size()));
             if (name[0] == '@') {
-                bool const stands_above = std::ranges::any_of(std::span(std::begin(syscall_groups), &group),
+                bool const stands_above = std::ranges::any_of(std::span(std::begin(process::syscall_groups), &group),
                                                               [&](auto const& other) { return other.name == name; });
                 EXPECT_TRUE(stands_above) << name << " in " << group.name;
                 continue;
@@ -140,7 +141,7 @@ TEST(SeccompGroups, NameOnlyWhatExists) {
 TEST(Seccomp, ProgramsRunUnderEachProfile) {
     for (SeccompProfile const profile : {SeccompProfile::standard, SeccompProfile::strict, SeccompProfile::none}) {
         for (SeccompAction const action : {SeccompAction::error, SeccompAction::kill, SeccompAction::log}) {
-            Attributes attributes = with_seccomp({.profile = profile, .action = action});
+            process::Attributes attributes = with_seccomp({.profile = profile, .action = action});
             Outcome const outcome = run_shell(
                 "grep -E '^(Seccomp|NoNewPrivs):' /proc/self/status; (ls / | sort >/dev/null) && date >/dev/null",
                 std::move(attributes));
@@ -207,17 +208,17 @@ TEST(Seccomp, OtherCallingConventionsAreRefused) {
 
 TEST(Seccomp, SaysAllThatIsWrong) {
     At const at("seccomp");
-    EXPECT_THAT(
-        texts(SeccompFilter::create({.allow = {"mount", "foo"}, .deny = {"@netwrok", "execve", "@default"}}, at.place)),
-        ElementsAre("web.seccomp.allow[1]: unknown system call \"foo\"",
-                    "web.seccomp.deny[0]: unknown group of system calls \"@netwrok\"; did you mean @network?",
-                    "web.seccomp.deny[1]: no program can be started without execve",
-                    testing::StartsWith("web.seccomp.deny[2]: no program can be started without ")));
-    EXPECT_THAT(texts(SeccompFilter::create({.profile = SeccompProfile::none, .allow = {"mount"}}, at.place)),
+    EXPECT_THAT(texts(process::SeccompFilter::create(
+                    {.allow = {"mount", "foo"}, .deny = {"@netwrok", "execve", "@default"}}, at.place)),
+                ElementsAre("web.seccomp.allow[1]: unknown system call \"foo\"",
+                            "web.seccomp.deny[0]: unknown group of system calls \"@netwrok\"; did you mean @network?",
+                            "web.seccomp.deny[1]: no program can be started without execve",
+                            testing::StartsWith("web.seccomp.deny[2]: no program can be started without ")));
+    EXPECT_THAT(texts(process::SeccompFilter::create({.profile = SeccompProfile::none, .allow = {"mount"}}, at.place)),
                 ElementsAre("web.seccomp.allow: has no effect with profile \"none\", which allows all but `deny`"));
-    EXPECT_THAT(texts(SeccompFilter::create({.deny = {"socketcall"}}, at.place)), IsEmpty())
+    EXPECT_THAT(texts(process::SeccompFilter::create({.deny = {"socketcall"}}, at.place)), IsEmpty())
         << "another architecture's";
-    EXPECT_THAT(texts(SeccompFilter::create({.deny = {"mkdirr"}}, at.place)),
+    EXPECT_THAT(texts(process::SeccompFilter::create({.deny = {"mkdirr"}}, at.place)),
                 ElementsAre(HasSubstr("did you mean mkdir?")));
 }
 
@@ -226,7 +227,8 @@ TEST(Seccomp, SaysAllThatIsWrong) {
 class LandlockTest : public testing::Test {
 protected:
     void SetUp() override {
-        if (landlock_abi() < 3) GTEST_SKIP() << "needs Landlock of ABI 3 (Linux 6.2), has " << landlock_abi();
+        if (process::landlock_abi() < 3)
+            GTEST_SKIP() << "needs Landlock of ABI 3 (Linux 6.2), has " << process::landlock_abi();
         for (char const* const name : {"read", "write", "run", "none"}) {
             ASSERT_EQ(::mkdir(path(name).c_str(), 0755), 0);
             std::ofstream(path(std::string(name) + "/file")) << name;
@@ -236,14 +238,14 @@ protected:
 
     [[nodiscard]] std::string path(std::string const& name) const { return directory_.path() + "/" + name; }
 
-    [[nodiscard]] Attributes attributes(std::string const& root = {}) const {
+    [[nodiscard]] process::Attributes attributes(std::string const& root = {}) const {
         std::string const prefix = root.empty() ? directory_.path() : "";
         At const at("landlock");
-        auto ruleset = LandlockRuleset::create(
+        auto ruleset = process::LandlockRuleset::create(
             {.read_only = {prefix + "/read"}, .read_write = {prefix + "/write"}, .execute = {prefix + "/run"}},
             at.place, root);
         EXPECT_THAT(texts(ruleset), IsEmpty());
-        Attributes with;
+        process::Attributes with;
         with.no_new_privileges = true;
         with.root_directory = root;
         if (ruleset) with.landlock = std::move(*ruleset);
@@ -286,7 +288,7 @@ TEST_F(LandlockTest, NobodyTruncatesWhatIsReadOnly) {
 TEST_F(LandlockTest, OnlyWhatIsExecutableIsExecuted) {
     for (char const* const name : {"read/call", "write/call", "none/call"}) {
         Outcome const outcome = run(plan_of(path(name), {"39"}, attributes()));
-        EXPECT_EQ(outcome.error, (SpawnError{SpawnStage::execute, EACCES})) << name;
+        EXPECT_EQ(outcome.error, (process::SpawnError{process::SpawnStage::execute, EACCES})) << name;
     }
     Outcome const outcome = run(plan_of(path("run/call"), {"39"}, attributes()));
     EXPECT_EQ(outcome.output, std::to_string(outcome.pid) + "\n");
@@ -296,10 +298,10 @@ TEST_F(LandlockTest, PathsAreThoseInsideTheRootDirectory) {
     SKIP_UNLESS_ROOT();
     ASSERT_EQ(::symlink("/read", path("link").c_str()), 0);
     At const at("landlock");
-    auto ruleset =
-        LandlockRuleset::create({.read_only = {"/link"}, .execute = {"/run/../run/call"}}, at.place, directory_.path());
+    auto ruleset = process::LandlockRuleset::create({.read_only = {"/link"}, .execute = {"/run/../run/call"}}, at.place,
+                                                    directory_.path());
     ASSERT_THAT(texts(ruleset), IsEmpty());
-    Attributes with;
+    process::Attributes with;
     with.root_directory = directory_.path();
     with.no_new_privileges = true;
     with.landlock = std::move(*ruleset);
@@ -314,11 +316,11 @@ TEST_F(LandlockTest, SaysAllThatIsMissing) {
     At const at("landlock");
     std::string const inside = " inside " + directory_.path();
     EXPECT_THAT(
-        texts(LandlockRuleset::create({.read_only = {"/nonexistent", "/read"}, .execute = {"/none/x"}}, at.place,
-                                      directory_.path())),
+        texts(process::LandlockRuleset::create({.read_only = {"/nonexistent", "/read"}, .execute = {"/none/x"}},
+                                               at.place, directory_.path())),
         ElementsAre("web.landlock.readOnly[0]: cannot open /nonexistent" + inside + ": No such file or directory",
                     "web.landlock.execute[0]: cannot open /none/x" + inside + ": No such file or directory"));
-    EXPECT_THAT(texts(LandlockRuleset::create({.read_write = {"/nonexistent"}}, at.place, "")),
+    EXPECT_THAT(texts(process::LandlockRuleset::create({.read_write = {"/nonexistent"}}, at.place, "")),
                 ElementsAre("web.landlock.readWrite[0]: cannot open /nonexistent: No such file or directory"));
 }
 
@@ -326,33 +328,33 @@ TEST_F(LandlockTest, SaysAllThatIsMissing) {
 
 TEST(ResolveAttributes, CollectsWhatIsWrongEverywhere) {
     config::Program program;
-    program.user = config::IdOrName("no-such-user");
-    program.capabilities = config::Capabilities{.bounding = {{"FOO"}}};
-    program.seccomp = config::Seccomp{.deny = {"foo"}};
-    program.landlock = config::Landlock{.read_only = {"/nonexistent"}};
-    Where const document;
-    Where const web{&document, std::string_view("web")};
-    auto const lines = texts(resolve_attributes(program, web));
+    program.user = process::IdOrName("no-such-user");
+    program.capabilities = process::CapabilitySettings{.bounding = {{"FOO"}}};
+    program.seccomp = process::SeccompSettings{.deny = {"foo"}};
+    program.landlock = process::LandlockSettings{.read_only = {"/nonexistent"}};
+    json::Where const document;
+    json::Where const web{&document, std::string_view("web")};
+    auto const lines = texts(launcher::resolve_attributes(program, web));
     ASSERT_EQ(lines.size(), 4U);
     EXPECT_EQ(lines[0], "web.user: no user \"no-such-user\" in /etc/passwd");
     EXPECT_EQ(lines[1], "web.capabilities.bounding[0]: unknown capability \"FOO\"");
     EXPECT_EQ(lines[2], "web.seccomp.deny[0]: unknown system call \"foo\"");
     EXPECT_THAT(lines[3], testing::StartsWith("web.landlock"));
-    EXPECT_THAT(texts(resolve_attributes(program, web, MachineCheck::skipped)),
+    EXPECT_THAT(texts(launcher::resolve_attributes(program, web, process::MachineCheck::skipped)),
                 ElementsAre("web.capabilities.bounding[0]: unknown capability \"FOO\"",
                             "web.seccomp.deny[0]: unknown system call \"foo\""));
 }
 
 TEST(ResolveAttributes, SandboxesImplyNoNewPrivileges) {
-    Where const at;
+    json::Where const at;
     config::Program program;
-    EXPECT_EQ(resolve_attributes(program, at).value(), Attributes{});
-    program.seccomp = config::Seccomp{};
-    EXPECT_TRUE(resolve_attributes(program, at)->no_new_privileges);
+    EXPECT_EQ(launcher::resolve_attributes(program, at).value(), process::Attributes{});
+    program.seccomp = process::SeccompSettings{};
+    EXPECT_TRUE(launcher::resolve_attributes(program, at)->no_new_privileges);
     program.seccomp.reset();
     program.watchdog = std::chrono::milliseconds(1500);
     program.sockets.push_back({.name = "web"});
-    auto const attributes = resolve_attributes(program, at);
+    auto const attributes = launcher::resolve_attributes(program, at);
     EXPECT_EQ(attributes->watchdog_microseconds, 1'500'000U);
     EXPECT_THAT(attributes->listen_names, ElementsAre("web"));
     EXPECT_FALSE(attributes->no_new_privileges);

@@ -1,12 +1,12 @@
-#include "launcher/schedules.h"
+#include "launcher/services/schedules.h"
 
 #include <ctime>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "base/event_loop.h"
 #include "config/cron.h"
+#include "lib/base/event_loop.h"
 
 namespace triton::launcher {
 

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/read_file.h"
-#include "sidecar/copy_file.h"
-#include "sidecar/pending_file.h"
+#include "lib/base/read_file.h"
+#include "lib/files/copy_file.h"
+#include "lib/files/pending_file.h"
 
 namespace triton::sidecar {
 namespace {
@@ -27,7 +27,7 @@ using testing::IsEmpty;
 constexpr off_t mebibyte = 1 << 20;
 
 /// A directory of its own for each test, and every way to copy as the parameter.
-class CopyFile : public testing::TestWithParam<CopyMethods> {
+class CopyFile : public testing::TestWithParam<files::CopyMethods> {
 protected:
     void SetUp() override {
         char name[] = "/tmp/triton-copy.XXXXXX";
@@ -72,7 +72,7 @@ protected:
     }
 
     std::string read(std::string const& name) const {
-        auto const source = open_source(path(name));
+        auto const source = files::open_source(path(name));
         return source ? read_open_file(source->file.get(), source->path, 1 << 28).value() : source.error().text;
     }
 
@@ -82,37 +82,38 @@ protected:
         return found;
     }
 
-    Target target(std::string name = "copy") const { return {out_.get(), name, path("out/" + name)}; }
+    files::Target target(std::string name = "copy") const { return {out_.get(), name, path("out/" + name)}; }
 
-    Result<Staged> copy(std::string const& name) const {
-        auto const source = open_source(path(name));
+    Result<files::Staged> copy(std::string const& name) const {
+        auto const source = files::open_source(path(name));
         if (!source) return std::unexpected(source.error());
         return copy(*source, target());
     }
 
-    Result<Staged> copy(Source const& source, Target const& to) const {
-        return publish(TRY(prepare_copy(source, to, settings_)));
+    Result<files::Staged> copy(files::Source const& source, files::Target const& to) const {
+        return files::publish(TRY(files::prepare_copy(source, to, settings_)));
     }
 
-    Result<Staged> put(std::string_view content, mode_t mode, Target const& to) const {
-        return publish(TRY(prepare_file(content, mode, to, settings_)));
+    Result<files::Staged> put(std::string_view content, mode_t mode, files::Target const& to) const {
+        return files::publish(TRY(files::prepare_file(content, mode, to, settings_)));
     }
 
-    Outcome outcome(std::string const& name) const {
+    files::Outcome outcome(std::string const& name) const {
         auto const staged = copy(name);
         EXPECT_TRUE(staged) << staged.error().text;
-        return staged ? staged->outcome : Outcome::stopped;
+        return staged ? staged->outcome : files::Outcome::stopped;
     }
 
     std::string root_;
     UniqueFd out_;
-    CopySettings settings_;
+    files::CopySettings settings_;
 };
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, CopyFile,
-                         testing::Values(CopyMethods{}, CopyMethods{.reflink = false},
-                                         CopyMethods{.reflink = false, .copy_range = false},
-                                         CopyMethods{.unnamed_file = false}, CopyMethods{false, false, false}));
+                         testing::Values(files::CopyMethods{}, files::CopyMethods{.reflink = false},
+                                         files::CopyMethods{.reflink = false, .copy_range = false},
+                                         files::CopyMethods{.unnamed_file = false},
+                                         files::CopyMethods{false, false, false}));
 
 TEST_P(CopyFile, KeepsContentModeAndTimes) {
     std::string content;
@@ -122,7 +123,7 @@ TEST_P(CopyFile, KeepsContentModeAndTimes) {
     set_time("a", {1234567890, 123456789});
     auto const staged = copy("a");
     ASSERT_TRUE(staged) << staged.error().text;
-    EXPECT_EQ(staged->outcome, Outcome::copied);
+    EXPECT_EQ(staged->outcome, files::Outcome::copied);
     EXPECT_EQ(staged->bytes, content.size());
     EXPECT_EQ(staged->sha256, "");
     EXPECT_EQ(read("out/copy"), content);
@@ -134,20 +135,20 @@ TEST_P(CopyFile, KeepsContentModeAndTimes) {
 
 TEST_P(CopyFile, DropsSetuidSetgidAndSticky) {
     write("a", "x", 07755);
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0755U);
-    EXPECT_EQ(outcome("a"), Outcome::reused);
+    EXPECT_EQ(outcome("a"), files::Outcome::reused);
 }
 
 TEST_P(CopyFile, AnEmptyFile) {
     write("a", "");
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     EXPECT_EQ(read("out/copy"), "");
-    EXPECT_EQ(outcome("a"), Outcome::reused);
+    EXPECT_EQ(outcome("a"), files::Outcome::reused);
 }
 
 TEST_P(CopyFile, AFileThatLiesAboutItsSize) {
-    auto const source = open_source("/proc/self/status");
+    auto const source = files::open_source("/proc/self/status");
     ASSERT_TRUE(source);
     ASSERT_EQ(source->status.st_size, 0);
     auto const staged = copy(*source, target());
@@ -162,19 +163,19 @@ TEST_P(CopyFile, HolesStayHoles) {
     ASSERT_EQ(::pwrite(file.get(), "middle", 6, 40 * mebibyte), 6);
     ASSERT_EQ(::ftruncate(file.get(), 64 * mebibyte), 0);
     ASSERT_LT(status("a").st_blocks, 1000) << "the file system of /tmp knows no holes";
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     EXPECT_EQ(status("out/copy").st_size, 64 * mebibyte);
     EXPECT_LT(status("out/copy").st_blocks, 1000);
     EXPECT_TRUE(read("out/copy") == read("a"));
-    EXPECT_EQ(outcome("a"), Outcome::reused);
+    EXPECT_EQ(outcome("a"), files::Outcome::reused);
 }
 
 TEST_P(CopyFile, AnIdenticalTargetIsLeftAlone) {
     write("a", "content", 0640);
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     ino_t const first = status("out/copy").st_ino;
     set_time("out/copy", {1, 1});  // the content decides
-    EXPECT_EQ(outcome("a"), Outcome::reused);
+    EXPECT_EQ(outcome("a"), files::Outcome::reused);
     EXPECT_EQ(status("out/copy").st_ino, first);
     EXPECT_EQ(status("out/copy").st_mtim.tv_sec, 1);
 }
@@ -187,10 +188,10 @@ TEST_P(CopyFile, AnyDifferenceIsCopied) {
         [this] { write("out/copy", "content", 0644); },
         [this] { ASSERT_EQ(::unlink(path("out/copy").c_str()), 0); },
     };
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     for (auto const& change : changes) {
         change();
-        EXPECT_EQ(outcome("a"), Outcome::copied);
+        EXPECT_EQ(outcome("a"), files::Outcome::copied);
         EXPECT_EQ(read("out/copy"), "content");
         EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0640U);
     }
@@ -205,9 +206,9 @@ TEST_P(CopyFile, EqualTimesProveNothing) {
         write("green", "color: green\n");
         set_time("blue", time);
         set_time("green", time);
-        EXPECT_EQ(outcome("blue"), Outcome::copied);
-        EXPECT_EQ(outcome("blue"), Outcome::reused);
-        EXPECT_EQ(outcome("green"), Outcome::copied);
+        EXPECT_EQ(outcome("blue"), files::Outcome::copied);
+        EXPECT_EQ(outcome("blue"), files::Outcome::reused);
+        EXPECT_EQ(outcome("green"), files::Outcome::copied);
         EXPECT_EQ(read("out/copy"), "color: green\n");
     }
 }
@@ -217,7 +218,7 @@ TEST_P(CopyFile, ASymbolicLinkIsFollowedAtTheSourceAndReplacedAtTheTarget) {
     write("precious", "old");
     ASSERT_EQ(::symlink("a", path("link").c_str()), 0);
     ASSERT_EQ(::symlink("../precious", path("out/copy").c_str()), 0);
-    EXPECT_EQ(outcome("link"), Outcome::copied);
+    EXPECT_EQ(outcome("link"), files::Outcome::copied);
     EXPECT_TRUE(S_ISREG(status("out/copy").st_mode));
     EXPECT_EQ(read("out/copy"), "content");
     EXPECT_EQ(read("precious"), "old");
@@ -226,8 +227,8 @@ TEST_P(CopyFile, ASymbolicLinkIsFollowedAtTheSourceAndReplacedAtTheTarget) {
 TEST_P(CopyFile, WhoHasTheOldFileOpenKeepsIt) {
     write("a", "new");
     write("out/copy", "old");
-    auto const old = open_source(path("out/copy"));
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    auto const old = files::open_source(path("out/copy"));
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     EXPECT_EQ(read_open_file(old->file.get(), old->path, 100), "old");
 }
 
@@ -242,7 +243,7 @@ TEST_P(CopyFile, HashIsOfTheTarget) {
 
 TEST_P(CopyFile, ALongNameHasRoomForATemporaryOne) {
     write("a", "x");
-    auto const source = open_source(path("a"));
+    auto const source = files::open_source(path("a"));
     std::string const name(255, 'n');
     write("out/" + name, "old");
     auto const staged = copy(*source, target(name));
@@ -260,7 +261,7 @@ TEST_P(CopyFile, StoppedInTheMiddleItLeavesNothing) {
         last = done;
         return done == 0;
     };
-    EXPECT_EQ(outcome("a"), Outcome::stopped);
+    EXPECT_EQ(outcome("a"), files::Outcome::stopped);
     EXPECT_GT(last, 0U);
     EXPECT_LT(last, 40U * mebibyte);
     EXPECT_THAT(names("out"), ElementsAre("copy"));
@@ -275,7 +276,7 @@ TEST_P(CopyFile, ASourceThatChangesOnceIsCopiedAgain) {
         if (std::exchange(is_first, false)) write("a", "after!!");
         return true;
     };
-    EXPECT_EQ(outcome("a"), Outcome::copied);
+    EXPECT_EQ(outcome("a"), files::Outcome::copied);
     EXPECT_EQ(read("out/copy"), "after!!");
 }
 
@@ -298,7 +299,7 @@ TEST_P(CopyFile, WhatIsNoFileIsNamed) {
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0644), 0);
     EXPECT_EQ(copy("directory").error(), (Error{EISDIR, path("directory") + " is a directory, not a file"}));
     EXPECT_EQ(copy("fifo").error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
-    EXPECT_EQ(open_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
+    EXPECT_EQ(files::open_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
     EXPECT_EQ(copy("nothing").error(),
               (Error{ENOENT, "cannot open " + path("nothing") + ": No such file or directory"}));
 }
@@ -319,31 +320,31 @@ TEST_P(CopyFile, ADirectoryThatIsGone) {
 }
 
 TEST_P(CopyFile, WriteFileReplacesOnlyADifference) {
-    EXPECT_EQ(put("text", 04755, target())->outcome, Outcome::copied);
+    EXPECT_EQ(put("text", 04755, target())->outcome, files::Outcome::copied);
     EXPECT_EQ(status("out/copy").st_mode, S_IFREG | 0755U);
-    EXPECT_EQ(put("text", 0755, target())->outcome, Outcome::reused);
-    EXPECT_EQ(put("texT", 0755, target())->outcome, Outcome::copied);
+    EXPECT_EQ(put("text", 0755, target())->outcome, files::Outcome::reused);
+    EXPECT_EQ(put("texT", 0755, target())->outcome, files::Outcome::copied);
     EXPECT_EQ(read("out/copy"), "texT");
-    EXPECT_EQ(put("texT", 0700, target())->outcome, Outcome::copied);
+    EXPECT_EQ(put("texT", 0700, target())->outcome, files::Outcome::copied);
     EXPECT_EQ(put("", 0700, target())->bytes, 0U);
     EXPECT_THAT(names("out"), ElementsAre("copy"));
 }
 
 TEST_P(CopyFile, ManyAreSeenOnlyWhenTheyArePutInPlace) {
     write("a", "content", 0640);
-    auto const source = open_source(path("a"));
-    std::vector<Prepared> prepared;
-    std::vector<PendingFile*> pending;
+    auto const source = files::open_source(path("a"));
+    std::vector<files::Prepared> prepared;
+    std::vector<files::PendingFile*> pending;
     for (char const* const name : {"1", "2", "3"})
-        prepared.push_back(prepare_copy(*source, target(name), settings_).value());
-    for (Prepared& one : prepared)
+        prepared.push_back(files::prepare_copy(*source, target(name), settings_).value());
+    for (files::Prepared& one : prepared)
         pending.push_back(&*one.pending);
     std::vector<std::string> const before = names("out");
     EXPECT_TRUE(std::ranges::all_of(before, [](std::string const& name) { return name.ends_with(".tmp"); }));
-    (void)make_durable_together(pending);  // by the file system that /tmp is on
+    (void)files::make_durable_together(pending);  // by the file system that /tmp is on
     EXPECT_EQ(names("out"), before);
-    for (Prepared& one : prepared)
-        EXPECT_TRUE(publish(std::move(one)));
+    for (files::Prepared& one : prepared)
+        EXPECT_TRUE(files::publish(std::move(one)));
     EXPECT_THAT(names("out"), ElementsAre("1", "2", "3"));
     EXPECT_EQ(read("out/2"), "content");
     EXPECT_EQ(status("out/3").st_mode, S_IFREG | 0640U);
@@ -352,8 +353,8 @@ TEST_P(CopyFile, ManyAreSeenOnlyWhenTheyArePutInPlace) {
 TEST_P(CopyFile, WhatIsNotPutInPlaceLeavesNothing) {
     write("a", "new");
     write("out/copy", "old");
-    auto const source = open_source(path("a"));
-    ASSERT_TRUE(prepare_copy(*source, target(), settings_));
+    auto const source = files::open_source(path("a"));
+    ASSERT_TRUE(files::prepare_copy(*source, target(), settings_));
     EXPECT_THAT(names("out"), ElementsAre("copy"));
     EXPECT_EQ(read("out/copy"), "old");
 }
@@ -361,10 +362,10 @@ TEST_P(CopyFile, WhatIsNotPutInPlaceLeavesNothing) {
 TEST_P(CopyFile, ATargetThatWasNotThereIsReplacedIfItIs) {
     write("a", "content");
     write("out/copy", "content");
-    auto const source = open_source(path("a"));
-    Target to = target();
+    auto const source = files::open_source(path("a"));
+    files::Target to = target();
     to.is_new = true;
-    EXPECT_EQ(copy(*source, to)->outcome, Outcome::copied);
+    EXPECT_EQ(copy(*source, to)->outcome, files::Outcome::copied);
     EXPECT_THAT(names("out"), ElementsAre("copy"));
     EXPECT_EQ(read("out/copy"), "content");
 }
@@ -372,10 +373,10 @@ TEST_P(CopyFile, ATargetThatWasNotThereIsReplacedIfItIs) {
 TEST_P(CopyFile, ALookTellsWhatOpeningWould) {
     write("a", "content", 0640);
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0644), 0);
-    EXPECT_EQ(look_at_source(path("a"))->st_size, 7);
-    EXPECT_EQ(look_at_source(path("fifo")).error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
-    EXPECT_EQ(look_at_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
-    EXPECT_EQ(look_at_source(path("nothing")).error(),
+    EXPECT_EQ(files::look_at_source(path("a"))->st_size, 7);
+    EXPECT_EQ(files::look_at_source(path("fifo")).error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
+    EXPECT_EQ(files::look_at_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
+    EXPECT_EQ(files::look_at_source(path("nothing")).error(),
               (Error{ENOENT, "cannot open " + path("nothing") + ": No such file or directory"}));
 }
 
@@ -391,11 +392,11 @@ TEST_P(CopyFile, WhatAKilledCopyLeftIsRemovedAndNothingElse) {
     ASSERT_EQ(::mkfifo(path("out/.fifo.0123456789abcdef.tmp").c_str(), 0600), 0);
     UniqueFd const held{::open(path("out/.held.0123456789abcdef.tmp").c_str(), O_RDWR | O_CLOEXEC)};
     ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
-    auto const pending = PendingFile::create(out_.get(), "p", path("out/p"), settings_.methods.unnamed_file);
+    auto const pending = files::PendingFile::create(out_.get(), "p", path("out/p"), settings_.methods.unnamed_file);
     ASSERT_TRUE(pending);
 
     UniqueFd const directory{::open(path("out").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    remove_abandoned(directory.get());
+    files::remove_abandoned(directory.get());
     std::vector<std::string> expected = others;
     expected.emplace_back(".fifo.0123456789abcdef.tmp");
     auto left = names("out");
@@ -408,16 +409,16 @@ TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
     char name[] = "/tmp/triton-copy.XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);
     std::string const root = name;
-    EXPECT_TRUE(make_directories(AT_FDCWD, root + "/a//./b/"));
-    EXPECT_TRUE(make_directories(AT_FDCWD, root + "/a/b"));
+    EXPECT_TRUE(files::make_directories(AT_FDCWD, root + "/a//./b/"));
+    EXPECT_TRUE(files::make_directories(AT_FDCWD, root + "/a/b"));
     UniqueFd const inside{::open((root + "/a").c_str(), O_PATH | O_CLOEXEC)};
-    EXPECT_TRUE(make_directories(inside.get(), "b"));
-    EXPECT_TRUE(make_directories(inside.get(), "."));
+    EXPECT_TRUE(files::make_directories(inside.get(), "b"));
+    EXPECT_TRUE(files::make_directories(inside.get(), "."));
     UniqueFd const file{::open((root + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
-    EXPECT_EQ(make_directories(AT_FDCWD, root + "/f/x").error(),
+    EXPECT_EQ(files::make_directories(AT_FDCWD, root + "/f/x").error(),
               (Error{ENOTDIR, "cannot create directory " + root + "/f/x: Not a directory"}));
     // where nothing can be made, the cause is why not, not that it is missing
-    EXPECT_EQ(make_directories(AT_FDCWD, "/proc/triton").error(),
+    EXPECT_EQ(files::make_directories(AT_FDCWD, "/proc/triton").error(),
               (Error{ENOENT, "cannot create directory /proc/triton: No such file or directory"}));
     for (char const* const made : {"/a/b", "/a", "/f"})
         EXPECT_EQ(::remove((root + made).c_str()), 0);
@@ -425,7 +426,7 @@ TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
 }
 
 TEST(ReadOpenFile, UpToALimit) {
-    auto const source = open_source("/proc/self/status");
+    auto const source = files::open_source("/proc/self/status");
     ASSERT_TRUE(source);
     EXPECT_EQ(read_open_file(source->file.get(), source->path, 10).error(),
               (Error{EFBIG, "cannot read /proc/self/status: File too large"}));

@@ -3,16 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include "sidecar/sha256.h"
+#include "lib/files/sha256.h"
 
 namespace triton::sidecar {
 namespace {
 
-class Sha256Test : public testing::TestWithParam<Sha256::Method> {};
-INSTANTIATE_TEST_SUITE_P(EveryWay, Sha256Test, testing::Values(Sha256::Method::fastest, Sha256::Method::portable));
+class Sha256Test : public testing::TestWithParam<files::Sha256::Method> {};
+INSTANTIATE_TEST_SUITE_P(EveryWay, Sha256Test,
+                         testing::Values(files::Sha256::Method::fastest, files::Sha256::Method::portable));
 
-std::string hash(Sha256::Method method, std::string_view text, std::size_t piece) {
-    Sha256 sha{method};
+std::string hash(files::Sha256::Method method, std::string_view text, std::size_t piece) {
+    files::Sha256 sha{method};
     for (; !text.empty(); text.remove_prefix(std::min(piece, text.size())))
         sha.add(text.substr(0, piece));
     return std::move(sha).take_hex();
@@ -56,7 +57,8 @@ TEST(Sha256, BothWaysAgree) {
         text += static_cast<char>(i * 2654435761U >> 24);
     for (std::size_t size = 0; size < text.size(); ++size) {
         std::string_view const part = std::string_view(text).substr(1, size);
-        EXPECT_EQ(hash(Sha256::Method::fastest, part, 77), hash(Sha256::Method::portable, part, 1000)) << size;
+        EXPECT_EQ(hash(files::Sha256::Method::fastest, part, 77), hash(files::Sha256::Method::portable, part, 1000))
+            << size;
     }
 }
 

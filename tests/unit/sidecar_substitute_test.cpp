@@ -12,10 +12,10 @@ using testing::ElementsAre;
 
 constexpr char const* environment[] = {"NAME=value", "EMPTY=", "IPS=10.0.0.1,fd00::1", "DOLLAR=${NAME}", nullptr};
 
-std::expected<std::string, std::vector<std::string>> texts(std::expected<std::string, config::Problems> const& result) {
+std::expected<std::string, std::vector<std::string>> texts(std::expected<std::string, json::Problems> const& result) {
     if (result) return *result;
     std::vector<std::string> problems;
-    for (config::Problem const& problem : result.error())
+    for (json::Problem const& problem : result.error())
         problems.push_back(problem.text());
     return std::unexpected(problems);
 }

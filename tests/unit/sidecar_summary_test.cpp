@@ -8,7 +8,8 @@ namespace {
 TEST(JsonSummary, OneLine) {
     EXPECT_EQ(json_summary({}), "{\"files\":[],\"errors\":[]}\n");
     Round round;
-    round.files = {{"/out/a\"b", {Outcome::copied, 3, "12ab"}}, {"/out/\xff", {Outcome::reused, 0, "34cd"}}};
+    round.files = {{"/out/a\"b", {files::Outcome::copied, 3, "12ab"}},
+                   {"/out/\xff", {files::Outcome::reused, 0, "34cd"}}};
     round.errors = {"cannot write /out/c: No space left on device", "x"};
     EXPECT_EQ(json_summary(round), R"({"files":[{"path":"/out/a\"b","bytes":3,"sha256":"12ab","result":"copied"},)"
                                    "{\"path\":\"/out/\uFFFD\",\"bytes\":0,\"sha256\":\"34cd\",\"result\":\"reused\"}],"

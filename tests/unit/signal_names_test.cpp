@@ -1,4 +1,4 @@
-#include "base/signal_names.h"
+#include "lib/base/signal_names.h"
 
 #include <cstring>
 #include <string>

@@ -1,4 +1,4 @@
-#include "launcher/sockets.h"
+#include "launcher/services/sockets.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -13,9 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/unique_fd.h"
 #include "config/limits.h"
-#include "launcher/spawn.h"
+#include "config/substitution.h"
+#include "lib/base/unique_fd.h"
+#include "lib/process/spawn.h"
 
 namespace triton::launcher::test {
 
@@ -23,7 +24,7 @@ namespace triton::launcher::test {
 struct Outcome {
     std::string output;  ///< of stdout
     int status = -1;     ///< as of waitpid(2)
-    std::optional<SpawnError> error;
+    std::optional<process::SpawnError> error;
     int pid = 0;
 
     [[nodiscard]] bool is_ok() const { return !error && status == 0; }
@@ -40,22 +41,23 @@ inline std::string read_to_end(int fd) {
     }
 }
 
-inline config::CommandTemplate literals(std::vector<std::string> const& arguments) {
+inline process::CommandTemplate literals(std::vector<std::string> const& arguments) {
     config::ProcessConfiguration configuration;
     configuration.version = "1";
     for (std::string const& argument : arguments)
         configuration.arguments.push_back({.value = argument});
-    return config::CommandTemplate::create(configuration, config::Variables{{}, nullptr}, 9).value();
+    return config::substitute(configuration, config::Variables{{}, nullptr}, 9).value();
 }
 
-inline std::shared_ptr<StartPlan const> plan_of(std::string program, std::vector<std::string> const& arguments,
-                                                Attributes attributes = {},
-                                                std::vector<std::string> environment = {"PATH=/usr/bin:/bin"}) {
-    return std::make_shared<StartPlan const>(std::move(program), std::move(environment), literals(arguments),
-                                             std::vector<config::CommandTemplate>{}, std::move(attributes));
+inline std::shared_ptr<process::StartPlan const> plan_of(std::string program, std::vector<std::string> const& arguments,
+                                                         process::Attributes attributes = {},
+                                                         std::vector<std::string> environment = {
+                                                             "PATH=/usr/bin:/bin"}) {
+    return std::make_shared<process::StartPlan const>(std::move(program), std::move(environment), literals(arguments),
+                                                      std::vector<process::CommandTemplate>{}, std::move(attributes));
 }
 
-inline Outcome finish(Spawner& spawner, std::expected<Pid, SpawnError> started, int output) {
+inline Outcome finish(process::Spawner& spawner, std::expected<process::Pid, process::SpawnError> started, int output) {
     Outcome outcome;
     if (!started) {
         outcome.error = started.error();
@@ -69,8 +71,8 @@ inline Outcome finish(Spawner& spawner, std::expected<Pid, SpawnError> started, 
     return outcome;
 }
 
-inline Outcome run(Spawner& spawner, std::shared_ptr<StartPlan const> const& plan, StartFiles files = {},
-                   ProcessNumber number = ProcessNumber{1}) {
+inline Outcome run(process::Spawner& spawner, std::shared_ptr<process::StartPlan const> const& plan,
+                   process::StartFiles files = {}, process::ProcessNumber number = process::ProcessNumber{1}) {
     // What the test was started with is nobody's business: numbers of descriptors are compared.
     (void)::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     int ends[2] = {-1, -1};
@@ -83,18 +85,20 @@ inline Outcome run(Spawner& spawner, std::shared_ptr<StartPlan const> const& pla
     return finish(spawner, started, read_end.get());
 }
 
-inline Outcome run(std::shared_ptr<StartPlan const> const& plan, StartFiles files = {}) {
-    Spawner spawner({}, 0);
+inline Outcome run(std::shared_ptr<process::StartPlan const> const& plan, process::StartFiles files = {}) {
+    process::Spawner spawner({}, 0);
     return run(spawner, plan, files);
 }
 
 /// A script of the shell, with these attributes.
-inline Outcome run_shell(std::string const& script, Attributes attributes = {}, StartFiles const& files = {}) {
+inline Outcome run_shell(std::string const& script, process::Attributes attributes = {},
+                         process::StartFiles const& files = {}) {
     return run(plan_of("/bin/sh", {"-c", script}, std::move(attributes)), files);
 }
 
 /// One line of /proc/self/status: "Umask", "CapBnd".
-inline std::string status_line(std::string const& name, Attributes attributes = {}, StartFiles const& files = {}) {
+inline std::string status_line(std::string const& name, process::Attributes attributes = {},
+                               process::StartFiles const& files = {}) {
     std::string const key = name + ":\t";
     Outcome const outcome = run(plan_of("/bin/cat", {"/proc/self/status"}, std::move(attributes)), files);
     std::size_t const at = ("\n" + outcome.output).find("\n" + key);

@@ -1,4 +1,4 @@
-#include "launcher/spawn.h"
+#include "lib/process/spawn.h"
 
 #include <algorithm>
 #include <array>
@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "launcher/plan/program_attributes.h"
 #include "tests/unit/spawn_subject.h"
 
 namespace triton::launcher {
@@ -28,11 +29,11 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-Identity const nobody{65534, 65533, {{65531, 65532}}};
+process::Identity const nobody{65534, 65533, {{65531, 65532}}};
 
 std::string failure(Outcome const& outcome) {
     if (!outcome.error) return "no failure, status " + std::to_string(outcome.status) + ": " + outcome.output;
-    return stage_text(outcome.error->stage) + ": " + errno_text(outcome.error->code);
+    return process::stage_text(outcome.error->stage) + ": " + errno_text(outcome.error->code);
 }
 
 UniqueFd file_with(std::string const& text) {
@@ -50,8 +51,8 @@ std::string content_of(std::string const& path) {
 // What every child gets.
 
 TEST(Spawn, AGroupOfItsOwnAndOurMaskBack) {
-    raw::SignalSet const mask = raw::bit(SIGUSR2) | raw::bit(40);
-    Spawner spawner({.mask = mask}, 0);
+    process::raw::SignalSet const mask = process::raw::bit(SIGUSR2) | process::raw::bit(40);
+    process::Spawner spawner({.mask = mask}, 0);
     Outcome const outcome = run(spawner, plan_of("/bin/sh", {"-c", "read a < /proc/$$/stat; set -- $a; echo $1 $5"}));
     std::string const pid = std::to_string(outcome.pid);
     EXPECT_EQ(outcome.output, pid + " " + pid + "\n");
@@ -61,10 +62,10 @@ TEST(Spawn, AGroupOfItsOwnAndOurMaskBack) {
 }
 
 TEST(Spawn, SigchldIsIgnoredAgainWhereItWas) {
-    Inherited inherited;
+    process::Inherited inherited;
     inherited.sigchld.handler = SIG_IGN;
     inherited.sigchld_was_ignored = true;
-    Spawner spawner(inherited, 0);
+    process::Spawner spawner(inherited, 0);
     // Not by a shell, which would put it right.
     Outcome const outcome = run(spawner, plan_of("/bin/grep", {"SigIgn", "/proc/self/status"}));
     EXPECT_EQ(outcome.output, "SigIgn:\t0000000000010000\n");
@@ -73,7 +74,7 @@ TEST(Spawn, SigchldIsIgnoredAgainWhereItWas) {
 /// The way that a shell starts what it puts in the background.
 TEST(Spawn, IgnoredSignalsStayIgnoredUnlessThePlanSaysOtherwise) {
     constexpr int ignored[] = {SIGINT, SIGQUIT, SIGPIPE, 64};
-    Inherited inherited;
+    process::Inherited inherited;
     inherited.sigchld.handler = SIG_IGN;
     inherited.sigchld_was_ignored = true;
     struct sigaction before[std::size(ignored)];
@@ -81,9 +82,9 @@ TEST(Spawn, IgnoredSignalsStayIgnoredUnlessThePlanSaysOtherwise) {
         struct sigaction ignore = {};
         ignore.sa_handler = SIG_IGN;
         ASSERT_EQ(::sigaction(ignored[i], &ignore, &before[i]), 0);
-        inherited.ignored |= raw::bit(ignored[i]);
+        inherited.ignored |= process::raw::bit(ignored[i]);
     }
-    Spawner spawner(inherited, 0);
+    process::Spawner spawner(inherited, 0);
     std::vector<std::string> const command{"SigIgn", "/proc/self/status"};
     EXPECT_EQ(run(spawner, plan_of("/bin/grep", command)).output, "SigIgn:\t8000000000011006\n");
     EXPECT_EQ(run(spawner, plan_of("/bin/grep", command, {.has_default_signals = true})).output,
@@ -93,9 +94,9 @@ TEST(Spawn, IgnoredSignalsStayIgnoredUnlessThePlanSaysOtherwise) {
 }
 
 TEST(Spawn, ArgvZeroIsThePathOrTheName) {
-    auto const named =
-        std::make_shared<StartPlan const>("/bin/cat", std::vector<std::string>{}, literals({"/proc/self/cmdline"}),
-                                          std::vector<config::CommandTemplate>{}, Attributes{}, "mouse");
+    auto const named = std::make_shared<process::StartPlan const>(
+        "/bin/cat", std::vector<std::string>{}, literals({"/proc/self/cmdline"}),
+        std::vector<process::CommandTemplate>{}, process::Attributes{}, "mouse");
     EXPECT_EQ(run(named).output, std::string("mouse\0/proc/self/cmdline\0", 25));
     EXPECT_EQ(run(plan_of("/bin/cat", {"/proc/self/cmdline"})).output,
               std::string("/bin/cat\0/proc/self/cmdline\0", 28));
@@ -106,20 +107,21 @@ TEST(Spawn, NothingButStandardDescriptorsIsLeft) {
     UniqueFd const other = file_with("not for children");
     // ls has one open on the directory
     EXPECT_EQ(run_shell("ls /proc/self/fd").output, "0\n1\n2\n3\n");
-    EXPECT_EQ(run_shell("ls /proc/self/fd", {.identity = is_root() ? nobody : Identity{}}).output, "0\n1\n2\n3\n");
+    EXPECT_EQ(run_shell("ls /proc/self/fd", {.identity = is_root() ? nobody : process::Identity{}}).output,
+              "0\n1\n2\n3\n");
 }
 
 TEST(Spawn, ManyAtOnceInBothWays) {
-    Spawner spawner({}, 0);
+    process::Spawner spawner({}, 0);
     for (bool const is_copy : {false, true}) {
-        Attributes attributes;
+        process::Attributes attributes;
         if (is_copy) attributes.oom_score_adj = 500;
         auto const good = plan_of("/bin/true", {}, std::move(attributes));
         auto const bad = plan_of("/nonexistent", {});
-        std::vector<std::pair<Pid, bool>> children;
+        std::vector<std::pair<process::Pid, bool>> children;
         for (int i = 0; i < 200; ++i) {
             bool const fails = i % 3 == 0;
-            auto const pid = spawner.spawn(fails ? bad : good, ProcessNumber{1});
+            auto const pid = spawner.spawn(fails ? bad : good, process::ProcessNumber{1});
             ASSERT_TRUE(pid);
             children.emplace_back(*pid, fails);
         }
@@ -129,7 +131,7 @@ TEST(Spawn, ManyAtOnceInBothWays) {
             ASSERT_EQ(::waitpid(static_cast<pid_t>(pid), &status, 0), static_cast<pid_t>(pid));
             EXPECT_EQ(status, fails ? 127 << 8 : 0);
             EXPECT_EQ(spawner.take_error(pid),
-                      fails ? std::optional(SpawnError{SpawnStage::execute, ENOENT}) : std::nullopt);
+                      fails ? std::optional(process::SpawnError{process::SpawnStage::execute, ENOENT}) : std::nullopt);
             EXPECT_EQ(spawner.take_error(pid), std::nullopt);
         }
     }
@@ -149,14 +151,14 @@ TEST(SpawnEnvironment, TemplatesAreRenderedForEachProcess) {
         {.type = config::ArgumentType::concatenate,
          .values = {{.value = "PORT="},
                     {.type = config::ArgumentType::process_number, .multiplier = 10, .offset = 4500}}}};
-    std::vector<config::CommandTemplate> templates;
-    templates.push_back(config::CommandTemplate::create(numbered, config::Variables{{}, nullptr}, 9).value());
+    std::vector<process::CommandTemplate> templates;
+    templates.push_back(config::substitute(numbered, config::Variables{{}, nullptr}, 9).value());
     templates.push_back(literals({"X=1", "Y=2"}));
-    auto const plan = std::make_shared<StartPlan const>("/usr/bin/env", std::vector<std::string>{"A=1"}, literals({}),
-                                                        std::move(templates));
-    Spawner spawner({}, 0);
-    EXPECT_EQ(run(spawner, plan, {}, ProcessNumber{1}).output, "A=1\nPORT=4510\nX=1\nY=2\n");
-    EXPECT_EQ(run(spawner, plan, {}, ProcessNumber{9}).output, "A=1\nPORT=4590\nX=1\nY=2\n");
+    auto const plan = std::make_shared<process::StartPlan const>("/usr/bin/env", std::vector<std::string>{"A=1"},
+                                                                 literals({}), std::move(templates));
+    process::Spawner spawner({}, 0);
+    EXPECT_EQ(run(spawner, plan, {}, process::ProcessNumber{1}).output, "A=1\nPORT=4510\nX=1\nY=2\n");
+    EXPECT_EQ(run(spawner, plan, {}, process::ProcessNumber{9}).output, "A=1\nPORT=4590\nX=1\nY=2\n");
 }
 
 TEST(SpawnEnvironment, ProtocolsSpeakOfTheChild) {
@@ -164,7 +166,7 @@ TEST(SpawnEnvironment, ProtocolsSpeakOfTheChild) {
     UniqueFd const second = file_with("second");
     std::array const listen{first.get(), second.get()};
     for (bool const is_copy : {false, true}) {
-        Attributes attributes;
+        process::Attributes attributes;
         attributes.listen_names = {"web", "admin"};
         attributes.watchdog_microseconds = 2'500'000;
         if (is_copy) attributes.oom_score_adj = 500;
@@ -200,10 +202,10 @@ TEST(SpawnDescriptors, AnyNumberMayGoToAnyOther) {
         order[i] = i;
     }
     std::minstd_rand random(7);
-    Spawner spawner({}, 0);
+    process::Spawner spawner({}, 0);
     for (int round = 0; round < 40; ++round) {
         std::ranges::shuffle(order, random);
-        Attributes attributes;
+        process::Attributes attributes;
         attributes.listen_names = {"a", "b", "c", "d"};
         attributes.ready_target = 8;
         auto const plan = plan_of(
@@ -225,7 +227,7 @@ TEST(SpawnDescriptors, AnyNumberMayGoToAnyOther) {
 TEST(SpawnDescriptors, ALowLimitDoesNotHinderThem) {
     UniqueFd const file = file_with("passed");
     std::array const listen{file.get()};
-    Attributes attributes;
+    process::Attributes attributes;
     attributes.listen_names = {"a"};
     attributes.limits = {{RLIMIT_NOFILE, 4, 4}};
     attributes.oom_score_adj = 500;
@@ -258,7 +260,7 @@ TEST(SpawnAttributes, OomScoreIsTheChildsOnly) {
 }
 
 TEST(SpawnAttributes, Limits) {
-    Attributes attributes;
+    process::Attributes attributes;
     attributes.limits = {{RLIMIT_NOFILE, 77, 88}, {RLIMIT_CORE, 0, 0}, {RLIMIT_FSIZE, 4096, 8192}};
     Outcome const outcome = run(plan_of("/bin/cat", {"/proc/self/limits"}, std::move(attributes)));
     EXPECT_THAT(outcome.output, AllOf(testing::ContainsRegex("Max open files +77 +88"),
@@ -302,11 +304,11 @@ TEST(SpawnAttributes, NoNewPrivileges) {
 
 TEST(SpawnAttributes, Capabilities) {
     SKIP_UNLESS_ROOT();
-    OwnCapabilities const own = OwnCapabilities::read();
-    constexpr CapabilitySet net_bind = 1 << 10;
-    constexpr CapabilitySet chown = 1;
-    auto const with = [&](CapabilityMasks const& masks, bool is_other) {
-        Attributes attributes;
+    process::OwnCapabilities const own = process::OwnCapabilities::read();
+    constexpr process::CapabilitySet net_bind = 1 << 10;
+    constexpr process::CapabilitySet chown = 1;
+    auto const with = [&](process::CapabilityMasks const& masks, bool is_other) {
+        process::Attributes attributes;
         attributes.capabilities = masks;
         if (is_other) attributes.identity = nobody;
         return run_shell("grep ^Cap /proc/self/status | cut -f2 | sed 's/^0*\\(.\\)/\\1/' | tr '\\n' ' '",
@@ -328,11 +330,11 @@ TEST(SpawnAttributes, ParentDeathSignalOutlivesTheChangeOfUser) {
     UniqueFd write_end{ends[1]};
     pid_t const parent = ::fork();
     if (parent == 0) {
-        Spawner spawner({}, SIGTERM);
+        process::Spawner spawner({}, SIGTERM);
         // It ends when it is asked to, but only by SIGKILL, the plan's own; cat holds the pipe as long as it lives.
         auto const plan = plan_of("/bin/sh", {"-c", "trap '' TERM; echo ready; exec /usr/bin/tail -f /dev/null"},
                                   {.identity = nobody, .parent_death_signal = SIGKILL});
-        (void)spawner.spawn(plan, ProcessNumber{1}, {.out = write_end.get()});
+        (void)spawner.spawn(plan, process::ProcessNumber{1}, {.out = write_end.get()});
         for (;;)
             ::pause();
     }
@@ -351,7 +353,7 @@ TEST(SpawnAttributes, ParentDeathSignalOutlivesTheChangeOfUser) {
 
 TEST(SpawnFailures, NameTheirStage) {
     UniqueFd const directory{::open("/usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    auto const with = [](Attributes attributes, StartFiles const& files = {}) {
+    auto const with = [](process::Attributes attributes, process::StartFiles const& files = {}) {
         return failure(run_shell("true", std::move(attributes), files));
     };
     EXPECT_EQ(with({}, {.cgroup = directory.get()}), "enter its cgroup: No such file or directory");
@@ -380,21 +382,23 @@ TEST(SpawnFailures, OfALauncherWithoutPrivileges) {
     auto const with = [](auto attributes_of) {
         return as_nobody([&] { return failure(run_shell("true", attributes_of())); });
     };
-    EXPECT_EQ(with([] { return Attributes{.nice = -5}; }), "set the nice value: Permission denied");
-    EXPECT_EQ(with([] { return Attributes{.root_directory = "/usr"}; }),
+    EXPECT_EQ(with([] { return process::Attributes{.nice = -5}; }), "set the nice value: Permission denied");
+    EXPECT_EQ(with([] { return process::Attributes{.root_directory = "/usr"}; }),
               "enter the root directory: Operation not permitted");
-    EXPECT_EQ(with([] { return Attributes{.identity = {.supplementary_groups = {{1}}}}; }),
+    EXPECT_EQ(with([] { return process::Attributes{.identity = {.supplementary_groups = {{1}}}}; }),
               "set the supplementary groups: Operation not permitted");
-    EXPECT_EQ(with([] { return Attributes{.identity = {.group = 1}}; }), "become group: Operation not permitted");
-    EXPECT_EQ(with([] { return Attributes{.identity = {.user = 1}}; }), "become user: Operation not permitted");
-    EXPECT_EQ(with([] { return Attributes{.capabilities = CapabilityMasks{1, 0, 0}}; }),
+    EXPECT_EQ(with([] { return process::Attributes{.identity = {.group = 1}}; }),
+              "become group: Operation not permitted");
+    EXPECT_EQ(with([] { return process::Attributes{.identity = {.user = 1}}; }),
+              "become user: Operation not permitted");
+    EXPECT_EQ(with([] { return process::Attributes{.capabilities = process::CapabilityMasks{1, 0, 0}}; }),
               "drop capabilities from the bounding set: Operation not permitted");
-    EXPECT_EQ(with([] { return Attributes{.capabilities = CapabilityMasks{0, 1, 1}}; }),
+    EXPECT_EQ(with([] { return process::Attributes{.capabilities = process::CapabilityMasks{0, 1, 1}}; }),
               "set the capabilities: Operation not permitted");
     EXPECT_EQ(with([] {
-                  config::Where const at;
-                  Attributes attributes;
-                  attributes.seccomp = SeccompFilter::create({}, at).value();  // without no_new_privs
+                  json::Where const at;
+                  process::Attributes attributes;
+                  attributes.seccomp = process::SeccompFilter::create({}, at).value();  // without no_new_privs
                   return attributes;
               }),
               "install the seccomp filter: Permission denied");
@@ -407,22 +411,22 @@ TEST(SpawnFailures, OfALauncherWithoutPrivileges) {
 }
 
 TEST(SpawnFailures, TextsSayTheValues) {
-    Attributes attributes;
+    process::Attributes attributes;
     attributes.root_directory = "/srv/root";
     attributes.working_directory = "/srv/web";
     attributes.identity = {.user = 33, .group = 34};
     attributes.nice = -5;
     attributes.oom_score_adj = -900;
     auto const plan = plan_of("/bin/web", {}, std::move(attributes));
-    auto const text = [&](SpawnStage stage) { return stage_text(stage, plan.get()); };
-    EXPECT_EQ(text(SpawnStage::working_directory), "enter the working directory /srv/web");
-    EXPECT_EQ(text(SpawnStage::root_directory), "enter the root directory /srv/root");
-    EXPECT_EQ(text(SpawnStage::user), "become user 33");
-    EXPECT_EQ(text(SpawnStage::group), "become group 34");
-    EXPECT_EQ(text(SpawnStage::nice), "set the nice value -5");
-    EXPECT_EQ(text(SpawnStage::oom_score), "set the OOM score adjustment -900");
-    EXPECT_EQ(text(SpawnStage::execute), "execute /bin/web inside /srv/root");
-    EXPECT_EQ(stage_text(SpawnStage::execute), "execute");
+    auto const text = [&](process::SpawnStage stage) { return process::stage_text(stage, plan.get()); };
+    EXPECT_EQ(text(process::SpawnStage::working_directory), "enter the working directory /srv/web");
+    EXPECT_EQ(text(process::SpawnStage::root_directory), "enter the root directory /srv/root");
+    EXPECT_EQ(text(process::SpawnStage::user), "become user 33");
+    EXPECT_EQ(text(process::SpawnStage::group), "become group 34");
+    EXPECT_EQ(text(process::SpawnStage::nice), "set the nice value -5");
+    EXPECT_EQ(text(process::SpawnStage::oom_score), "set the OOM score adjustment -900");
+    EXPECT_EQ(text(process::SpawnStage::execute), "execute /bin/web inside /srv/root");
+    EXPECT_EQ(process::stage_text(process::SpawnStage::execute), "execute");
 }
 
 // The plan.
@@ -440,33 +444,35 @@ TEST(StartPlan, ReadinessDescriptorMayNotBeASocket) {
     config::Program program;
     program.readiness = config::Readiness{.type = config::ReadinessType::fd, .fd = 4};
     program.sockets.resize(2);
-    config::Where const at;
-    auto const taken = resolve_attributes(program, at);
+    json::Where const at;
+    auto const taken = launcher::resolve_attributes(program, at);
     ASSERT_FALSE(taken);
-    EXPECT_EQ(taken.error(), (config::Problems{{"readiness.fd", "4 is taken by the sockets, which are 3 to 4"}}));
+    EXPECT_EQ(taken.error(), (json::Problems{{"readiness.fd", "4 is taken by the sockets, which are 3 to 4"}}));
     program.readiness->fd = 5;
-    EXPECT_TRUE(resolve_attributes(program, at));
+    EXPECT_TRUE(launcher::resolve_attributes(program, at));
 }
 
 TEST(FindProgram, LooksAsExecvpDoes) {
     std::vector<std::string> const environment{"PATHS=/x", "PATH=/nonexistent:/usr/bin:/bin"};
-    EXPECT_EQ(find_program("env", environment, {}), "/usr/bin/env");
-    EXPECT_EQ(find_program("env", {}, {}), "/usr/bin/env");
-    EXPECT_EQ(find_program("./env", environment, {.working_directory = "/usr/bin"}), "./env");
-    EXPECT_EQ(find_program("bin/env", environment, {.root_directory = "/usr"}), "bin/env");
-    EXPECT_EQ(find_program("env", {"PATH=/bin"}, {.root_directory = "/usr"}), "/bin/env");
+    EXPECT_EQ(process::find_program("env", environment, {}), "/usr/bin/env");
+    EXPECT_EQ(process::find_program("env", {}, {}), "/usr/bin/env");
+    EXPECT_EQ(process::find_program("./env", environment, {.working_directory = "/usr/bin"}), "./env");
+    EXPECT_EQ(process::find_program("bin/env", environment, {.root_directory = "/usr"}), "bin/env");
+    EXPECT_EQ(process::find_program("env", {"PATH=/bin"}, {.root_directory = "/usr"}), "/bin/env");
     auto const text = [](Result<std::string> const& found) { return found ? "found " + *found : found.error().text; };
-    EXPECT_EQ(text(find_program("no-such-program", environment, {})),
+    EXPECT_EQ(text(process::find_program("no-such-program", environment, {})),
               "cannot find \"no-such-program\" in PATH (/nonexistent:/usr/bin:/bin)");
-    EXPECT_EQ(text(find_program("", environment, {})), "cannot find \"\" in PATH (/nonexistent:/usr/bin:/bin)");
-    EXPECT_EQ(text(find_program("/nonexistent", {}, {})), "cannot execute /nonexistent: No such file or directory");
-    EXPECT_EQ(text(find_program("/usr", {}, {})), "cannot execute /usr: is not a file");
-    EXPECT_EQ(text(find_program("/etc/passwd", {}, {})), "cannot execute /etc/passwd: Permission denied");
-    EXPECT_EQ(text(find_program("passwd", {"PATH=/etc:/nonexistent"}, {})),
+    EXPECT_EQ(text(process::find_program("", environment, {})),
+              "cannot find \"\" in PATH (/nonexistent:/usr/bin:/bin)");
+    EXPECT_EQ(text(process::find_program("/nonexistent", {}, {})),
+              "cannot execute /nonexistent: No such file or directory");
+    EXPECT_EQ(text(process::find_program("/usr", {}, {})), "cannot execute /usr: is not a file");
+    EXPECT_EQ(text(process::find_program("/etc/passwd", {}, {})), "cannot execute /etc/passwd: Permission denied");
+    EXPECT_EQ(text(process::find_program("passwd", {"PATH=/etc:/nonexistent"}, {})),
               "cannot execute /etc/passwd: Permission denied");
-    EXPECT_EQ(text(find_program("/usr/bin/env", {}, {.root_directory = "/usr"})),
+    EXPECT_EQ(text(process::find_program("/usr/bin/env", {}, {.root_directory = "/usr"})),
               "cannot execute /usr/bin/env inside /usr: No such file or directory");
-    EXPECT_EQ(text(find_program("env", {"PATH=/usr/bin"}, {.root_directory = "/usr"})),
+    EXPECT_EQ(text(process::find_program("env", {"PATH=/usr/bin"}, {.root_directory = "/usr"})),
               "cannot find \"env\" in PATH (/usr/bin) inside /usr");
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/start_trial.h"
+#include "lib/process/start_trial.h"
 
 #include <functional>
 
@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "launcher/plan/program_attributes.h"
 #include "spawn_subject.h"
 
 namespace triton::launcher {
@@ -13,19 +14,19 @@ namespace triton::launcher {
 namespace {
 
 using config::Program;
-using config::Where;
+using json::Where;
 using test::as_nobody;
 
 /// What is wrong with a program, one line each; "good" when nothing is.
 std::string verdict(std::function<void(Program&)> const& edit) {
     Program program;
     edit(program);
-    Where const document;
-    Where const at{&document, std::string_view("web")};
-    auto const resolved = resolve_attributes(program, at);
+    json::Where const document;
+    json::Where const at{&document, std::string_view("web")};
+    auto const resolved = launcher::resolve_attributes(program, at);
     if (resolved) return "good";
     std::string text;
-    for (config::Problem const& problem : resolved.error())
+    for (json::Problem const& problem : resolved.error())
         text += (text.empty() ? "" : "\n") + problem.text();
     return text;
 }
@@ -62,25 +63,25 @@ TEST(StartTrial, MissesOnlyTheRightsThatAreNeeded) {
     EXPECT_EQ(of_nobody([](Program& web) { web.root_directory = "/usr"; }),
               "web.rootDirectory: cannot enter the root directory /usr: Operation not permitted (it needs "
               "CAP_SYS_CHROOT)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.capabilities = config::Capabilities{.bounding = {{}}}; }),
+    EXPECT_EQ(of_nobody([](Program& web) { web.capabilities = process::CapabilitySettings{.bounding = {{}}}; }),
               "web.capabilities.bounding: cannot drop capabilities from the bounding set: Operation not permitted (it "
               "needs CAP_SETPCAP)");
     EXPECT_EQ(of_nobody([](Program& web) {
                   web.nice = 19;
                   web.oom_score_adj = 1000;
-                  web.user = config::IdOrName(65534U);
-                  web.group = config::IdOrName(65534U);
+                  web.user = process::IdOrName(65534U);
+                  web.group = process::IdOrName(65534U);
               }),
               "good");
 }
 
 TEST(StartTrial, NamesOneReasonForEachKey) {
     SKIP_UNLESS_ROOT();
-    EXPECT_EQ(of_nobody([](Program& web) { web.user = config::IdOrName("root"); }),
+    EXPECT_EQ(of_nobody([](Program& web) { web.user = process::IdOrName("root"); }),
               "web.user: cannot become user 0: Operation not permitted (it needs CAP_SETUID)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.group = config::IdOrName(4711U); }),
+    EXPECT_EQ(of_nobody([](Program& web) { web.group = process::IdOrName(4711U); }),
               "web.group: cannot become group 4711: Operation not permitted (it needs CAP_SETGID)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.supplementary_groups = {config::IdOrName(4711U)}; }),
+    EXPECT_EQ(of_nobody([](Program& web) { web.supplementary_groups = {process::IdOrName(4711U)}; }),
               "web.supplementaryGroups: cannot set the supplementary groups: Operation not permitted (it needs "
               "CAP_SETGID)");
 }
@@ -102,8 +103,8 @@ TEST(StartTrial, LeavesUsAsWeAre) {
                   web.limits = {{RLIMIT_CORE, 0, 0}};
                   web.nice = 19;
                   web.root_directory = "/usr";
-                  web.user = config::IdOrName(65534U);
-                  web.group = config::IdOrName(65534U);
+                  web.user = process::IdOrName(65534U);
+                  web.group = process::IdOrName(65534U);
               }),
               "good");
     EXPECT_EQ(hard_limit(RLIMIT_CORE), cores);

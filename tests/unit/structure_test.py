@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three promises of the tree that no compiler checks:
 
-1. includes follow base <- config <- launcher, sidecar <- program, and host; nothing includes tests or bench;
+1. includes follow the table FOLDERS, which has no circle, and headers declare into the namespace of their folder;
 2. every *_test.cpp and *_fuzz.cpp below tests/ is listed in a CMakeLists.txt there, so that none is silently not built;
 3. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
 
@@ -13,35 +13,97 @@ import subprocess
 import sys
 from pathlib import Path
 
-# folder -> what it may include of ours
-MAY_INCLUDE = {
-    "base": {"base"},
-    "config": {"base", "config"},
-    "launcher": {"base", "config", "launcher"},
-    "sidecar": {"base", "config", "sidecar"},
-    "program": {"base", "config", "launcher", "sidecar", "program"},
-    "host": {"base", "config", "host"},
+# folder -> its namespace, and the folders that it may include besides itself
+FOLDERS = {
+    "lib/base": ("triton", ""),
+    "lib/json": ("triton::json", "lib/base"),
+    "lib/flags": ("triton::flags", "lib/base lib/json"),
+    "lib/log": ("triton::log", "lib/base lib/json"),
+    "lib/files": ("triton::files", "lib/base lib/json"),
+    "lib/varlink": ("triton::varlink", "lib/base lib/json"),
+    "lib/process": ("triton::process", "lib/base lib/json lib/files"),
+    "lib/net": ("triton::net", "lib/base lib/json lib/log lib/files"),
+    "config": ("triton::config", "lib/base lib/json lib/process"),
+    "launcher/wrap": ("triton::launcher", "lib/base lib/process"),
+    "launcher/supervisor": ("triton::launcher", "lib/base lib/process"),
+    "launcher/output": ("triton::launcher", "lib/base lib/json lib/log lib/files config"),
+    "launcher/plan": ("triton::launcher", "lib/base lib/json lib/log lib/files lib/process config launcher/supervisor launcher/services"),
+    "launcher/services": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor"),
+    "launcher/control": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/services"),
+    "launcher/upgrade": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor launcher/output launcher/plan launcher/services launcher/control"),
+    "launcher/shell": (
+        "triton::launcher",
+        "lib/base lib/json lib/log lib/files lib/varlink lib/process config launcher/wrap launcher/supervisor launcher/output launcher/plan"
+        " launcher/services launcher/control launcher/upgrade",
+    ),
+    "sidecar": ("triton::sidecar", "lib/base lib/json lib/files config"),
+    "sidecar/control": ("triton::sidecar::control", "lib/base lib/json lib/log lib/varlink lib/net"),
+    "sidecar/kubernetes": ("triton::kubernetes", "lib/base lib/json lib/flags lib/log lib/net sidecar/control"),
+    "sidecar/agent": (
+        "triton::agent",
+        "lib/base lib/json lib/flags lib/log lib/files lib/net config sidecar sidecar/control sidecar/kubernetes",
+    ),
+    "programs/triton-launch": (
+        "triton::program",
+        "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
+        " launcher/shell sidecar",
+    ),
+    "programs/triton-launch-agent": ("", "sidecar/agent"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
 COMMENT = re.compile(r"#[^\n]*")
 # The entry point of early.cpp jumps there, into libc, when the command line is not the wrap mode's.
 PROVIDED_BY_LIBC_START = {"_start"}
 
 
+def folder_of(path: str) -> str:
+    return path.rsplit("/", 1)[0] if "/" in path else ""
+
+
 def wrong_includes(root: Path) -> list[str]:
-    ours = {entry.name for entry in root.iterdir() if entry.is_dir()}
+    ours = {folder.split("/")[0] for folder in FOLDERS} | {"tests", "bench"}
     found = []
-    for folder, allowed in MAY_INCLUDE.items():
-        for source in sorted((root / folder).rglob("*")):
-            if source.suffix not in {".h", ".hpp", ".cpp", ".cc", ".c", ".inc"}:
-                continue
-            for name in INCLUDE.findall(source.read_text()):
-                where = f"{source.relative_to(root)} includes {name}"
-                if name.startswith("."):
-                    found.append(f"{where}: ours are named from the root")
-                elif (top := name.split("/")[0]) in ours and top not in allowed:
-                    found.append(f"{where}: {folder} may include {', '.join(sorted(allowed))} only")
+    for source in sorted(source for top in ours - {"tests", "bench"} for source in (root / top).rglob("*")):
+        if source.suffix not in {".h", ".hpp", ".cpp", ".cc", ".c", ".inc"}:
+            continue
+        folder = folder_of(str(source.relative_to(root)))
+        if folder not in FOLDERS:
+            found.append(f"{source.relative_to(root)} is in a folder that FOLDERS does not have")
+            continue
+        allowed = {folder, *FOLDERS[folder][1].split()}
+        for name in INCLUDE.findall(source.read_text()):
+            where = f"{source.relative_to(root)} includes {name}"
+            if name.startswith("."):
+                found.append(f"{where}: ours are named from the root")
+            elif name.split("/")[0] in ours and folder_of(name) not in allowed:
+                found.append(f"{where}: {folder} may include {', '.join(sorted(allowed))} only")
     return found
+
+
+def wrong_namespaces(root: Path) -> list[str]:
+    found = []
+    for folder, (namespace, _) in FOLDERS.items():
+        for source in sorted((root / folder).glob("*.h")):
+            named = NAMESPACE.findall(source.read_text())
+            if not any(name == namespace or name.startswith(namespace + "::") for name in named):
+                found.append(f"{source.relative_to(root)} declares nothing in {namespace}, the namespace of its folder")
+    return found
+
+
+def circles() -> list[str]:
+    done: set[str] = set()
+
+    def walk(folder: str, path: list[str]) -> list[str]:
+        if folder in path:
+            return [" -> ".join([*path[path.index(folder) :], folder]) + " is a circle"]
+        if folder in done:
+            return []
+        found = [circle for other in FOLDERS[folder][1].split() for circle in walk(other, [*path, folder])]
+        done.add(folder)
+        return found
+
+    return [circle for folder in FOLDERS for circle in walk(folder, [])]
 
 
 def unlisted_tests(root: Path) -> list[str]:
@@ -72,7 +134,7 @@ def foreign_symbols(nm: str, objects: list[str]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]).resolve()
-    found = wrong_includes(root) + unlisted_tests(root)
+    found = circles() + wrong_includes(root) + wrong_namespaces(root) + unlisted_tests(root)
     if arguments[1:2] == ["--nm"]:
         found += foreign_symbols(arguments[2], arguments[3:])
     for problem in found:

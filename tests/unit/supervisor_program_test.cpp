@@ -85,7 +85,7 @@ TEST(SupervisorRestart, NeverEndsInDoneOrFailed) {
     for (std::uint32_t number = 1; number < 4; ++number)
         subject.spawned(process(number));
     subject.exited(process(1), 0).exited(process(2), SIGTERM);
-    subject.on(event::SpawnFailed{process(4), {SpawnStage::clone, EAGAIN}});
+    subject.on(event::SpawnFailed{process(4), {process::SpawnStage::clone, EAGAIN}});
     EXPECT_EQ(subject.done(), "ReportStartFailed 4, stage 0 errno 11, not wanted");
     EXPECT_EQ(subject.state(process(1)), State::done);
     EXPECT_EQ(subject.state(process(2)), State::failed);
@@ -134,8 +134,8 @@ TEST(SupervisorStartLimit, IntervalEndsToTheNanosecond) {
 
 TEST(SupervisorStartLimit, CountsStartsThatCameToNothing) {
     Subject subject = limited();
-    subject.exited(first, 1).on(event::SpawnFailed{first, {SpawnStage::clone, EAGAIN}}).after(1s).time();
-    EXPECT_EQ(subject.on(event::SpawnFailed{first, {SpawnStage::clone, EAGAIN}}).done(),
+    subject.exited(first, 1).on(event::SpawnFailed{first, {process::SpawnStage::clone, EAGAIN}}).after(1s).time();
+    EXPECT_EQ(subject.on(event::SpawnFailed{first, {process::SpawnStage::clone, EAGAIN}}).done(),
               "RunHelper 1 on_failure; ReportStartFailed 1, stage 0 errno 11, not wanted; ReportGaveUp 1, starts 3");
 }
 
@@ -199,8 +199,9 @@ TEST(SupervisorEnd, CriticalProcessTakesItsCodeAlong) {
         {"success", event::Exited{first, 0}, 0},
         {"exit code", event::Exited{first, 3 << 8}, 3},
         {"signal", event::Exited{first, SIGKILL}, 137},
-        {"not found", event::Exited{first, 127 << 8, SpawnError{SpawnStage::execute, ENOENT}}, 127},
-        {"not executable", event::Exited{first, 127 << 8, SpawnError{SpawnStage::execute, EACCES}}, 126},
+        {"not found", event::Exited{first, 127 << 8, process::SpawnError{process::SpawnStage::execute, ENOENT}}, 127},
+        {"not executable", event::Exited{first, 127 << 8, process::SpawnError{process::SpawnStage::execute, EACCES}},
+         126},
     };
     for (CriticalCase const& row : cases) {
         ProgramPolicy policy = service();
@@ -1073,7 +1074,7 @@ TEST(SupervisorAuxiliary, StopsAfterAllThatIsThere) {
     subject.programs({auxiliary(), two}, false);
     ASSERT_EQ(subject.state(process(1, 2)), State::starting);
     ASSERT_EQ(subject.state(process(2, 1)), State::stopping);
-    subject.stop().exited(second, 0).on(event::SpawnFailed{process(1, 2), {SpawnStage::clone, EAGAIN}});
+    subject.stop().exited(second, 0).on(event::SpawnFailed{process(1, 2), {process::SpawnStage::clone, EAGAIN}});
     EXPECT_EQ(subject.state(first), State::up);
     subject.exited(process(2, 1), 0);
     EXPECT_EQ(subject.state(first), State::stopping);

@@ -152,7 +152,7 @@ private:
             return event::HelperEnded{id, static_cast<Helper>(helper), random_.one_in(2)};
         }
         if (record.state == State::starting) {
-            if (random_.one_in(8)) return event::SpawnFailed{id, {SpawnStage::clone, EAGAIN}};
+            if (random_.one_in(8)) return event::SpawnFailed{id, {process::SpawnStage::clone, EAGAIN}};
             return event::Spawned{id, Pid{++last_pid_}};
         }
         if (!subject_.supervisor.view(id).pid) return std::nullopt;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 #include "tests/simulation/text.h"
 
 namespace triton::launcher {

@@ -23,8 +23,8 @@ using simulation::text;
 using State = ProcessState;
 using Phase = SupervisorPhase;
 
-constexpr SpawnError no_memory{SpawnStage::clone, ENOMEM};
-constexpr SpawnError not_found{SpawnStage::execute, ENOENT};
+constexpr process::SpawnError no_memory{process::SpawnStage::clone, ENOMEM};
+constexpr process::SpawnError not_found{process::SpawnStage::execute, ENOENT};
 
 /// How process 1 of program 0 comes into a state.
 struct Row {

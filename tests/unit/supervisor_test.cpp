@@ -1,4 +1,4 @@
-#include "launcher/supervisor.h"
+#include "launcher/supervisor/supervisor.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -121,7 +121,7 @@ TEST(Supervisor, FailedCloneIsNeverTriedAgainAtOnce) {
     Subject subject(policies);
     subject.configuration(1);
     for (int i = 0; i < 3; ++i) {
-        EXPECT_EQ(subject.on(event::SpawnFailed{first, {SpawnStage::clone, EAGAIN}}).done(),
+        EXPECT_EQ(subject.on(event::SpawnFailed{first, {process::SpawnStage::clone, EAGAIN}}).done(),
                   "ReportStartFailed 1, stage 0 errno 11, restart in 0.001s");
         EXPECT_EQ(subject.deadline(), 1ms);
         EXPECT_EQ(subject.after(1ms).time().done(), "Spawn 1");
@@ -221,7 +221,7 @@ TEST(Supervisor, NothingStartsInAStop) {
     EXPECT_EQ(subject.configuration(5).done(), "");
     EXPECT_EQ(subject.supervisor.size(ProgramId{}), 2);
     EXPECT_EQ(subject.exited(first, 1).done(), "ReportExited 1, pid 100, status 1, run 0s, not wanted");
-    EXPECT_EQ(subject.on(event::SpawnFailed{process(2), {SpawnStage::clone, EAGAIN}}).done(),
+    EXPECT_EQ(subject.on(event::SpawnFailed{process(2), {process::SpawnStage::clone, EAGAIN}}).done(),
               "ReportStartFailed 2, stage 0 errno 11, not wanted; Finish 0");
 }
 

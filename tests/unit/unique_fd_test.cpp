@@ -1,4 +1,4 @@
-#include "base/unique_fd.h"
+#include "lib/base/unique_fd.h"
 
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-#include "launcher/upgrade_state.h"
+#include "launcher/upgrade/upgrade_state.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -131,7 +131,7 @@ UpgradeState odd_state() {
     state.cgroup_tree = "/sys/fs/cgroup/\xc3\xa4";
     state.inherited_mask = std::numeric_limits<std::uint64_t>::max();
     state.sigchld_was_ignored = true;
-    state.descriptor_limit = config::ResourceLimit{7, 1024, config::unlimited};
+    state.descriptor_limit = process::ResourceLimit{7, 1024, process::unlimited};
     state.began = at(70s);
     state.told_ready = true;
     state.stop_requests = 2;

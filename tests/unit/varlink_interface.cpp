@@ -96,20 +96,20 @@ private:
     std::string_view token_;
 };
 
-bool is_simple(std::string const& name, config::Node const& value) {
+bool is_simple(std::string const& name, json::Node const& value) {
     if (name == "int") return value.get<std::int64_t>();
     if (name == "bool") return value.get<bool>();
-    if (name == "float") return value.get<config::JsonOddNumber>() || value.get<std::int64_t>();
+    if (name == "float") return value.get<json::OddNumber>() || value.get<std::int64_t>();
     if (name == "string") return value.get<std::string>();
-    return name == "object" && value.get<config::JsonObject>();
+    return name == "object" && value.get<json::Object>();
 }
 
 }  // namespace
 
 VarlinkInterface parse_interface(std::string_view text) { return Parser(text).interface(); }
 
-std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, config::JsonObject const& object) {
-    for (config::Member const& member : object) {
+std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, json::Object const& object) {
+    for (json::Member const& member : object) {
         auto const field = type.fields.find(member.key);
         if (field == type.fields.end()) return member.key + " is not declared";
         std::string const reason = mismatch(interface, field->second, member.node);
@@ -121,25 +121,25 @@ std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type,
     return {};
 }
 
-std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, config::Node const& value) {
-    if (value.get<config::JsonNull>()) return type.is_optional ? "" : "null";
+std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, json::Node const& value) {
+    if (value.get<json::Null>()) return type.is_optional ? "" : "null";
     if (type.is_array) {
-        auto const* const items = value.get<config::JsonArray>();
+        auto const* const items = value.get<json::Array>();
         if (!items) return "no array";
         VarlinkType element = type;
         element.is_array = element.is_optional = false;
-        for (config::Node const& item : *items) {
+        for (json::Node const& item : *items) {
             std::string const reason = mismatch(interface, element, item);
             if (!reason.empty()) return reason;
         }
         return {};
     }
     if (type.is_map) {
-        auto const* const members = value.get<config::JsonObject>();
+        auto const* const members = value.get<json::Object>();
         if (!members) return "no map";
         VarlinkType element = type;
         element.is_map = element.is_optional = false;
-        for (config::Member const& member : *members) {
+        for (json::Member const& member : *members) {
             std::string const reason = mismatch(interface, element, member.node);
             if (!reason.empty()) return member.key + ": " + reason;
         }
@@ -152,7 +152,7 @@ std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type,
         auto const* const word = value.get<std::string>();
         return word && type.words.contains(*word) ? "" : "not one of the words";
     }
-    auto const* const object = value.get<config::JsonObject>();
+    auto const* const object = value.get<json::Object>();
     return object ? mismatch(interface, type, *object) : "no object";
 }
 

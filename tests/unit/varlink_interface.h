@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/json_reader.h"
+#include "lib/json/reader.h"
 
 namespace triton::test {
 
@@ -37,7 +37,7 @@ struct VarlinkInterface {
 VarlinkInterface parse_interface(std::string_view text);
 
 /// Whether a value is of a type; else what is wrong with it, for a message.
-std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, config::Node const& value);
-std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, config::JsonObject const& object);
+std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, json::Node const& value);
+std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type, json::Object const& object);
 
 }  // namespace triton::test

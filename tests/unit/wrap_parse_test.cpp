@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/wrap.h"
+#include "launcher/wrap/wrap.h"
 
 namespace triton::launcher {
 

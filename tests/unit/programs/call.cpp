@@ -3,11 +3,11 @@
 // so that it runs in an empty root directory and under the narrowest filter, where only write and exit_group are
 // needed.
 
-#include "launcher/raw_syscall.h"
+#include "lib/process/raw_syscall.h"
 
 namespace {
 
-using triton::launcher::raw::address;
+using triton::process::raw::address;
 
 char buffer[4096];
 
@@ -19,7 +19,7 @@ unsigned long length_of(char const* text) {
 }
 
 void print(char const* text, unsigned long length) {
-    (void)triton::launcher::raw::call(SYS_write, 1, address(text), static_cast<long>(length));
+    (void)triton::process::raw::call(SYS_write, 1, address(text), static_cast<long>(length));
 }
 
 void print_number(long number) {
@@ -61,10 +61,10 @@ extern "C" [[noreturn]] void run(long* arguments) {
         has_buffer = has_buffer || argv[i][0] == '@';
         values[i - 1] = argv[i][0] == '@' ? address(buffer) : is_number(argv[i]) ? parse(argv[i]) : address(argv[i]);
     }
-    long const result = triton::launcher::raw::call(values[0], values[1], values[2], values[3], values[4], values[5]);
+    long const result = triton::process::raw::call(values[0], values[1], values[2], values[3], values[4], values[5]);
     print_number(result);
     if (has_buffer && result >= 0) print(buffer, length_of(buffer));
-    triton::launcher::raw::exit(0);
+    triton::process::raw::exit(0);
 }
 
 asm(".globl _start\n_start:\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall run\n");

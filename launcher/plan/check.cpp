@@ -1,0 +1,208 @@
+#include "launcher/plan/check.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/plan/configuration_source.h"
+#include "lib/base/read_file.h"
+#include "lib/json/text.h"
+
+namespace triton::launcher {
+
+namespace {
+
+/// As a shell would take it back: plain where that is plain, else in single quotes.
+void append_quoted(std::string& out, std::string_view word) {
+    constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^";
+    if (!word.empty() && word.find_first_not_of(plain) == word.npos) {
+        out += word;
+        return;
+    }
+    out += '\'';
+    for (char const c : word) {
+        if (c == '\'') {
+            out += "'\\''";
+        } else {
+            out += c;
+        }
+    }
+    out += '\'';
+}
+
+void append_strings(std::string& out, std::vector<std::string> const& texts) {
+    out += '[';
+    for (std::string const& text : texts) {
+        if (&text != &texts.front()) out += ',';
+        json::append_json_string(out, text);
+    }
+    out += ']';
+}
+
+std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t number) {
+    std::vector<std::string> words = program.start->command().arguments(ProcessNumber{number});
+    words.insert(words.begin(), program.start->program());
+    return words;
+}
+
+/// The entries that a process gets and the launcher does not have itself.
+std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, char const* const* environment) {
+    std::vector<std::string> added;
+    for (std::string const& entry : program.start->environment()) {
+        bool is_ours = false;
+        for (char const* const* at = environment; *at && !is_ours; ++at)
+            is_ours = entry == *at;
+        if (!is_ours) added.push_back(entry);
+    }
+    for (process::CommandTemplate const& entries : program.start->numbered_environment()) {
+        for (std::string& entry : entries.arguments(ProcessNumber{number}))
+            added.push_back(std::move(entry));
+    }
+    return added;
+}
+
+struct ShownProbe {
+    std::string_view helper;
+    std::string_view kind;
+    std::string target;
+};
+
+/// What the agent asks of one process. It is part of no command line.
+std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t number) {
+    std::vector<ShownProbe> probes;
+    auto const add = [&](Helper which, std::string_view name) {
+        auto const& network = program.helper(which).network;
+        if (!network) return;
+        probes.push_back(
+            {name, name_of(network->kind), std::move(network->target.arguments(ProcessNumber{number}).front())});
+    };
+    add(Helper::readiness, "readiness");
+    add(Helper::health, "health");
+    return probes;
+}
+
+CheckResult failed(CheckOptions const& options, std::vector<std::string> const& errors) {
+    CheckResult result;
+    result.exit_code = 1;
+    if (options.as_json) {
+        result.output = R"({"valid":false,"errors":)";
+        append_strings(result.output, errors);
+        result.output += "}\n";
+    } else {
+        for (std::string const& error : errors)
+            result.errors.append(options.configuration_path).append(": ").append(error).append("\n");
+    }
+    return result;
+}
+
+/// What would run of one program; with runServers false, what would run without it.
+struct Selection {
+    ProgramPlan const& program;
+    std::uint32_t first;
+    std::uint32_t last;
+};
+
+std::string as_text(Accepted const& accepted, std::vector<Selection> const& selections,
+                    char const* const* environment) {
+    std::string out;
+    if (!accepted.configuration.run_servers) out += "# runServers is false: nothing runs. Otherwise:\n";
+    for (Selection const& selection : selections) {
+        std::string const& name = selection.program.settings.name;
+        if (!name.empty()) out.append("# ").append(name).append("\n");
+        for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
+            for (std::string const& entry : additions(selection.program, number, environment)) {
+                append_quoted(out, entry);
+                out += ' ';
+            }
+            for (std::string const& word : command_line(selection.program, number)) {
+                append_quoted(out, word);
+                out += ' ';
+            }
+            out.back() = '\n';
+            for (ShownProbe const& probe : network_probes(selection.program, number))
+                out.append("#   ").append(probe.helper).append(": ").append(probe.target).append("\n");
+        }
+    }
+    return out;
+}
+
+std::string as_json(Accepted const& accepted, std::vector<Selection> const& selections,
+                    char const* const* environment) {
+    std::string out = R"({"valid":true,"version":)";
+    json::append_json_string(out, accepted.configuration.version);
+    out.append(R"(,"runServers":)").append(accepted.configuration.run_servers ? "true" : "false");
+    out += R"(,"variables":{)";
+    for (config::Reference const& variable : accepted.variables) {
+        if (&variable != &accepted.variables.front()) out += ',';
+        json::append_json_string(out, variable.name);
+        out += ':';
+        json::append_json_string(out, variable.value.value_or(""));
+    }
+    out += R"(},"processes":[)";
+    char const* separator = "";
+    for (Selection const& selection : selections) {
+        for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
+            out.append(std::exchange(separator, ",")).append("{");
+            if (!selection.program.settings.name.empty()) {
+                out += R"("program":)";
+                json::append_json_string(out, selection.program.settings.name);
+                out += ',';
+            }
+            out.append(R"("process":)").append(std::to_string(number)).append(R"(,"command":)");
+            append_strings(out, command_line(selection.program, number));
+            out += R"(,"environment":)";
+            append_strings(out, additions(selection.program, number, environment));
+            for (ShownProbe const& probe : network_probes(selection.program, number)) {
+                out.append(",\"").append(probe.helper).append(R"(":{"type":")").append(probe.kind);
+                out += R"(","target":)";
+                json::append_json_string(out, probe.target);
+                out += '}';
+            }
+            out += '}';
+        }
+    }
+    return out += "]}\n";
+}
+
+/// How many processes a program is configured to have, whether it is to run them or not.
+std::uint32_t count_of(Accepted const& accepted, ProgramPlan const& program, SourceOptions const& options) {
+    if (accepted.configuration.has_programs) return program.settings.count.value_or(1);
+    return accepted.configuration.count.value_or(options.server_count);
+}
+
+}  // namespace
+
+CheckResult check(CheckOptions const& options, char const* const* environment) {
+    std::size_t const limit = json::Limits{}.document_bytes;
+    bool const is_piped = options.configuration_path == "-";
+    auto const text = is_piped ? read_standard_input(limit) : read_file(options.configuration_path, limit);
+    auto const loaded = load_configuration(text, options.source, environment,
+                                           options.is_strict ? BinaryCheck::required : BinaryCheck::skipped);
+    if (!loaded) {
+        std::vector<std::string> all = loaded.error().errors;
+        all.insert(all.end(), loaded.error().warnings.begin(), loaded.error().warnings.end());
+        return failed(options, all);
+    }
+    if (!loaded->warnings.empty()) return failed(options, loaded->warnings);
+
+    std::uint32_t highest = 0;
+    std::vector<Selection> selections;
+    for (auto const& program : loaded->programs) {
+        std::uint32_t const count = count_of(*loaded, *program, options.source);
+        highest = std::max(highest, count);
+        std::uint32_t const first = options.process_number.value_or(1);
+        std::uint32_t const last = std::min(count, options.process_number.value_or(count));
+        selections.push_back({*program, first, last});
+    }
+    if (options.process_number && *options.process_number > highest) {
+        return failed(options, {"--process-number: there is no process " + std::to_string(*options.process_number) +
+                                ", only " + std::to_string(highest)});
+    }
+    CheckResult result;
+    result.output =
+        options.as_json ? as_json(*loaded, selections, environment) : as_text(*loaded, selections, environment);
+    return result;
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,593 @@
+#include "launcher/plan/configuration_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/environment_file.h"
+#include "config/probe_target.h"
+#include "launcher/plan/program_attributes.h"
+#include "lib/base/read_file.h"
+#include "lib/files/confined_path.h"
+
+namespace triton::launcher {
+
+namespace {
+
+// They speak of the launcher's own start, by systemd or a socket activator. A child that believed them would answer for
+// us or take descriptors that it does not have.
+constexpr std::array<std::string_view, 9> own_variables{"NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",
+                                                        "LISTEN_PID",     "LISTEN_FDS",    "LISTEN_FDNAMES",
+                                                        "LISTEN_PIDFDID", "FDSTORE",       "TRITON_LAUNCH_STATE_FD"};
+
+void add_texts(std::vector<std::string>& texts, json::Problems const& problems, std::string_view prefix = {}) {
+    for (json::Problem const& problem : problems)
+        texts.push_back(std::string(prefix) + problem.text());
+}
+
+std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+/// What processes inherit: our environment, and the file's values when they are to be exported.
+std::vector<std::string> inherited_environment(char const* const* environment,
+                                               std::vector<config::EnvironmentVariable> const& exported) {
+    std::vector<std::string> entries;
+    for (; *environment; ++environment) {
+        std::string_view const name = name_of(*environment);
+        bool const is_replaced =
+            std::ranges::find(exported, name, &config::EnvironmentVariable::name) != exported.end();
+        bool const is_own = std::ranges::find(own_variables, name) != own_variables.end();
+        if (!is_replaced && !is_own) entries.emplace_back(*environment);
+    }
+    for (config::EnvironmentVariable const& variable : exported)
+        entries.push_back(variable.name + "=" + variable.value);
+    return entries;
+}
+
+/// What is wrong with a binary; nothing when it can be executed.
+std::optional<std::string> check_binary(std::string const& path) {
+    struct stat status;
+    if (::stat(path.c_str(), &status) != 0) return "binary " + path + ": " + errno_text(errno);
+    if (!S_ISREG(status.st_mode)) return "binary " + path + ": is not a file";
+    if (status.st_size == 0) return "binary " + path + ": is empty";
+    if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0)
+        return "binary " + path + ": cannot be executed: " + errno_text(errno);
+    return std::nullopt;
+}
+
+/// Whether something is wrong there already: at that place, inside it, or with what it is part of.
+bool is_known(json::Problems const& problems, std::string_view where) {
+    return std::ranges::any_of(problems, [where](json::Problem const& problem) {
+        return problem.where.starts_with(where) || where.starts_with(problem.where);
+    });
+}
+
+bool exists(std::string const& path) {
+    struct stat status;
+    return ::stat(path.c_str(), &status) == 0;
+}
+
+/// The binary that the version means. Problems go to `rejected`, `prefix` before them.
+std::string find_binary(SourceOptions const& options, std::string const& version, BinaryCheck check, Rejected& rejected,
+                        std::string const& prefix = {}) {
+    if (!options.missing_version.empty() && check == BinaryCheck::required) {
+        rejected.errors.push_back(prefix + options.missing_version);
+        return {};
+    }
+    config::BinaryRule rule = options.binary;
+    if (rule.container_version.empty()) rule.container_version = version;
+    auto const candidates = config::choose_binary(rule, version);
+    if (!candidates) {
+        rejected.errors.push_back(prefix + candidates.error().text());
+        return {};
+    }
+    auto const found = std::ranges::find_if(*candidates, exists);
+    if (check == BinaryCheck::skipped) return found == candidates->end() ? candidates->front() : *found;
+    if (found == candidates->end()) {
+        std::string reason = prefix + "binary " + candidates->front() + ": " + errno_text(ENOENT);
+        if (candidates->size() > 1) reason += " (nor " + candidates->back() + ")";
+        rejected.errors.push_back(std::move(reason));
+        rejected.missing_binaries.insert(rejected.missing_binaries.end(), candidates->begin(), candidates->end());
+        return {};
+    }
+    if (auto reason = check_binary(*found)) {
+        rejected.errors.push_back(prefix + *reason);
+        rejected.missing_binaries.insert(rejected.missing_binaries.end(), candidates->begin(), candidates->end());
+    }
+    return *found;
+}
+
+std::vector<config::EnvironmentVariable> read_environment_file(std::string const& path, Rejected& rejected) {
+    if (path.empty()) return {};
+    config::Limits const limits;
+    auto const text = read_file(path, limits.document.document_bytes);
+    if (!text) {
+        rejected.errors.push_back("additional environment file: " + text.error().text);
+        return {};
+    }
+    config::EnvironmentFile file = config::parse_environment_file(*text, limits);
+    add_texts(rejected.errors, file.problems, path + ": ");
+    return std::move(file.values);
+}
+
+/// What turns one program of a document into a plan.
+class Planner {
+public:
+    Planner(SourceOptions const& options, config::ProcessConfiguration const& configuration,
+            config::Variables const& variables, std::vector<std::string> inherited, BinaryCheck check,
+            json::Problems const& known, Rejected& rejected)
+        : options_(options),
+          configuration_(configuration),
+          variables_(variables),
+          inherited_(std::move(inherited)),
+          check_(check),
+          known_(known),
+          rejected_(rejected) {}
+
+    /// Both return null when something is wrong; that is in `rejected` then.
+    std::shared_ptr<ProgramPlan const> unnamed();
+    std::shared_ptr<ProgramPlan const> named(config::Program const& program);
+
+private:
+    struct Environment {
+        std::vector<std::string> fixed;
+        std::vector<process::CommandTemplate> numbered;
+    };
+
+    void add(json::Problems const& problems);
+    void add(json::Where const& at, std::string reason);
+    [[nodiscard]] std::vector<std::string> base_environment(config::Program const& program) const;
+    Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
+    std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
+    std::shared_ptr<process::StartPlan const> command(config::Program const& program, json::Where const& at,
+                                                      Environment const& environment, process::Attributes attributes,
+                                                      std::uint32_t count);
+    HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
+                      config::Program const& program, Environment environment, process::Attributes attributes,
+                      std::uint32_t count);
+    HelperPlan network_helper(ProbeKind kind, config::Argument const& target, json::Where const& at, Duration timeout,
+                              std::uint32_t count);
+    std::string find_command(std::string const& word, json::Where const& at, Environment const& environment,
+                             process::Attributes const& attributes);
+    process::Attributes attributes(config::Program const& program, json::Where const& at);
+    std::vector<SocketRequest> sockets(config::Program const& program, json::Where const& at);
+    [[nodiscard]] ProgramPolicy policy(config::Program const& program) const;
+
+    SourceOptions const& options_;
+    config::ProcessConfiguration const& configuration_;
+    config::Variables const& variables_;
+    std::vector<std::string> inherited_;
+    BinaryCheck check_;
+    json::Problems const& known_;  // of the document
+    Rejected& rejected_;
+};
+
+void Planner::add(json::Problems const& problems) {
+    for (json::Problem const& problem : problems) {
+        if (!is_known(known_, problem.where)) rejected_.errors.push_back(problem.text());
+    }
+}
+
+void Planner::add(json::Where const& at, std::string reason) { add({json::Problem{at.text(), std::move(reason)}}); }
+
+std::optional<process::CommandTemplate> Planner::checked(std::expected<process::CommandTemplate, json::Problems> made) {
+    if (made) return std::move(*made);
+    add(made.error());
+    return std::nullopt;
+}
+
+/// For named programs that came before.
+bool is_descriptor_limit_raised(SourceOptions const& options) {
+    rlimit now{};
+    return options.descriptor_limit && ::getrlimit(RLIMIT_NOFILE, &now) == 0 &&
+           now.rlim_cur != options.descriptor_limit->soft;
+}
+
+std::shared_ptr<ProgramPlan const> Planner::unnamed() {
+    std::string const binary =
+        is_known(known_, "version") ? std::string() : find_binary(options_, configuration_.version, check_, rejected_);
+    std::uint32_t const count = configuration_.count.value_or(options_.server_count);
+    auto command = checked(config::substitute(configuration_, variables_, count));
+    if (!command) return nullptr;
+    auto plan = std::make_shared<ProgramPlan>();
+    plan->settings.version = configuration_.version;
+    plan->policy = options_.defaults;
+    plan->policy.count = configuration_.run_servers ? count : 0;
+    process::Attributes attributes;
+    if (is_descriptor_limit_raised(options_)) attributes.limits.push_back(*options_.descriptor_limit);
+    plan->start =
+        std::make_shared<process::StartPlan const>(binary, std::move(inherited_), std::move(*command),
+                                                   std::vector<process::CommandTemplate>{}, std::move(attributes));
+    return plan;
+}
+
+std::vector<std::string> Planner::base_environment(config::Program const& program) const {
+    switch (program.environment_from) {
+        case config::EnvironmentFrom::clean: return {};
+        case config::EnvironmentFrom::inherit: return inherited_;
+        case config::EnvironmentFrom::listed: break;
+    }
+    std::vector<std::string> entries;
+    std::ranges::copy_if(inherited_, std::back_inserter(entries), [&](std::string const& entry) {
+        return std::ranges::find(program.environment_names, name_of(entry)) != program.environment_names.end();
+    });
+    return entries;
+}
+
+bool depends_on_number(config::Argument const& argument) {
+    return argument.type == config::ArgumentType::process_number ||
+           std::ranges::any_of(argument.values, depends_on_number);
+}
+
+Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
+    Environment all{base_environment(program), {}};
+    std::erase_if(all.fixed, [&](std::string const& entry) {
+        return std::ranges::any_of(program.environment,
+                                   [&](auto const& variable) { return variable.first == name_of(entry); });
+    });
+    std::vector<std::pair<std::string, config::Argument>> fixed;
+    std::vector<std::pair<std::string, config::Argument>> numbered;
+    for (auto const& variable : program.environment)
+        (depends_on_number(variable.second) ? numbered : fixed).push_back(variable);
+    json::Where const environment_at{&at, "environment"};
+    if (auto const made = checked(config::substitute(fixed, environment_at, variables_, count))) {
+        for (std::string& entry : made->arguments(ProcessNumber{1}))
+            all.fixed.push_back(std::move(entry));
+    }
+    if (numbered.empty()) return all;
+    if (auto made = checked(config::substitute(numbered, environment_at, variables_, count)))
+        all.numbered.push_back(std::move(*made));
+    return all;
+}
+
+/// Problems go to `rejected`; a program that is not there yet is worth watching.
+std::string Planner::find_command(std::string const& word, json::Where const& at, Environment const& environment,
+                                  process::Attributes const& attributes) {
+    std::vector<std::string> all = environment.fixed;
+    for (process::CommandTemplate const& entries : environment.numbered) {
+        for (std::string& entry : entries.arguments(ProcessNumber{1}))
+            all.push_back(std::move(entry));
+    }
+    auto found = process::find_program(word, all, attributes);
+    if (found) return std::move(*found);
+    if (check_ == BinaryCheck::skipped) return word;
+    // Nothing is found in a root directory that is not there, which is told where it is named.
+    if (files::open_confined(attributes.root_directory, "/", O_PATH | O_DIRECTORY | O_CLOEXEC))
+        add(at, found.error().text);
+    if (word.starts_with('/')) rejected_.missing_binaries.push_back(attributes.root_directory + word);
+    return {};
+}
+
+std::shared_ptr<process::StartPlan const> Planner::command(config::Program const& program, json::Where const& at,
+                                                           Environment const& environment,
+                                                           process::Attributes attributes, std::uint32_t count) {
+    json::Where const command_at{&at, "command"};
+    json::Where const arguments_at{&at, "arguments"};
+    config::ArgumentList const lists[] = {{program.command, command_at}, {program.arguments, arguments_at}};
+    auto const whole = checked(config::substitute(lists, variables_, count));
+    if (!whole) return nullptr;
+    if (program.command.empty()) {
+        if (is_known(known_, command_at.text())) return nullptr;
+        std::string const& version = program.version.value_or(configuration_.version);
+        std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
+        return std::make_shared<process::StartPlan const>(binary, environment.fixed, *whole, environment.numbered,
+                                                          std::move(attributes));
+    }
+    json::Where const word_at{&command_at, std::size_t{0}};
+    if (depends_on_number(program.command.front())) {
+        add(word_at, "must be the same for all processes");
+        return nullptr;
+    }
+    std::string const word = whole->arguments(ProcessNumber{1}).front();
+    std::string binary = find_command(word, word_at, environment, attributes);
+    std::vector<config::Argument> const rest(program.command.begin() + 1, program.command.end());
+    config::ArgumentList const all_but_first[] = {{rest, command_at}, {program.arguments, arguments_at}};
+    auto arguments = checked(config::substitute(all_but_first, variables_, count));
+    if (!arguments) return nullptr;
+    return std::make_shared<process::StartPlan const>(std::move(binary), environment.fixed, std::move(*arguments),
+                                                      environment.numbered, std::move(attributes), word);
+}
+
+/// A helper has its program's identity and sandbox, and knows whose it is.
+HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
+                           config::Program const& program, Environment environment, process::Attributes attributes,
+                           std::uint32_t count) {
+    attributes.listen_names.clear();
+    attributes.watchdog_microseconds = 0;
+    attributes.ready_target.reset();
+    environment.fixed.push_back("TRITON_PROGRAM=" + program.name);
+    std::pair<std::string, config::Argument> const number[] = {
+        {"TRITON_PROCESS", {.type = config::ArgumentType::process_number}}};
+    if (auto made = checked(config::substitute(number, at, variables_, count)))
+        environment.numbered.push_back(std::move(*made));
+    config::Program hook;
+    hook.command = command;
+    return {.start = this->command(hook, at, environment, std::move(attributes), count),
+            .network = {},
+            .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
+}
+
+/// What is wrong with what a probe asks, for the first process for which something is: the others repeat it.
+std::optional<std::string> target_fault(NetworkProbe const& probe, bool is_numbered) {
+    std::vector<char> buffer(probe.target.buffer_size());
+    std::array<char*, 2> argv{};
+    std::uint32_t const last = is_numbered ? probe.target.highest_number() : 1;
+    for (std::uint32_t number = 1; number <= last; ++number) {
+        probe.target.render(ProcessNumber{number}, buffer, argv);
+        auto const parsed =
+            probe.kind == ProbeKind::tcp ? config::parse_probe_address(argv[0]) : config::parse_probe_url(argv[0]);
+        if (!parsed) return (is_numbered ? "process " + std::to_string(number) + ": " : "") + parsed.error();
+    }
+    return std::nullopt;
+}
+
+HelperPlan Planner::network_helper(ProbeKind kind, config::Argument const& target, json::Where const& at,
+                                   Duration timeout, std::uint32_t count) {
+    auto made = checked(config::substitute(target, at, variables_, count));
+    if (!made) return {};
+    NetworkProbe probe{kind, std::move(*made)};
+    if (auto fault = target_fault(probe, depends_on_number(target))) add(at, std::move(*fault));
+    return {.start = {}, .network = std::move(probe), .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
+}
+
+std::vector<SocketRequest> Planner::sockets(config::Program const& program, json::Where const& at) {
+    std::vector<SocketRequest> requests;
+    if (program.sockets.empty()) return requests;
+    auto const accounts = process::Accounts::read({});
+    json::Where const sockets_at{&at, "sockets"};
+    for (std::size_t i = 0; i < program.sockets.size(); ++i) {
+        config::ListenSocket const& socket = program.sockets[i];
+        json::Where const socket_at{&sockets_at, i};
+        SocketRequest request{.address = socket.address,
+                              .mode = socket.mode,
+                              .user = {},
+                              .group = {},
+                              .backlog = static_cast<int>(socket.backlog),
+                              .place = socket_at.text()};
+        auto const look_up = [&](std::optional<process::IdOrName> const& wanted, std::string_view key,
+                                 auto find) -> std::optional<std::uint32_t> {
+            if (!wanted) return std::nullopt;
+            if (auto const* const id = std::get_if<std::uint32_t>(&*wanted)) return *id;
+            auto const& name = std::get<std::string>(*wanted);
+            std::optional<std::uint32_t> const id = accounts ? find(name) : std::nullopt;
+            if (!id && check_ == BinaryCheck::required)
+                add({&socket_at, key}, "no " + std::string(key) + " \"" + name + "\"");
+            return id;
+        };
+        request.user = look_up(socket.user, "user", [&](std::string const& name) -> std::optional<std::uint32_t> {
+            auto const user = accounts->find_user(name);
+            if (!user) return std::nullopt;
+            return user->id;
+        });
+        request.group =
+            look_up(socket.group, "group", [&](std::string const& name) { return accounts->find_group(name); });
+        requests.push_back(std::move(request));
+    }
+    return requests;
+}
+
+ProgramPolicy Planner::policy(config::Program const& program) const {
+    ProgramPolicy policy = options_.defaults;
+    policy.count = configuration_.run_servers ? program.count.value_or(1) : 0;
+    if (program.one_shot) policy.kind = ProgramKind::one_shot;
+    if (program.schedule) policy.kind = ProgramKind::scheduled;
+    switch (program.restart) {
+        case config::RestartWhen::always: policy.restart = Restart::always; break;
+        case config::RestartWhen::on_failure: policy.restart = Restart::on_failure; break;
+        case config::RestartWhen::never: policy.restart = Restart::never; break;
+    }
+    policy.backoff.delay =
+        program.backoff.initial.value_or(std::chrono::duration_cast<milliseconds>(options_.defaults.backoff.delay));
+    policy.backoff.factor = program.backoff.factor.value_or(options_.defaults.backoff.factor);
+    if (program.backoff.max) policy.backoff.max_delay = *program.backoff.max;
+    policy.backoff.max_delay = std::max(policy.backoff.max_delay, policy.backoff.delay);
+    policy.backoff.jitter = program.backoff.jitter.value_or(options_.defaults.backoff.jitter);
+    if (program.backoff.reset_after) policy.backoff.reset_after = *program.backoff.reset_after;
+    if (program.start_limit) {
+        policy.start_limit =
+            StartLimit{program.start_limit->count, program.start_limit->interval, program.start_limit->exit_code};
+    }
+    policy.critical = program.critical;
+    policy.stop_signal = program.stop_signal.value_or(options_.defaults.stop_signal);
+    if (program.stop_timeout) policy.stop_timeout = *program.stop_timeout;
+    policy.drain = program.drain_delay;
+    policy.has_pre_stop = program.pre_stop.has_value();
+    if (program.pre_stop) policy.pre_stop_timeout = program.pre_stop->timeout;
+    policy.stop_scope = program.stop_scope == config::StopScope::tree ? StopScope::tree : StopScope::process;
+    policy.kills_tree = true;
+    switch (program.on_change) {
+        case config::OnChange::keep: policy.on_change = OnChange::keep; break;
+        case config::OnChange::restart: policy.on_change = OnChange::restart; break;
+        case config::OnChange::signal: policy.on_change = OnChange::signal; break;
+    }
+    policy.change_signal = program.reload_signal;
+    policy.has_on_failure = program.on_failure.has_value();
+    if (program.readiness) {
+        switch (program.readiness->type) {
+            case config::ReadinessType::notify:
+            case config::ReadinessType::fd: policy.readiness = Readiness::notified; break;
+            case config::ReadinessType::exec:
+            case config::ReadinessType::tcp:
+            case config::ReadinessType::http: policy.readiness = Readiness::probed; break;
+        }
+        policy.probe_interval = program.readiness->interval;
+    }
+    if (program.start_timeout) policy.start_timeout = *program.start_timeout;
+    if (program.watchdog) policy.watchdog = *program.watchdog;
+    if (program.health) {
+        Health health{program.health->interval, program.health->retries, program.health->start_period,
+                      HealthAction::restart};
+        if (program.health->action == config::HealthAction::report) health.action = HealthAction::report;
+        if (program.health->action == config::HealthAction::exit) health.action = HealthAction::exit;
+        policy.health = health;
+    }
+    return policy;
+}
+
+process::Attributes Planner::attributes(config::Program const& program, json::Where const& at) {
+    auto resolved = resolve_attributes(
+        program, at,
+        check_ == BinaryCheck::required ? process::MachineCheck::required : process::MachineCheck::skipped);
+    if (!resolved) {
+        add(resolved.error());
+        // Where its command is looked for all the same.
+        return {.root_directory = program.root_directory.value_or(""),
+                .working_directory = program.working_directory.value_or("")};
+    }
+    resolved->has_default_signals = true;
+    bool const has_own_limit =
+        std::ranges::find(resolved->limits, RLIMIT_NOFILE, &process::ResourceLimit::resource) != resolved->limits.end();
+    if (options_.descriptor_limit && !has_own_limit) resolved->limits.push_back(*options_.descriptor_limit);
+    return std::move(*resolved);
+}
+
+std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program) {
+    json::Where const document;
+    json::Where const programs_at{&document, "programs"};
+    json::Where const at{&programs_at, program.name};
+    std::uint32_t const count = program.count.value_or(1);
+    std::size_t const errors_before = rejected_.errors.size();
+    auto plan = std::make_shared<ProgramPlan>();
+    plan->settings = program;
+    plan->policy = policy(program);
+    Environment const variables = environment(program, at, count);
+    process::Attributes const resolved = attributes(program, at);
+    plan->start = command(program, at, variables, resolved, count);
+    plan->sockets = sockets(program, at);
+    if (!plan->start || rejected_.errors.size() > errors_before) return nullptr;
+
+    auto const add_helper = [&](Helper which, std::vector<config::Argument> const& words, std::string_view key,
+                                Duration timeout) {
+        json::Where const helper_at{&at, key};
+        plan->helpers[static_cast<std::size_t>(which)] =
+            helper(words, helper_at, timeout, program, variables, resolved, count);
+    };
+    auto const add_probe = [&]<class Probe>(Helper which, Probe const& probe, std::string_view key) {
+        using Type = decltype(probe.type);
+        HelperPlan& mine = plan->helpers[static_cast<std::size_t>(which)];
+        json::Where const probe_at{&at, key};
+        if (probe.type == Type::exec) add_helper(which, probe.command, key, probe.timeout);
+        // Without a target something is wrong with it, and that is known.
+        if (probe.type == Type::tcp && probe.address)
+            mine = network_helper(ProbeKind::tcp, *probe.address, {&probe_at, "address"}, probe.timeout, count);
+        if (probe.type == Type::http && probe.url)
+            mine = network_helper(ProbeKind::http, *probe.url, {&probe_at, "url"}, probe.timeout, count);
+    };
+    if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
+    if (program.on_failure)
+        add_helper(Helper::on_failure, program.on_failure->command, "onFailure", program.on_failure->timeout);
+    if (program.readiness) add_probe(Helper::readiness, *program.readiness, "readiness");
+    if (program.health) add_probe(Helper::health, *program.health, "health");
+    return plan;
+}
+
+/// The values of the file, and those that have no line in it.
+std::vector<config::EnvironmentVariable> with_variables(
+    std::vector<config::EnvironmentVariable> values,
+    std::vector<std::pair<std::string, std::string>> const& variables) {
+    for (auto const& [name, value] : variables) {
+        auto const place = std::ranges::lower_bound(values, name, {}, &config::EnvironmentVariable::name);
+        if (place == values.end() || place->name != name) values.insert(place, {name, value});
+    }
+    return values;
+}
+
+std::string directory_of(std::string_view path) {
+    std::size_t const slash = path.rfind('/');
+    if (slash == std::string_view::npos) return ".";
+    return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
+}
+
+/// A variable that is used in several ways is told as it is: from that all of them can be made again.
+std::vector<std::pair<std::string, std::string>> used_environment(Accepted const& accepted,
+                                                                  config::Variables const& variables) {
+    std::map<std::string, std::string> environment;
+    for (config::Reference const& reference : accepted.variables) {
+        if (!reference.value) continue;
+        auto const [entry, is_new] = environment.emplace(reference.name, *reference.value);
+        if (!is_new) entry->second = variables.find(reference.name).value_or("");
+    }
+    if (!accepted.programs.empty())
+        environment["BINARY_DIR"] = directory_of(accepted.programs.front()->start->program());
+    return {environment.begin(), environment.end()};
+}
+
+}  // namespace
+
+bool needs_container_version(Result<std::string> const& text) {
+    if (!text) return false;
+    config::Draft const draft = config::read(*text);
+    if (!draft.is_object || !draft.problems.empty() || !draft.warnings.empty()) return false;
+    return !draft.configuration.has_programs ||
+           std::ranges::any_of(draft.configuration.programs,
+                               [](config::Program const& program) { return program.command.empty(); });
+}
+
+std::uint32_t Accepted::process_count() const {
+    std::uint32_t count = 0;
+    for (auto const& program : programs) {
+        if (program->policy.kind != ProgramKind::scheduled) count += program->policy.count;
+    }
+    return count;
+}
+
+bool Accepted::needs_agent() const {
+    return std::ranges::any_of(programs, [](auto const& program) {
+        return std::ranges::any_of(program->helpers,
+                                   [](HelperPlan const& helper) { return helper.network.has_value(); });
+    });
+}
+
+std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
+                                                     char const* const* environment, BinaryCheck binary_check) {
+    Rejected rejected;
+    auto const values = read_environment_file(options.environment_file, rejected);
+    if (!text) {
+        rejected.errors.push_back(text.error().text);
+        return std::unexpected(std::move(rejected));
+    }
+    rejected.document = std::hash<std::string>{}(*text);
+    config::Draft draft = config::read(*text);
+    add_texts(rejected.errors, draft.problems);
+    add_texts(rejected.warnings, draft.warnings);
+    if (!draft.is_object) return std::unexpected(std::move(rejected));
+
+    // With problems too: the rest of what is wrong is worth to be told at once.
+    config::ProcessConfiguration& configuration = draft.configuration;
+    config::Variables const variables(with_variables(values, options.variables), environment);
+    Planner planner(
+        options, configuration, variables,
+        inherited_environment(environment,
+                              options.export_environment_file ? values : std::vector<config::EnvironmentVariable>{}),
+        binary_check, draft.problems, rejected);
+    Accepted accepted;
+    if (!configuration.has_programs) {
+        accepted.programs.push_back(planner.unnamed());
+    } else {
+        for (config::Program const& program : configuration.programs)
+            accepted.programs.push_back(planner.named(program));
+    }
+    if (!rejected.errors.empty()) {
+        rejected.misses_node_label = std::ranges::any_of(
+            config::referenced_variables(configuration, variables), [&](config::Reference const& reference) {
+                return reference.name.starts_with(config::node_label_prefix) && !variables.find(reference.name);
+            });
+        return std::unexpected(std::move(rejected));
+    }
+
+    accepted.text = *text;
+    accepted.variables = config::referenced_variables(configuration, variables);
+    accepted.environment = used_environment(accepted, variables);
+    accepted.warnings = std::move(rejected.warnings);
+    accepted.configuration = std::move(configuration);
+    return accepted;
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/process_configuration.h"
+#include "config/substitution.h"
+#include "launcher/plan/launch_options.h"
+#include "launcher/plan/program_plan.h"
+
+namespace triton::launcher {
+
+/// A configuration that passed every check: it can be started without looking at anything again.
+struct Accepted {
+    std::string text;  ///< as it was read
+    config::ProcessConfiguration configuration;
+    /// In the document's order; one, unnamed, for the design's form.
+    std::vector<std::shared_ptr<ProgramPlan const>> programs;
+    std::vector<config::Reference> variables;  ///< what it takes from the environment
+    /// For those who make the command lines again: every variable that a `source` names with the value that was used
+    /// (of an IPList the chosen address), and BINARY_DIR, the directory of the first program's binary. Each name once.
+    std::vector<std::pair<std::string, std::string>> environment;
+    std::vector<std::string> warnings;
+
+    /// Of all programs; 0 when the configuration says that nothing is to run.
+    [[nodiscard]] std::uint32_t process_count() const;
+    /// Whether a program has a probe that the agent makes, also one of which no process is to run now.
+    [[nodiscard]] bool needs_agent() const;
+};
+
+/// Why a configuration is not used: everything that is wrong with it.
+struct Rejected {
+    std::vector<std::string> errors{};
+    std::vector<std::string> warnings{};          ///< what is odd beside them
+    std::vector<std::string> missing_binaries{};  ///< paths whose appearance may change that
+    std::size_t document = 0;                     ///< a hash of its text; 0: it could not be read
+    bool misses_node_label = false;               ///< a variable that the agent brings (config::node_label_prefix)
+};
+
+/// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:
+/// the configuration cannot be read, or something in it is wrong or odd ("comand").
+bool needs_container_version(Result<std::string> const& text);
+
+enum class BinaryCheck : std::uint8_t { required, skipped };
+
+/// Takes the text of a configuration (or why there is none), reads the additional environment file, and makes the
+/// safety checks of the design: the binary exists, is a file, is not empty and can be executed by us; every variable
+/// has a value; the arguments can be made for every process, and what its probes ask is good for every process.
+/// `environment`: as execve(2) takes it; what only concerns the launcher itself is not handed on. With
+/// BinaryCheck::skipped a binary that is not there is taken at its word
+/// (`check` on another machine).
+std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
+                                                     char const* const* environment,
+                                                     BinaryCheck binary_check = BinaryCheck::required);
+
+}  // namespace triton::launcher

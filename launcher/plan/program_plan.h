@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/program.h"
+#include "config/substitution.h"
+#include "launcher/services/probe_kind.h"
+#include "launcher/services/sockets.h"
+#include "launcher/supervisor/supervisor.h"
+#include "lib/process/start_plan.h"
+
+namespace triton::launcher {
+
+/// What is asked over the network whether a process is well.
+struct NetworkProbe {
+    ProbeKind kind = ProbeKind::tcp;
+    process::CommandTemplate target;  ///< one argument: HOST:PORT or the URL, checked for every process
+
+    bool operator==(NetworkProbe const&) const = default;
+};
+
+/// What is done for a process beside it: a command is run, or the agent asks over the network.
+struct HelperPlan {
+    std::shared_ptr<process::StartPlan const> start;  ///< null: no command
+    std::optional<NetworkProbe> network;              ///< then there is no command
+    milliseconds timeout{0};
+
+    bool operator==(HelperPlan const& other) const {
+        return timeout == other.timeout && network == other.network &&
+               (start == other.start || (start && other.start && *start == *other.start));
+    }
+};
+
+/// One program of an accepted configuration: everything that is needed to run it, looked up and checked.
+struct ProgramPlan {
+    config::Program settings;  ///< as it was written; the unnamed program's has only what the design's form has
+    ProgramPolicy policy;      ///< without `after` and `requires_`: only the shell knows the ids
+    std::shared_ptr<process::StartPlan const>
+        start;  ///< null: taken over from another version, and gone from the document
+    std::array<HelperPlan, helper_kinds> helpers;  ///< by Helper
+    std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
+
+    /// Whether they say the same.
+    bool operator==(ProgramPlan const& other) const {
+        return policy == other.policy && settings == other.settings && helpers == other.helpers && starts_like(other);
+    }
+    /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks are no part of it.
+    [[nodiscard]] bool starts_like(ProgramPlan const& other) const {
+        return start && other.start && *start == *other.start && settings.output == other.settings.output &&
+               settings.sockets == other.settings.sockets && settings.readiness == other.settings.readiness;
+    }
+    [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
+};
+
+}  // namespace triton::launcher

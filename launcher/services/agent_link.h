@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "lib/base/event_loop.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::launcher {
+
+/// How the agent reaches us: a pair of message sockets, of which it is handed one end at each start. For each
+/// connection that it wants it makes a pair of stream sockets and sends one of them over (unix(7), SCM_RIGHTS).
+///
+/// So it needs no name in a file system, no right to one, and no descriptor that is made for it at each start. Both
+/// ends stay open here, over its restarts and over our upgrades: what it sends meanwhile waits, and it sees an end
+/// only when we are gone.
+class AgentLink {
+public:
+    using Connected = std::function<void(UniqueFd)>;
+
+    /// `connected` gets each connection: a stream socket, close-on-exec. Its flags are the agent's too, so nobody may
+    /// rely on O_NONBLOCK. Errors: those of socketpair(2) and epoll_ctl(2).
+    static Result<std::unique_ptr<AgentLink>> create(EventLoop& loop, Connected connected);
+
+    /// Both ends, for an upgrade; they stay close-on-exec and owned here.
+    struct State {
+        int ours = -1;
+        int theirs = -1;
+
+        bool operator==(State const&) const = default;
+    };
+    [[nodiscard]] State export_state() const { return {ours_.get(), theirs_.get()}; }
+    /// The link of the launcher before us. Errors: those of epoll_ctl(2).
+    static Result<std::unique_ptr<AgentLink>> adopt(EventLoop& loop, State const& state, Connected connected);
+
+    /// What the agent is handed, borrowed.
+    [[nodiscard]] int descriptor() const { return theirs_.get(); }
+
+private:
+    AgentLink(UniqueFd ours, UniqueFd theirs, Connected connected)
+        : ours_(std::move(ours)), theirs_(std::move(theirs)), connected_(std::move(connected)) {}
+    Result<> watch(EventLoop& loop);
+    void take_connections();
+
+    UniqueFd ours_;
+    UniqueFd theirs_;
+    Connected connected_;
+    EventLoop::Watch watch_;
+};
+
+}  // namespace triton::launcher

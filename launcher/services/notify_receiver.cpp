@@ -1,0 +1,260 @@
+#include "launcher/services/notify_receiver.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+constexpr std::size_t longest_datagram = 4096;  // as in systemd; longer ones are not taken
+constexpr int most_per_round = 16;              // of one process, before others have their turn
+constexpr std::size_t most_descriptors = 253;   // SCM_MAX_FD
+
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+    if (!text.starts_with(prefix)) return false;
+    text.remove_prefix(prefix.size());
+    return true;
+}
+
+void parse_assignment(std::string_view line, Notification& into) {
+    if (line == "READY=1")
+        into.is_ready = true;
+    else if (line == "RELOADING=1")
+        into.is_reloading = true;
+    else if (line == "STOPPING=1")
+        into.is_stopping = true;
+    else if (line == "WATCHDOG=1")
+        into.is_watchdog_ping = true;
+    else if (line == "WATCHDOG=trigger")
+        into.is_watchdog_trigger = true;
+    else if (take_prefix(line, "STATUS="))
+        into.status = line;
+    else if (take_prefix(line, "EXTEND_TIMEOUT_USEC=")) {
+        std::int64_t value = 0;
+        auto const [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+        bool const is_good = error == std::errc{} && end == line.data() + line.size() && value >= 0;
+        if (is_good) into.extend_timeout = std::chrono::microseconds(value);
+    }
+}
+
+struct Received {
+    std::string_view text;
+    NotifySender sender = {};
+};
+
+/// One datagram. Descriptors that came with it are closed: with BARRIER=1 that is the answer, and nothing else may make
+/// us hold any. Returns nullopt when there is none; empty text for one that is not taken.
+std::optional<Received> receive(int fd, std::array<char, longest_datagram>& buffer) {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(most_descriptors * sizeof(int))> control;
+    iovec part{buffer.data(), buffer.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ssize_t size = -1;
+    do {
+        size = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    } while (size < 0 && errno == EINTR);
+    if (size < 0) return std::nullopt;
+    Received received;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET) continue;
+        unsigned char const* const data = CMSG_DATA(header);
+        if (header->cmsg_type == SCM_CREDENTIALS) {
+            ucred credentials{};
+            std::memcpy(&credentials, data, sizeof credentials);
+            received.sender = {credentials.pid, credentials.uid};
+        } else if (header->cmsg_type == SCM_RIGHTS) {
+            for (std::size_t at = 0; at + CMSG_LEN(0) + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
+                int passed = -1;
+                std::memcpy(&passed, data + at, sizeof passed);
+                UniqueFd{passed};
+            }
+        }
+    }
+    if (!(message.msg_flags & MSG_TRUNC)) received.text = {buffer.data(), static_cast<std::size_t>(size)};
+    return received;
+}
+
+}  // namespace
+
+Notification parse_notification(std::string_view datagram) {
+    Notification notification;
+    while (!datagram.empty()) {
+        std::size_t const end = datagram.find('\n');
+        parse_assignment(datagram.substr(0, end), notification);
+        if (end == std::string_view::npos) break;
+        datagram.remove_prefix(end + 1);
+    }
+    return notification;
+}
+
+NotifyReceiver::NotifyReceiver(EventLoop& loop, std::string directory, Callbacks callbacks)
+    : loop_(loop), directory_(std::move(directory)), callbacks_(std::move(callbacks)) {}
+
+NotifyReceiver::~NotifyReceiver() {
+    while (!sockets_.empty())
+        close(sockets_.begin()->first);
+}
+
+/// To a path that only the process's user may write to. Returns whether that was possible.
+bool NotifyReceiver::bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) const {
+    if (directory_.empty() || settings.has_own_root) return false;
+    std::string path = directory_ + "/notify." + std::to_string(key.program) + "." + std::to_string(key.process);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) return false;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    (void)::unlink(path.c_str());  // of a launcher that was killed: the directory is ours alone
+    mode_t const umask = ::umask(0177);
+    bool const is_bound = ::bind(socket.fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) == 0;
+    ::umask(umask);
+    if (!is_bound) return false;
+    bool const has_owner = settings.user || settings.group;
+    if (has_owner && ::lchown(path.c_str(), settings.user.value_or(static_cast<uid_t>(-1)),
+                              settings.group.value_or(static_cast<gid_t>(-1))) != 0) {
+        (void)::unlink(path.c_str());
+        return false;  // and bound for good: a socket has one name
+    }
+    socket.address = std::move(path);
+    return true;
+}
+
+/// To an abstract name that the kernel chooses.
+/// Source: unix(7), "Autobind feature".
+Result<> NotifyReceiver::bind_abstract(Socket& socket) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    socklen_t length = sizeof address.sun_family;
+    if (::bind(socket.fd.get(), generic, length) != 0) return fail(errno, "bind a notify socket");
+    length = sizeof address;
+    if (::getsockname(socket.fd.get(), generic, &length) != 0) return fail(errno, "name a notify socket");
+    socket.address.assign(address.sun_path, length - offsetof(sockaddr_un, sun_path));
+    socket.address[0] = '@';
+    return {};
+}
+
+Result<UniqueFd> NotifyReceiver::make_socket() {
+    UniqueFd fd{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    if (!fd) return fail(errno, "make a notify socket");
+    int const yes = 1;
+    if (::setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0)
+        return fail(errno, "set up a notify socket");
+    return fd;
+}
+
+Result<char const*> NotifyReceiver::open_socket(NotifyKey key, SocketSettings const& settings) {
+    if (auto const at = sockets_.find(key); at != sockets_.end()) return at->second.address.c_str();
+    Socket socket{TRY(make_socket()), {}, {}};
+    if (!bind_path(socket, key, settings)) {
+        socket.fd = TRY(make_socket());
+        TRY(bind_abstract(socket));
+    }
+    socket.watch = TRY(loop_.on_readable(socket.fd.get(), [this, key] { read_socket(key, most_per_round); }));
+    return sockets_.emplace(key, std::move(socket)).first->second.address.c_str();
+}
+
+Result<UniqueFd> NotifyReceiver::open_pipe(NotifyKey key) {
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe for readiness");
+    UniqueFd write_end{ends[1]};
+    Pipe pipe{UniqueFd{ends[0]}, {}};
+    // Only ours: the end of the process stays as it expects it.
+    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "set up a pipe for readiness");
+    pipe.watch = TRY(loop_.on_readable(ends[0], [this, key] { read_pipe(key); }));
+    pipes_.insert_or_assign(key, std::move(pipe));
+    return write_end;
+}
+
+/// `callbacks_` may close what is read here.
+void NotifyReceiver::read_socket(NotifyKey key, int most) {
+    std::array<char, longest_datagram> buffer;
+    for (; most > 0; --most) {
+        auto const at = sockets_.find(key);
+        if (at == sockets_.end()) return;
+        std::optional<Received> const received = receive(at->second.fd.get(), buffer);
+        if (!received) return;
+        if (received->text.empty() || !callbacks_.is_allowed(key, received->sender)) continue;
+        callbacks_.notified(key, parse_notification(received->text));
+    }
+}
+
+void NotifyReceiver::read_pipe(NotifyKey key) {
+    auto const at = pipes_.find(key);
+    if (at == pipes_.end()) return;
+    std::array<char, 512> buffer;
+    ssize_t const size = ::read(at->second.fd.get(), buffer.data(), buffer.size());
+    if (size < 0) return;
+    bool const is_ready = size > 0 && std::memchr(buffer.data(), '\n', static_cast<std::size_t>(size));
+    if (size > 0 && !is_ready) return;
+    pipes_.erase(at);
+    callbacks_.pipe_ready(key, is_ready);
+}
+
+void NotifyReceiver::process_ended(NotifyKey key) {
+    // More than fit into a socket's queue (net.unix.max_dgram_qlen) are of others who still write.
+    read_socket(key, 16 * most_per_round);
+    auto const at = pipes_.find(key);
+    if (at == pipes_.end()) return;
+    std::array<char, 4096> buffer;
+    ssize_t const size = ::read(at->second.fd.get(), buffer.data(), buffer.size());
+    pipes_.erase(at);
+    if (size > 0 && std::memchr(buffer.data(), '\n', static_cast<std::size_t>(size))) callbacks_.pipe_ready(key, true);
+}
+
+void NotifyReceiver::close(NotifyKey key) {
+    pipes_.erase(key);
+    auto const at = sockets_.find(key);
+    if (at == sockets_.end()) return;
+    if (at->second.address.starts_with('/')) (void)::unlink(at->second.address.c_str());
+    sockets_.erase(at);
+}
+
+NotifyState NotifyReceiver::export_state() const {
+    NotifyState state;
+    for (auto const& [key, socket] : sockets_)
+        state.sockets.push_back({key, socket.fd.get(), socket.address});
+    for (auto const& [key, pipe] : pipes_)
+        state.pipes.push_back({key, pipe.fd.get()});
+    return state;
+}
+
+Result<> NotifyReceiver::import_state(NotifyState state) {
+    Result<> done;
+    for (NotifyState::Socket& saved : state.sockets) {
+        (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // what is not open is found out below
+        Socket socket{UniqueFd{saved.fd}, std::move(saved.address), {}};
+        auto watch = loop_.on_readable(saved.fd, [this, key = saved.key] { read_socket(key, most_per_round); });
+        if (watch)
+            socket.watch = std::move(*watch);
+        else
+            done = std::unexpected(std::move(watch.error()));
+        sockets_.insert_or_assign(saved.key, std::move(socket));
+    }
+    for (NotifyState::Pipe const& saved : state.pipes) {
+        (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);
+        Pipe pipe{UniqueFd{saved.fd}, {}};
+        auto watch = loop_.on_readable(saved.fd, [this, key = saved.key] { read_pipe(key); });
+        if (watch)
+            pipe.watch = std::move(*watch);
+        else
+            done = std::unexpected(std::move(watch.error()));
+        pipes_.insert_or_assign(saved.key, std::move(pipe));
+    }
+    return done;
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "lib/base/event_loop.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::launcher {
+
+/// What one datagram of the notify protocol says. Unknown assignments and those for a service manager's own state
+/// (MAINPID, FDSTORE, ERRNO ..) are passed over.
+/// Source: sd_notify(3), "Well-known assignments".
+struct Notification {
+    bool is_ready = false;
+    bool is_reloading = false;
+    bool is_stopping = false;
+    bool is_watchdog_ping = false;     ///< WATCHDOG=1
+    bool is_watchdog_trigger = false;  ///< WATCHDOG=trigger: handle it as if the ping had stayed away
+    std::optional<std::chrono::microseconds> extend_timeout = {};
+    std::optional<std::string_view> status = {};  ///< borrowed from the datagram
+
+    bool operator==(Notification const&) const = default;
+};
+Notification parse_notification(std::string_view datagram);
+
+/// A process as the one who asks names it.
+struct NotifyKey {
+    std::uint32_t program = 0;
+    std::uint32_t process = 1;
+    auto operator<=>(NotifyKey const&) const = default;
+};
+
+/// Who has sent a datagram: as it was then, though the process may be gone by now.
+struct NotifySender {
+    pid_t pid = 0;  ///< 0: of another PID namespace
+    uid_t user = 0;
+};
+
+/// What a NotifyReceiver of another version of us goes on with. Descriptors are borrowed.
+struct NotifyState {
+    struct Socket {
+        NotifyKey key;
+        int fd = -1;
+        std::string address;
+    };
+    struct Pipe {
+        NotifyKey key;
+        int fd = -1;
+    };
+    std::vector<Socket> sockets;
+    std::vector<Pipe> pipes;
+};
+
+/// Hears of the readiness of processes: by a notify socket of their own (NOTIFY_SOCKET) or by a pipe (a newline).
+///
+/// A process that asks for neither costs nothing. Its socket is its own, so that what comes through it is about it, and
+/// it stays over restarts. Its address is a path where there is a private directory, else, and for programs with a root
+/// directory of their own, an abstract name that the kernel chooses. Who may speak is asked for each datagram.
+class NotifyReceiver {
+public:
+    struct Callbacks {
+        /// Whether that process may speak for `key`. For notifyAccess "main" it is the process itself, for "all" one of
+        /// its control group or process group.
+        std::function<bool(NotifyKey key, NotifySender sender)> is_allowed;
+        std::function<void(NotifyKey key, Notification const&)> notified;
+        /// Of the pipe: a newline came (true), or its end without one (false).
+        std::function<void(NotifyKey key, bool is_ready)> pipe_ready;
+    };
+
+    /// `directory`: where sockets are made, empty or unusable: abstract names. It must be searchable for those who are
+    /// to reach them (0711) and writable for us alone. `loop` outlives this.
+    NotifyReceiver(EventLoop& loop, std::string directory, Callbacks callbacks);
+    ~NotifyReceiver();
+    NotifyReceiver(NotifyReceiver const&) = delete;
+    NotifyReceiver& operator=(NotifyReceiver const&) = delete;
+
+    struct SocketSettings {
+        bool has_own_root = false;  ///< the process would not find a path
+        std::optional<uid_t> user = {};
+        std::optional<gid_t> group = {};
+    };
+    /// The value of NOTIFY_SOCKET for a process, valid until close(key). Opened at the first call for a key.
+    /// Errors: those of socket(2) and bind(2).
+    Result<char const*> open_socket(NotifyKey key, SocketSettings const& settings);
+    /// A new pipe for one start: the end that the child gets; close it after the start. Replaces an earlier one.
+    /// Errors: those of pipe2(2).
+    Result<UniqueFd> open_pipe(NotifyKey key);
+
+    /// Reads what waits for `key` before the process is forgotten, so that nothing it said is lost. Call when it was
+    /// reaped, while is_allowed() still knows it; ends its pipe, without a callback for the end.
+    void process_ended(NotifyKey key);
+    /// The number is not wanted any more.
+    void close(NotifyKey key);
+
+    [[nodiscard]] NotifyState export_state() const;
+    /// Errors: of epoll_ctl(2), the last one; what could not be watched is kept nevertheless, deaf.
+    Result<> import_state(NotifyState state);
+
+private:
+    struct Socket {
+        UniqueFd fd;
+        std::string address;
+        EventLoop::Watch watch;
+    };
+    struct Pipe {
+        UniqueFd fd;
+        EventLoop::Watch watch;
+    };
+    static Result<UniqueFd> make_socket();
+    bool bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) const;
+    static Result<> bind_abstract(Socket& socket);
+    void read_socket(NotifyKey key, int most);
+    void read_pipe(NotifyKey key);
+
+    EventLoop& loop_;
+    std::string directory_;
+    Callbacks callbacks_;
+    std::map<NotifyKey, Socket> sockets_;
+    std::map<NotifyKey, Pipe> pipes_;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,135 @@
+#include "launcher/services/schedules.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+std::int64_t wall_second() {
+    timespec now{};
+    (void)::clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec;
+}
+
+}  // namespace
+
+Schedules::Entry* Schedules::find(ProgramId program) {
+    auto const entry = std::ranges::find(entries_, program, &Entry::program);
+    return entry == entries_.end() ? nullptr : &*entry;
+}
+
+Result<> Schedules::set(ProgramId program, config::Schedule const& schedule, TimePoint now) {
+    Entry* const known = find(program);
+    if (known && known->schedule == schedule) return {};
+    Entry entry{program, schedule, {}, {}};
+    if (auto const* const every = std::get_if<config::Milliseconds>(&schedule)) {
+        entry.due = now + *every;
+    } else {
+        TRY(open_timer());
+        entry.due_at_second = config::next_after(std::get<config::CronExpression>(schedule), wall_second());
+    }
+    if (known) {
+        *known = std::move(entry);
+    } else {
+        entries_.push_back(std::move(entry));
+    }
+    arm_timer();
+    return {};
+}
+
+void Schedules::remove(ProgramId program) {
+    if (std::erase_if(entries_, [&](Entry const& entry) { return entry.program == program; }) > 0) arm_timer();
+}
+
+std::optional<Duration> Schedules::next_run_in(ProgramId program, TimePoint now) const {
+    auto const entry = std::ranges::find(entries_, program, &Entry::program);
+    if (entry == entries_.end()) return std::nullopt;
+    if (std::holds_alternative<config::Milliseconds>(entry->schedule)) return std::max(entry->due - now, Duration{});
+    if (!entry->due_at_second) return std::nullopt;
+    return std::chrono::seconds(std::max<std::int64_t>(*entry->due_at_second - wall_second(), 0));
+}
+
+std::optional<TimePoint> Schedules::next_deadline() const {
+    std::optional<TimePoint> next;
+    for (Entry const& entry : entries_) {
+        if (!std::holds_alternative<config::Milliseconds>(entry.schedule)) continue;
+        if (!next || entry.due < *next) next = entry.due;
+    }
+    return next;
+}
+
+void Schedules::time_passed(TimePoint now) {
+    for (Entry& entry : entries_) {
+        auto const* const every = std::get_if<config::Milliseconds>(&entry.schedule);
+        if (!every || entry.due > now) continue;
+        entry.due += *every;
+        if (entry.due <= now) entry.due = now + *every;  // we were stopped meanwhile: not all that was missed
+        due_(entry.program);
+    }
+}
+
+std::vector<Schedules::NextRun> Schedules::next_runs() const {
+    std::vector<NextRun> runs;
+    for (Entry const& entry : entries_) {
+        bool const is_interval = std::holds_alternative<config::Milliseconds>(entry.schedule);
+        if (is_interval || entry.due_at_second) runs.push_back({entry.program, entry.due, entry.due_at_second});
+    }
+    return runs;
+}
+
+void Schedules::import_next_run(NextRun const& next) {
+    Entry* const entry = find(next.program);
+    if (!entry) return;
+    if (std::holds_alternative<config::Milliseconds>(entry->schedule)) {
+        entry->due = next.when;
+    } else if (next.second) {
+        entry->due_at_second = next.second;
+        arm_timer();  // at once when that has passed
+    }
+}
+
+Result<> Schedules::open_timer() {
+    if (timer_) return {};
+    UniqueFd timer{::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)};
+    int const err = errno;
+    if (!timer) return fail(err, "make a timer for the schedule");
+    timer_watch_ = TRY(loop_.on_readable(timer.get(), [this] { timer_fired(); }));
+    timer_ = std::move(timer);
+    return {};
+}
+
+/// For the next run of a calendar. TFD_TIMER_CANCEL_ON_SET wakes us when somebody sets the clock, too: what is due then
+/// is another time. Source: timerfd_create(2).
+void Schedules::arm_timer() {
+    if (!timer_) return;
+    std::optional<std::int64_t> next;
+    for (Entry const& entry : entries_) {
+        if (entry.due_at_second && (!next || *entry.due_at_second < *next)) next = entry.due_at_second;
+    }
+    itimerspec when{};
+    if (next) when.it_value.tv_sec = *next;
+    (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, nullptr);
+}
+
+void Schedules::timer_fired() {
+    std::uint64_t expirations = 0;
+    bool const was_clock_set = ::read(timer_.get(), &expirations, sizeof expirations) < 0 && errno == ECANCELED;
+    std::int64_t const now = wall_second();
+    for (Entry& entry : entries_) {
+        auto const* const calendar = std::get_if<config::CronExpression>(&entry.schedule);
+        if (!calendar || !entry.due_at_second) continue;
+        bool const is_due = *entry.due_at_second <= now;
+        // A clock that was set back means that the same minute comes again: what was due is due when it comes.
+        if (is_due || was_clock_set) entry.due_at_second = config::next_after(*calendar, now);
+        if (is_due) due_(entry.program);
+    }
+    arm_timer();
+}
+
+}  // namespace triton::launcher

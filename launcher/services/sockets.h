@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "config/program.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::launcher {
+
+/// One entry of `sockets`, its user and group looked up.
+struct SocketRequest {
+    config::SocketAddress address;
+    mode_t mode = 0660;          ///< of what has a path
+    std::optional<uid_t> user;   ///< of what has a path
+    std::optional<gid_t> group;  ///< of what has a path
+    int backlog = 4096;
+    std::string place;  ///< for texts: programs.web.sockets[0]
+};
+
+/// What a SocketTable of another version of us goes on with.
+struct SocketState {
+    struct Entry {
+        config::SocketAddress address;
+        int fd = -1;
+        bool is_ours = false;  ///< the name in the file system, made by us
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+    };
+    std::vector<Entry> entries;
+};
+
+/// Listening sockets and FIFOs that outlive the processes they are handed to. Each address is opened once, however many
+/// programs ask for it, and stays open as long as any of them does.
+///
+/// "tcp::80" listens on IPv6 and IPv4 (on IPv4 alone where there is no IPv6), "tcp:[::]:80" on IPv6 alone, so that it
+/// can stand beside "tcp:0.0.0.0:80". A name in the file system that an earlier listener left behind is replaced if
+/// nobody listens there; the FIFO that is there is used. FIFOs are open for writing too, so that readers never see an
+/// end.
+class SocketTable {
+public:
+    SocketTable() = default;
+    SocketTable(SocketTable const&) = delete;
+    SocketTable& operator=(SocketTable const&) = delete;
+    SocketTable(SocketTable&&) = default;
+    /// Closes all, and removes the names that this table has made and that still are its own.
+    ~SocketTable();
+
+    /// Opens what is new in `wanted`. What is open already stays as it is, but for mode, user, group and backlog, which
+    /// are set anew. Nothing is closed: see keep_only().
+    /// Errors: "programs.web.sockets[0]: cannot listen on tcp:0.0.0.0:80: Address already in use"; what this call has
+    /// opened is closed again then.
+    Result<> open(std::vector<SocketRequest> const& wanted);
+    /// Closes what is not in `wanted`, after a configuration was taken.
+    void keep_only(std::vector<SocketRequest> const& wanted);
+
+    /// The descriptor of an address, borrowed, blocking, close-on-exec; -1: not open.
+    [[nodiscard]] int fd(config::SocketAddress const& address) const;
+
+    [[nodiscard]] SocketState export_state() const;
+    /// Takes the descriptors of `state`; `this` is empty before.
+    void import_state(SocketState const& state);
+
+private:
+    struct Entry {
+        config::SocketAddress address;
+        UniqueFd fd;
+        bool is_ours = false;
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+    };
+    static Result<Entry> open_one(SocketRequest const& request);
+    static void close_one(Entry& entry);
+    Entry* find(config::SocketAddress const& address);
+
+    std::vector<Entry> entries_;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,47 @@
+#include "launcher/shell/launch.h"
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "launcher/shell/process_setup.h"
+#include "launcher/shell/shell.h"
+
+namespace triton::launcher {
+
+namespace {
+
+/// The state that another version of us has left for us, if it has executed us; nullopt: a start like any other.
+/// Errors: it is there and cannot be read, although this version has said that it can.
+Result<std::optional<UpgradeState>> inherited_state() {
+    char const* const value = std::getenv(upgrade_variable);
+    if (!value) return std::nullopt;
+    int fd = -1;
+    auto const [end, error] = std::from_chars(value, value + std::strlen(value), fd);
+    if (error != std::errc{} || *end != '\0') return std::nullopt;
+    auto const text = read_sealed(fd);
+    if (!text) return std::nullopt;  // somebody's variable of that name
+    auto state = read_upgrade_state(*text);
+    if (!state) return fail("the state of the version before cannot be read: " + state.error().error);
+    if (state->pid != ::getpid()) return std::nullopt;  // of our parent, whose environment it was
+    (void)::close(fd);
+    return std::move(*state);
+}
+
+}  // namespace
+
+Result<int> launch(LaunchOptions const& options, char const* const* environment) {
+    auto state = TRY(inherited_state());
+    ProcessSetup setup = TRY(set_up_process(options.parent_death_signal, state.has_value()));
+    if (!state) return Shell{options, environment, std::move(setup)}.run();
+    setup.inherited.mask = state->inherited_mask;
+    setup.inherited.sigchld = {};
+    setup.inherited.sigchld_was_ignored = state->sigchld_was_ignored;
+    if (state->sigchld_was_ignored) setup.inherited.sigchld.handler = SIG_IGN;
+    return Shell{options, environment, std::move(setup)}.take_over(std::move(*state));
+}
+
+}  // namespace triton::launcher

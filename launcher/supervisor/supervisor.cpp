@@ -1,0 +1,428 @@
+#include "launcher/supervisor/supervisor.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <csignal>
+#include <limits>
+#include <utility>
+
+#include <sys/wait.h>
+
+#include "launcher/supervisor/supervisor_places.h"
+
+namespace triton::launcher {
+
+namespace {
+
+constexpr Duration shortest_retry = milliseconds(1);
+
+bool is_alive(ProcessState state) {
+    using enum ProcessState;
+    switch (state) {
+        case activating:
+        case up:
+        case draining:
+        case pre_stop:
+        case stopping:
+        case killing: return true;
+        case down:
+        case waiting:
+        case starting:
+        case backoff:
+        case done:
+        case failed:
+        case held: return false;
+    }
+    std::unreachable();
+}
+
+/// For the whole container, as a shell would say it.
+std::uint8_t exit_code_of(int status, std::optional<process::SpawnError> const& error) {
+    if (error) return error->code == ENOENT ? 127 : 126;
+    int const code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return static_cast<std::uint8_t>(code);
+}
+
+/// Whether the policy wants another start after such an end.
+bool is_restarted(ProgramPolicy const& policy, bool is_success) {
+    if (policy.kind != ProgramKind::service) return !is_success && policy.restart != Restart::never;
+    switch (policy.restart) {
+        case Restart::always: return true;
+        case Restart::on_failure: return !is_success;
+        case Restart::never: return false;
+    }
+    std::unreachable();
+}
+
+}  // namespace
+
+void Supervisor::handle(Event const& event, TimePoint now, std::vector<Action>& actions) {
+    now_ = now;
+    // Before anything changes: what follows must not stop halfway because there is no memory for an action.
+    [[maybe_unused]] std::size_t const before = actions.size();
+    std::size_t const most = room_ + helpers_;
+    actions.reserve(before + most);
+    actions_ = &actions;
+    if (phase_ != Phase::finished) {
+        std::visit([this](auto const& which) { on(which); }, event);
+        if (has_news_ || may_be_over_ || ending_ || phase_ != Phase::running) settle();
+    }
+    actions_ = nullptr;
+    assert(actions.size() - before <= std::max(most, room_ + helpers_));
+}
+
+std::optional<TimePoint> Supervisor::next_deadline() const {
+    if (phase_ == Phase::finished) return std::nullopt;
+    if (phase_ == Phase::running && timers_ == 0) return std::nullopt;
+    return earliest_;
+}
+
+// Events.
+
+void Supervisor::on(event::Spawned const& event) {
+    Place const at = place(event.id);
+    assert(at.process.state == State::starting);
+    at.process.pid = event.pid;
+    at.process.since = now_;
+    at.process.bad_probes = 0;
+    act(action::ReportStarted{event.id, event.pid});
+    bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
+    if (is_replaced) at.process.is_to_restart = true;
+    if (is_wanted(at) && !at.process.is_to_be_held && !is_replaced) {
+        bool const is_ready = at.policy().kind != ProgramKind::one_shot && at.policy().readiness == Readiness::started;
+        return is_ready ? come_up(at) : activate(at);
+    }
+    set_state(at, State::up);
+    if (is_in_a_hurry()) return kill(at);
+    if (phase_ == Phase::running || at.program.is_stop_begun) stop(at);
+}
+
+void Supervisor::on(event::SpawnFailed const& event) {
+    Place const at = place(event.id);
+    assert(at.process.state == State::starting);
+    at.process.exit_code = exit_code_of(0, event.error);
+    at.process.last_end = now_;
+    // Never at once: this answer came at once too, and the two would chase each other without ever letting time pass.
+    Outcome const outcome = decide_after_end(at, State::starting, {Duration::zero(), false}, shortest_retry);
+    act(action::ReportStartFailed{event.id, event.error, outcome.restart_in});
+    if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
+}
+
+void Supervisor::on(event::Exited const& event) {
+    Place const at = place(event.id);
+    State const before = at.process.state;
+    Pid const pid = at.process.pid;
+    assert(is_alive(before));
+    cancel_helpers_of_run(at);
+    at.process.last_end = now_;
+    at.process.last_status = event.status;
+    at.process.has_status = true;
+    at.process.exit_code = exit_code_of(event.status, event.error);
+    // A service that ends before it was ready has failed whatever it says: nobody may rely on it.
+    bool const is_too_early = before == State::activating && at.policy().kind == ProgramKind::service;
+    bool const is_clean = event.status == 0 && !event.error && !at.process.has_run_badly && !is_too_early;
+    Run const run{now_ - at.process.since, is_clean};
+    bool const was_asked_for = before != State::activating && before != State::up && !at.process.has_run_badly;
+    Outcome const outcome = decide_after_end(at, before, run);
+    if (event.error) {
+        act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in});
+    } else {
+        actions_->push_back(action::ReportExited{event.id, pid, event.status, run.length, outcome.restart_in,
+                                                 event.was_oom_killed, was_asked_for});
+    }
+    if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
+}
+
+void Supervisor::on(event::Ready const& event) {
+    Place const at = place(event.id);
+    bool const is_awaited = at.process.state == State::activating && at.policy().kind != ProgramKind::one_shot &&
+                            at.policy().readiness == Readiness::notified;
+    if (!is_awaited || phase_ != Phase::running) return;
+    act(action::ReportReady{event.id, now_ - at.process.since});
+    come_up(at);
+}
+
+void Supervisor::on(event::SignalReceived const& event) {
+    for_each([&](Place const& at) {
+        if (is_alive(at.process.state) && !at.policy().auxiliary) signal(at, event.signo, action::Why::forward);
+    });
+}
+
+void Supervisor::on(event::NoChildLeft const&) {
+    if (phase_ == Phase::sweeping) finish(exit_code_);
+}
+
+// Starts.
+
+/// Now, or as soon as all that it depends on is there.
+void Supervisor::begin(Place const& at) {
+    if (at.policy().after.empty() && at.policy().requires_.empty()) return start(at);
+    set_state(at, State::waiting);
+    has_news_ = true;  // so that settle() looks
+}
+
+/// Because somebody asks for it: what was before does not count.
+void Supervisor::begin_anew(Place const& at) {
+    at.process.failures = 0;
+    std::ranges::fill(start_times(at), TimePoint::min());
+    begin(at);
+}
+
+void Supervisor::start(Place const& at) {
+    if (std::span<TimePoint> const times = start_times(at); !times.empty())
+        times[at.process.starts % times.size()] = now_;
+    ++at.process.starts;
+    set_state(at, State::starting);
+    act(action::Spawn{at.id});
+}
+
+void Supervisor::activate(Place const& at) {
+    set_state(at, State::activating);
+    ProgramPolicy const& policy = at.policy();
+    if (policy.start_timeout > Duration::zero()) set_timer(at.process.deadline, in(policy.start_timeout));
+    if (policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed) probe(at);
+}
+
+void Supervisor::come_up(Place const& at) {
+    set_state(at, State::up);
+    ProgramPolicy const& policy = at.policy();
+    if (policy.watchdog > Duration::zero()) set_timer(at.process.deadline, in(policy.watchdog));
+    if (policy.health) set_timer(at.process.probe_at, in(policy.health->interval));
+    if (std::exchange(at.process.is_stale, false) && policy.on_change == OnChange::signal)
+        signal(at, policy.change_signal, action::Why::reload);
+}
+
+// Ends.
+
+Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, Run run, Duration least) {
+    bool const is_held = std::exchange(at.process.is_to_be_held, false);
+    bool const restarts = std::exchange(at.process.is_to_restart, false);
+    bool const is_bad = std::exchange(at.process.has_run_badly, false);
+    at.process.is_stale = false;
+    if (!is_wanted(at)) {
+        down(at);
+        return {};
+    }
+    bool const is_own_end = before == State::starting || before == State::activating || before == State::up || is_bad;
+    if (is_held || (!is_own_end && !restarts && at.program.is_held)) {
+        set_state(at, State::held);
+        return {};
+    }
+    if (is_own_end) return decide_by_policy(at, run, least);
+    if (!restarts && at.policy().kind == ProgramKind::scheduled) {
+        set_state(at, State::down);  // it was not wanted, and now waits for its time like the others
+        return {};
+    }
+    begin_anew(at);  // we had stopped it, and it is wanted again
+    return {Duration::zero()};
+}
+
+Supervisor::Outcome Supervisor::decide_by_policy(Place const& at, Run run, Duration least) {
+    if (!is_restarted(at.policy(), run.is_clean)) {
+        conclude(at, run.is_clean);
+        return {};
+    }
+    RestartDecision const decision = decide_restart(at.policy().backoff, at.process.failures, run, random());
+    at.process.failures = decision.failures;
+    Duration const delay = std::max(decision.delay, least);
+    if (is_one_too_many(at, in(delay))) {
+        if (auto const code = at.policy().start_limit->exit_code) end_container(at, *code);
+        conclude(at, false);
+        return {std::nullopt, true};
+    }
+    if (delay > Duration::zero()) {
+        set_state(at, State::backoff);
+        set_timer(at.process.deadline, in(delay));
+    } else {
+        begin(at);
+    }
+    return {delay};
+}
+
+/// It is not started again by itself.
+void Supervisor::conclude(Place const& at, bool is_success) {
+    set_state(at, is_success ? State::done : State::failed);
+    if (!is_success && at.process.exit_code == 0) at.process.exit_code = 1;
+    if (!is_success && at.policy().has_on_failure) run_helper(at, Helper::on_failure);
+    // A scheduled program goes on with its next run.
+    bool const is_end = !is_success || at.policy().kind != ProgramKind::scheduled;
+    if (at.policy().critical && is_end) end_container(at, is_success ? 0 : at.process.exit_code);
+}
+
+void Supervisor::down(Place const& at) {
+    set_state(at, State::down);
+    // Numbers that are not wanted any more need no memory of what was; helpers under way must not get lost.
+    std::ranges::fill(start_times(at), TimePoint::min());
+    ProcessRecord const before = std::exchange(at.process, ProcessRecord{});
+    at.process.helpers = before.helpers;
+    at.process.cancelled = before.cancelled;
+}
+
+std::span<TimePoint> Supervisor::start_times(Place const& at) {
+    if (!at.policy().start_limit) return {};
+    std::size_t const count = at.policy().start_limit->count;
+    return std::span(at.program.start_times).subspan(index(at.id.number) * count, count);
+}
+
+bool Supervisor::is_one_too_many(Place const& at, TimePoint start) {
+    if (!at.policy().start_limit) return false;
+    std::span<TimePoint> const times = start_times(at);
+    if (times.empty()) return true;
+    TimePoint const oldest = times[at.process.starts % times.size()];
+    return oldest != TimePoint::min() && start - oldest < at.policy().start_limit->interval;
+}
+
+/// At the end of this event. The first cause counts.
+void Supervisor::end_container(Place const& at, int exit_code) {
+    if (!ending_ && !at.policy().auxiliary) ending_ = Ending{at.id, exit_code};
+}
+
+// What follows for others.
+
+void Supervisor::settle() {
+    if (has_news_ && phase_ == Phase::running && !ending_) start_waiting();
+    if (std::exchange(may_be_over_, false) && !ending_ && is_over()) ending_ = last_ending();
+    if (ending_ && phase_ == Phase::running) {
+        act(action::ReportEnding{ending_->id, ending_->exit_code});
+        begin_stop(ending_->exit_code);
+    }
+    ending_.reset();
+    if (phase_ == Phase::stopping && has_news_) advance_stop();
+    has_news_ = false;
+    finish_stop_when_all_down();
+}
+
+bool Supervisor::may_start(Program const& program) const {
+    auto const is_there = [this](ProgramId id) { return is_ready(id); };
+    auto const is_quiet = [this](ProgramId id) { return is_settled(id); };
+    return std::ranges::all_of(program.policy->after, is_quiet) &&
+           std::ranges::all_of(program.policy->requires_, is_there);
+}
+
+void Supervisor::start_waiting() {
+    for (Program& program : programs_) {
+        if (count(program, {State::waiting}) == 0 || !may_start(program)) continue;
+        for_each(program, [this](Place const& at) {
+            if (at.process.state == State::waiting) start(at);
+        });
+    }
+}
+
+/// Nothing is left that could ever do anything by itself. What waits then waits for something that has failed.
+bool Supervisor::is_over() const {
+    using enum ProcessState;
+    if (phase_ != Phase::running || scheduled_ > 0) return false;
+    bool has_ended = false;
+    for (Program const& program : programs_) {
+        if (is_auxiliary(program)) continue;
+        std::uint32_t const ended = count(program, {done, failed});
+        if (count(program, {down, waiting}) + ended < program.processes.size()) return false;
+        has_ended = has_ended || ended > 0;
+    }
+    return has_ended;
+}
+
+/// The first that has failed, else the last that was done.
+Supervisor::Ending Supervisor::last_ending() const {
+    ProcessRecord const* chosen = nullptr;
+    Ending ending{{}, 0};
+    for (std::size_t id = 0; id < programs_.size(); ++id) {
+        if (is_auxiliary(programs_[id])) continue;
+        for (std::size_t at = 0; at < programs_[id].processes.size(); ++at) {
+            ProcessRecord const& process = programs_[id].processes[at];
+            bool const is_failed = process.state == State::failed;
+            if (!is_failed && process.state != State::done) continue;
+            bool const is_better = !chosen || (is_failed && chosen->state == State::done) ||
+                                   (is_failed && process.last_end < chosen->last_end) ||
+                                   (!is_failed && chosen->state == State::done && process.last_end > chosen->last_end);
+            if (!is_better) continue;
+            chosen = &process;
+            ending = {{ProgramId{static_cast<std::uint32_t>(id)}, ProcessNumber{static_cast<std::uint32_t>(at + 1)}},
+                      is_failed ? process.exit_code : 0};
+        }
+    }
+    return ending;
+}
+
+// Queries.
+
+std::uint32_t Supervisor::count(Program const& program, std::initializer_list<State> states) {
+    std::uint32_t count = 0;
+    for (State const state : states)
+        count += program.in_state[static_cast<std::size_t>(state)];
+    return count;
+}
+
+std::uint32_t Supervisor::running_count() const {
+    using enum ProcessState;
+    std::uint32_t running = 0;
+    for (Program const& program : programs_) {
+        if (!is_auxiliary(program)) running += count(program, {activating, up, draining, pre_stop, stopping, killing});
+    }
+    return running;
+}
+
+bool Supervisor::is_ready() const {
+    for (std::size_t id = 0; id < programs_.size(); ++id) {
+        if (!is_auxiliary(programs_[id]) && !is_ready(ProgramId{static_cast<std::uint32_t>(id)})) return false;
+    }
+    return true;
+}
+
+bool Supervisor::is_idle(ProgramId id) const {
+    if (index(id) >= programs_.size()) return true;
+    Program const& program = programs_[index(id)];
+    return !program.is_configured && is_down(program) && program.helpers == 0;
+}
+
+bool Supervisor::is_ready(ProgramId id) const {
+    Program const& program = programs_[index(id)];
+    if (!program.is_configured || program.policy->kind == ProgramKind::scheduled) return true;
+    return count(program, {State::up, State::done}) >= program.count;
+}
+
+bool Supervisor::is_settled(ProgramId id) const {
+    Program const& program = programs_[index(id)];
+    if (!program.is_configured || program.policy->kind == ProgramKind::scheduled) return true;
+    return count(program, {State::up, State::done, State::failed, State::held}) >= program.count;
+}
+
+ProgramPolicy const& Supervisor::policy(ProgramId id) const {
+    static ProgramPolicy const none;
+    bool const is_known = index(id) < programs_.size() && programs_[index(id)].policy;
+    return is_known ? *programs_[index(id)].policy : none;
+}
+
+std::uint32_t Supervisor::size(ProgramId id) const {
+    return index(id) < programs_.size() ? static_cast<std::uint32_t>(programs_[index(id)].processes.size()) : 0;
+}
+
+ProcessState Supervisor::state(ProcessId id) const {
+    return programs_[index(id.program)].processes[index(id.number)].state;
+}
+
+ProcessView Supervisor::view(ProcessId id) const {
+    ProcessRecord const& process = programs_[index(id.program)].processes[index(id.number)];
+    ProcessView view{.state = process.state,
+                     .since = process.since,
+                     .starts = process.starts,
+                     .failures = process.failures,
+                     .bad_probes = process.bad_probes,
+                     .is_ready = process.state == State::up || process.state == State::done};
+    if (is_alive(process.state)) view.pid = process.pid;
+    if (process.has_status) view.last_status = process.last_status;
+    if (process.last_end != TimePoint{}) view.last_end = process.last_end;
+    if (process.state == State::backoff) view.restart_at = process.deadline;
+    return view;
+}
+
+/// splitmix64 (Steele, Lea, Flood, 2014), the upper 53 bits.
+double Supervisor::random() {
+    std::uint64_t z = (random_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
+}
+
+}  // namespace triton::launcher

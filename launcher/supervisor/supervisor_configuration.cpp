@@ -1,0 +1,279 @@
+// How a configuration becomes what is supervised, and how the whole becomes plain data and back.
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <limits>
+#include <utility>
+
+#include "launcher/supervisor/supervisor_places.h"
+
+namespace triton::launcher {
+
+namespace {
+
+// Each helper under way may be cancelled once more, and then what happens to all: a report of the end, the stop,
+// Finish.
+constexpr std::size_t actions_for_all = 16;
+
+/// At most so many actions for each process follow from one event, but for CancelHelper: of a plain one a stop at once,
+/// SIGKILL and a report; others have a helper to run and a report of what went wrong besides.
+std::size_t actions_of_one(ProgramPolicy const& policy) {
+    bool const is_plain = !policy.has_pre_stop && !policy.has_on_failure && policy.readiness != Readiness::probed &&
+                          !policy.health && policy.watchdog == Duration::zero() &&
+                          policy.start_timeout == Duration::zero();
+    return is_plain ? 4 : 6;
+}
+
+std::size_t start_times_of(ProgramPolicy const& policy, std::size_t processes) {
+    return policy.start_limit ? processes * policy.start_limit->count : 0;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(SupervisorPolicy const& policy)
+    : policy_(policy), random_(policy.seed), room_(actions_for_all) {}
+
+// Room: all that may fail for want of memory.
+
+std::size_t Supervisor::most_actions(std::span<ProgramSpec const> programs) const {
+    std::size_t most = room_ + helpers_;
+    for (ProgramSpec const& spec : programs) {
+        // The larger of what it was and what it becomes; what it was is in `room_`.
+        std::size_t const before = actions_of_one(policy(spec.id));
+        std::size_t const each = std::max(before, actions_of_one(spec.policy));
+        most += std::max<std::size_t>(spec.policy.count, size(spec.id)) * each - size(spec.id) * before;
+    }
+    return most;
+}
+
+void Supervisor::reserve(std::span<ProgramSpec const> programs) {
+    std::size_t most = programs_.size();
+    for (ProgramSpec const& spec : programs)
+        most = std::max(most, index(spec.id) + 1);
+    programs_.reserve(most);
+    programs_.resize(most);
+    for (Program& program : programs_)
+        program.expected_dependants = 0;
+    for (ProgramSpec const& spec : programs) {
+        Program& program = programs_[index(spec.id)];
+        std::size_t const processes = std::max<std::size_t>(spec.policy.count, program.processes.size());
+        program.processes.reserve(processes);
+        program.start_times.reserve(start_times_of(spec.policy, processes));
+        for (auto const* const list : {&spec.policy.after, &spec.policy.requires_}) {
+            for (ProgramId const id : *list)
+                ++programs_.at(index(id)).expected_dependants;
+        }
+    }
+    for (Program& program : programs_)
+        program.dependants.reserve(program.expected_dependants);
+}
+
+// Configurations.
+
+void Supervisor::on(event::ConfigurationAccepted const& event) {
+    if (phase_ != Phase::running) return;
+    reserve(*event.programs);
+    actions_->reserve(actions_->size() + most_actions(*event.programs));
+    for (Program& program : programs_) {
+        program.is_configured = program.is_changed = false;
+        program.count = 0;
+    }
+    for (ProgramSpec const& spec : *event.programs)
+        take(programs_[index(spec.id)], {event.programs, &spec.policy}, spec.has_changed);
+    connect();
+    for_each([this](Place const& at) { reconfigure(at); });
+    has_news_ = may_be_over_ = true;
+}
+
+void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> policy, bool is_changed) {
+    ProgramPolicy const* const before = program.policy.get();
+    program.is_configured = true;
+    program.is_changed = is_changed;
+    program.is_other_kind = before && before->kind != policy->kind;
+    program.count = policy->count;
+    std::size_t const processes = std::max<std::size_t>(policy->count, program.processes.size());
+    auto const added = static_cast<std::uint32_t>(processes - program.processes.size());
+    program.processes.resize(processes);
+    program.in_state[static_cast<std::size_t>(State::down)] += added;
+    auto const limit_of = [](ProgramPolicy const* of) { return of && of->start_limit ? of->start_limit->count : 0; };
+    // The places of the times belong to one limit.
+    if (limit_of(before) != limit_of(policy.get())) program.start_times.clear();
+    program.start_times.resize(start_times_of(*policy, processes), TimePoint::min());
+    program.policy = std::move(policy);
+}
+
+/// What follows from all programs together.
+void Supervisor::connect() {
+    room_ = actions_for_all;
+    scheduled_ = 0;
+    for (Program& program : programs_) {
+        program.dependants.clear();
+        if (program.policy) room_ += program.processes.size() * actions_of_one(*program.policy);
+        if (program.is_configured) {
+            bool const is_scheduled = program.policy->kind == ProgramKind::scheduled && program.count > 0;
+            scheduled_ += static_cast<std::uint32_t>(is_scheduled && !program.policy->auxiliary);
+        } else {
+            program.is_held = false;
+        }
+    }
+    for (std::size_t id = 0; id < programs_.size(); ++id) {
+        if (!programs_[id].is_configured) continue;
+        for (auto const* const list : {&programs_[id].policy->after, &programs_[id].policy->requires_}) {
+            for (ProgramId const other : *list) {
+                Program& that = programs_[index(other)];
+                assert(!that.is_configured || is_auxiliary(that) == is_auxiliary(programs_[id]));
+                that.dependants.push_back(ProgramId{static_cast<std::uint32_t>(id)});
+            }
+        }
+    }
+}
+
+void Supervisor::reconfigure(Place const& at) {
+    bool const is_scheduled = at.policy().kind == ProgramKind::scheduled;
+    switch (at.process.state) {
+        case State::down:
+            if (!is_wanted(at)) return;
+            if (at.program.is_held) return set_state(at, State::held);
+            if (!is_scheduled) begin_anew(at);
+            return;
+        case State::backoff:
+            // The new configuration may be what it was waiting for.
+            at.process.failures = 0;
+            return is_wanted(at) ? begin_anew(at) : down(at);
+        case State::waiting:  // may wait for something else now
+        case State::held:
+            if (!is_wanted(at)) down(at);
+            return;
+        case State::done:
+        case State::failed: return reconfigure_ended(at);
+        case State::activating:
+        case State::up: return is_wanted(at) ? reconfigure_running(at) : stop(at);
+        case State::starting:  // its result decides
+            if (is_wanted(at) && at.program.is_changed) at.process.is_stale = true;
+            return;
+        case State::draining:  // its exit decides
+        case State::pre_stop:
+        case State::stopping:
+        case State::killing: return;
+    }
+}
+
+/// One that has failed may owe it to what has changed; one that is done is done until its program wants it anew.
+void Supervisor::reconfigure_ended(Place const& at) {
+    if (!is_wanted(at)) return down(at);
+    if (at.program.is_held) return;
+    if (at.policy().kind == ProgramKind::scheduled || !at.program.is_changed) return;
+    bool const is_wanted_anew = at.process.state == State::failed || at.policy().on_change == OnChange::restart;
+    if (is_wanted_anew || at.program.is_other_kind) begin_anew(at);
+}
+
+void Supervisor::reconfigure_running(Place const& at) {
+    if (at.program.is_changed) {
+        switch (at.policy().on_change) {
+            case OnChange::keep: break;
+            case OnChange::restart: at.process.is_to_restart = true; return stop(at);
+            case OnChange::signal:
+                // Before it is ready it may not know what to do with it, and the default is to die.
+                if (at.process.state == State::activating) {
+                    at.process.is_stale = true;
+                } else {
+                    signal(at, at.policy().change_signal, action::Why::reload);
+                }
+                break;
+        }
+    }
+    watch_anew(at);
+}
+
+/// What is watched may have changed: readiness, watchdog and health are not of the process, but of its program.
+void Supervisor::watch_anew(Place const& at) {
+    ProgramPolicy const& policy = at.policy();
+    ProcessRecord& process = at.process;
+    bool const is_up = process.state == State::up;
+    if (!is_up && policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::started) {
+        cancel_helper(at, Helper::readiness);
+        return come_up(at);
+    }
+    Duration const limit = is_up ? policy.watchdog : policy.start_timeout;
+    if (limit <= Duration::zero()) {
+        set_timer(process.deadline, never);
+    } else if (process.deadline == never) {
+        set_timer(process.deadline, in(limit));
+    }
+    Helper const helper = is_up ? Helper::health : Helper::readiness;
+    bool const is_probed = is_up ? policy.health.has_value()
+                                 : policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed;
+    if (!is_probed) {
+        cancel_helper(at, helper);
+        set_timer(process.probe_at, never);
+        process.bad_probes = 0;
+    } else if (process.probe_at == never && !is_under_way(process, helper)) {
+        set_timer(process.probe_at, in(is_up ? policy.health->interval : policy.probe_interval));
+    }
+}
+
+// State.
+
+SupervisorState Supervisor::state() const {
+    assert(!ending_ && !has_news_ && "between two events");
+    SupervisorState state{.phase = phase_,
+                          .programs = {},
+                          .random = random_,
+                          .exit_code = exit_code_,
+                          .stops_asked = stops_asked_,
+                          .sweep_signal = sweep_signal_,
+                          .phase_deadline = phase_deadline_,
+                          .stop_deadline = stop_deadline_,
+                          .latest_kill = latest_kill_,
+                          .earliest = earliest_};
+    state.programs.reserve(programs_.size());
+    for (Program const& program : programs_) {
+        state.programs.push_back({.policy = program.policy ? *program.policy : ProgramPolicy{},
+                                  .is_configured = program.is_configured,
+                                  .is_held = program.is_held,
+                                  .is_stop_begun = program.is_stop_begun,
+                                  .stop_at = program.stop_at,
+                                  .processes = program.processes,
+                                  .start_times = program.start_times});
+    }
+    return state;
+}
+
+Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& state)
+    : policy_(policy),
+      random_(state.random),
+      programs_(state.programs.size()),
+      phase_(state.phase),
+      exit_code_(state.exit_code),
+      stops_asked_(state.stops_asked),
+      sweep_signal_(state.sweep_signal),
+      phase_deadline_(state.phase_deadline),
+      stop_deadline_(state.stop_deadline),
+      latest_kill_(state.latest_kill),
+      earliest_(state.earliest) {
+    for (std::size_t id = 0; id < programs_.size(); ++id) {
+        Program& program = programs_[id];
+        ProgramRecord const& record = state.programs[id];
+        program.policy = std::make_shared<ProgramPolicy const>(record.policy);
+        program.count = record.is_configured ? record.policy.count : 0;
+        program.is_configured = record.is_configured;
+        program.is_held = record.is_held;
+        program.is_stop_begun = record.is_stop_begun;
+        program.stop_at = record.stop_at;
+        program.processes = record.processes;
+        program.start_times = record.start_times;
+        for (ProcessRecord const& process : program.processes) {
+            ++program.in_state[static_cast<std::size_t>(process.state)];
+            timers_ += static_cast<std::uint32_t>(process.deadline != never);
+            timers_ += static_cast<std::uint32_t>(process.probe_at != never);
+            auto const helpers = static_cast<std::uint32_t>(std::popcount(process.helpers));
+            program.helpers += helpers;
+            helpers_ += helpers;
+            wanted_helpers_ += helpers - static_cast<std::uint32_t>(std::popcount(process.cancelled));
+        }
+    }
+    connect();
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "launcher/supervisor/supervisor.h"
+
+// What several files of the supervisor share: how it gets at its processes.
+
+namespace triton::launcher {
+
+inline bool Supervisor::is_down(Program const& program) {
+    return program.in_state[static_cast<std::size_t>(State::down)] == program.processes.size();
+}
+
+inline Supervisor::Place Supervisor::place(ProcessId id) {
+    Program& program = programs_[index(id.program)];
+    return {program, program.processes[index(id.number)], id};
+}
+
+template <class Call>
+void Supervisor::for_each(Program& program, Call call) {
+    ProgramId const id{static_cast<std::uint32_t>(&program - programs_.data())};
+    for (std::size_t at = 0; at < program.processes.size(); ++at)
+        call(Place{program, program.processes[at], {id, ProcessNumber{static_cast<std::uint32_t>(at + 1)}}});
+}
+
+template <class Call>
+void Supervisor::for_each(Call call) {
+    for (Program& program : programs_)
+        for_each(program, call);
+}
+
+inline bool Supervisor::is_wanted(Place const& at) const {
+    return phase_ == Phase::running && index(at.id.number) < at.program.count;
+}
+
+/// So long from now; never, where time ends before.
+inline TimePoint Supervisor::in(Duration duration) const { return duration < never - now_ ? now_ + duration : never; }
+
+}  // namespace triton::launcher

@@ -1,0 +1,265 @@
+// How one process is stopped, and how all are.
+
+#include <algorithm>
+#include <cassert>
+#include <csignal>
+
+#include "launcher/supervisor/supervisor_places.h"
+
+namespace triton::launcher {
+
+// One.
+
+void Supervisor::stop(Place const& at) {
+    cancel_helper(at, Helper::readiness);
+    cancel_helper(at, Helper::health);
+    ProgramPolicy const& policy = at.policy();
+    if (policy.drain <= Duration::zero()) return go_on_after_drain(at);
+    set_state(at, State::draining);
+    Duration const helper = policy.has_pre_stop ? policy.pre_stop_timeout : Duration::zero();
+    set_timer(at.process.deadline, share(policy.drain, helper, policy.stop_timeout));
+}
+
+void Supervisor::go_on_after_drain(Place const& at) {
+    ProgramPolicy const& policy = at.policy();
+    if (!policy.has_pre_stop) return send_stop(at);
+    set_state(at, State::pre_stop);
+    // While nothing else is in a hurry, the end of the helper is a matter of the shell alone.
+    if (phase_ != Phase::running)
+        set_timer(at.process.deadline, share(policy.pre_stop_timeout, Duration::zero(), policy.stop_timeout));
+    if (!is_under_way(at.process, Helper::pre_stop)) run_helper(at, Helper::pre_stop);
+}
+
+void Supervisor::send_stop(Place const& at) {
+    cancel_helper(at, Helper::pre_stop);
+    TimePoint const kill_at = in(at.policy().stop_timeout);
+    set_state(at, State::stopping);
+    set_timer(at.process.deadline, phase_ == Phase::running ? kill_at : std::min(kill_at, latest_kill_));
+    signal(at, at.policy().stop_signal, action::Why::stop, at.policy().stop_scope);
+    // One that was stopped by a signal would otherwise see it only at SIGKILL.
+    signal(at, SIGCONT, action::Why::forward, at.policy().stop_scope);
+}
+
+void Supervisor::kill(Place const& at) {
+    cancel_helpers_of_run(at);
+    set_state(at, State::killing);
+    signal(at, SIGKILL, action::Why::kill, StopScope::tree);
+}
+
+void Supervisor::signal(Place const& at, int signo, action::Why why, StopScope scope) {
+    act(action::Signal{at.id, at.process.pid, signo, why, scope});
+}
+
+/// When the first of three parts of a stop ends: all shrink alike where there is not enough time for them.
+TimePoint Supervisor::share(Duration part, Duration next, Duration last) const {
+    if (phase_ == Phase::running) return in(part);
+    auto const wanted = static_cast<double>(part.count());
+    double const need = wanted + static_cast<double>(next.count()) + static_cast<double>(last.count());
+    auto const left = static_cast<double>(std::max(latest_kill_ - now_, Duration::zero()).count());
+    if (need <= left) return in(part);
+    return in(Duration(static_cast<Duration::rep>(wanted / need * left)));
+}
+
+// All.
+
+void Supervisor::on(event::StopAsked const& event) {
+    switch (phase_) {
+        case Phase::running: ++stops_asked_; return begin_stop(event.exit_code);
+        case Phase::stopping:
+            if (++stops_asked_ > 1) hurry();
+            return;
+        case Phase::sweeping:
+            if (++stops_asked_ > 1 && sweep_signal_ != SIGKILL) sweep(SIGKILL, stop_deadline_);
+            return;
+        case Phase::finished: return;
+    }
+}
+
+void Supervisor::begin_stop(int exit_code) {
+    phase_ = Phase::stopping;
+    exit_code_ = exit_code;
+    stop_deadline_ = now_ + policy_.stop_limit;
+    latest_kill_ = now_ + policy_.stop_limit * 4 / 5;  // the rest is for dying
+    remember_deadline(stop_deadline_);
+    for_each([this](Place const& at) { prepare_stop(at); });
+    if (wanted_helpers_ > 0) remember_deadline(latest_kill_);
+    plan_stop();
+    advance_stop();
+    for (Program const& program : programs_) {
+        if (!program.is_stop_begun) remember_deadline(program.stop_at);
+    }
+}
+
+/// Ends all that a stop has no use for. Those that run go on until it is their program's turn.
+void Supervisor::prepare_stop(Place const& at) {
+    ProcessRecord& process = at.process;
+    ProgramPolicy const& policy = at.policy();
+    switch (process.state) {
+        case State::down:
+        case State::starting:  // its result decides
+        case State::killing: break;
+        case State::waiting:
+        case State::backoff:
+        case State::done:
+        case State::failed:
+        case State::held: down(at); break;
+        case State::activating:
+        case State::up:
+            cancel_helper(at, Helper::readiness);
+            cancel_helper(at, Helper::health);
+            set_timer(process.deadline, never);
+            set_timer(process.probe_at, never);
+            break;
+        case State::draining: {
+            Duration const helper = policy.has_pre_stop ? policy.pre_stop_timeout : Duration::zero();
+            Duration const left = std::max(process.deadline - now_, Duration::zero());
+            set_timer(process.deadline, std::min(process.deadline, share(left, helper, policy.stop_timeout)));
+            break;
+        }
+        case State::pre_stop:
+            set_timer(process.deadline, share(policy.pre_stop_timeout, Duration::zero(), policy.stop_timeout));
+            break;
+        case State::stopping: set_timer(process.deadline, std::min(process.deadline, latest_kill_)); break;
+    }
+}
+
+/// When each program's turn comes at the latest. Lengths of paths through an acyclic graph: each round settles at least
+/// one more program.
+void Supervisor::plan_stop() {
+    for (Program& program : programs_) {
+        ProgramPolicy const* const policy = program.policy.get();
+        program.is_stop_begun = false;
+        program.need = program.above = program.below = 0;
+        if (is_down(program)) continue;
+        Duration const helper = policy->has_pre_stop ? policy->pre_stop_timeout : Duration::zero();
+        program.need = static_cast<double>(policy->drain.count()) + static_cast<double>(helper.count()) +
+                       static_cast<double>(policy->stop_timeout.count());
+    }
+    bool has_changed = true;
+    for (std::size_t round = 0; has_changed && round <= programs_.size(); ++round) {
+        has_changed = false;
+        double last = 0, others = 0;  // the longest chains of auxiliary programs, and of those that stop before them
+        for (Program const& program : programs_) {
+            double& longest = is_auxiliary(program) ? last : others;
+            longest = std::max(longest, is_auxiliary(program) ? program.below : program.above + program.need);
+        }
+        for (Program& program : programs_) {
+            double below = is_auxiliary(program) ? 0 : last;
+            if (program.is_configured) {
+                for (auto const* const list : {&program.policy->after, &program.policy->requires_}) {
+                    for (ProgramId const id : *list)
+                        below = std::max(below, programs_[index(id)].below);
+                }
+            }
+            below += program.need;
+            double above = is_auxiliary(program) ? others : 0;
+            for (ProgramId const id : program.dependants)
+                above = std::max(above, programs_[index(id)].above + programs_[index(id)].need);
+            has_changed = has_changed || above != program.above || below != program.below;
+            program.above = above;
+            program.below = below;
+        }
+    }
+    auto const left = static_cast<double>((latest_kill_ - now_).count());
+    for (Program& program : programs_) {
+        double const need = program.above + program.below;
+        double const wait = need <= left ? left - program.below : program.above / need * left;
+        program.stop_at = in(Duration(static_cast<Duration::rep>(wait)));
+    }
+}
+
+/// Begins the stop of each program whose turn has come: all that depend on it are down (all others, for an auxiliary
+/// one), or time is short.
+void Supervisor::advance_stop() {
+    auto const is_gone = [this](ProgramId id) {
+        return programs_[index(id)].is_stop_begun && is_down(programs_[index(id)]);
+    };
+    auto const is_last_or_down = [](Program const& other) { return is_auxiliary(other) || is_down(other); };
+    auto const is_alone = [&](Program const& program) {
+        if (is_auxiliary(program) && !std::ranges::all_of(programs_, is_last_or_down)) return false;
+        return std::ranges::all_of(program.dependants, is_gone);
+    };
+    for (bool is_going_on = true; is_going_on;) {
+        is_going_on = false;
+        for (Program& program : programs_) {
+            if (program.is_stop_begun) continue;
+            if (program.stop_at > now_ && !is_alone(program)) continue;
+            begin_stop_of(program);
+            is_going_on = true;
+        }
+    }
+}
+
+void Supervisor::begin_stop_of(Program& program) {
+    program.is_stop_begun = true;
+    for_each(program, [this](Place const& at) {
+        if (at.process.state == State::activating || at.process.state == State::up) stop(at);
+    });
+}
+
+/// Asked twice.
+void Supervisor::hurry() {
+    cancel_helpers();
+    for_each([this](Place const& at) { kill_if_alive(at); });
+}
+
+void Supervisor::kill_if_alive(Place const& at) {
+    switch (at.process.state) {
+        case State::activating:
+        case State::up:
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping: return kill(at);
+        case State::down:
+        case State::waiting:
+        case State::starting:
+        case State::killing:
+        case State::backoff:
+        case State::done:
+        case State::failed:
+        case State::held: return;
+    }
+}
+
+void Supervisor::cancel_helpers() {
+    if (wanted_helpers_ == 0) return;
+    for_each([this](Place const& at) {
+        for (std::size_t helper = 0; helper < helper_kinds; ++helper)
+            cancel_helper(at, static_cast<Helper>(helper));
+    });
+}
+
+void Supervisor::finish_stop_when_all_down() {
+    if (phase_ != Phase::stopping || helpers_ > 0) return;
+    if (!std::ranges::all_of(programs_, is_down)) return;
+    if (policy_.is_pid_1) {
+        if (is_in_a_hurry() || latest_kill_ <= now_) return sweep(SIGKILL, stop_deadline_);
+        return sweep(SIGTERM, std::min(now_ + policy_.sweep_timeout, latest_kill_));
+    }
+    finish(exit_code_);
+}
+
+void Supervisor::sweep(int signo, TimePoint until) {
+    assert(policy_.is_pid_1);
+    phase_ = Phase::sweeping;
+    sweep_signal_ = signo;
+    phase_deadline_ = until;
+    recompute_deadline();
+    act(action::Sweep{signo});
+}
+
+void Supervisor::finish(int exit_code) {
+    phase_ = Phase::finished;
+    act(action::Finish{exit_code});
+}
+
+void Supervisor::give_up() {
+    cancel_helpers();
+    for_each([this](Place const& at) {
+        kill_if_alive(at);
+        if (at.process.state == State::killing) act(action::ReportLeft{at.id, at.process.pid});
+    });
+    finish(exit_code_ != 0 ? exit_code_ : 1);
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,235 @@
+// Timers, helpers, and what is concluded from them.
+
+#include <algorithm>
+#include <cassert>
+#include <csignal>
+#include <limits>
+#include <utility>
+
+#include "launcher/supervisor/supervisor_places.h"
+
+namespace triton::launcher {
+
+namespace {
+
+std::uint8_t bit(Helper helper) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(helper)); }
+
+/// A probe that comes again and again must leave time for something else.
+Duration probe_interval(Duration wanted) { return std::max<Duration>(wanted, milliseconds(1)); }
+
+/// After which nothing happens to a process by itself.
+bool is_end(ProcessState state) {
+    using enum ProcessState;
+    return state == down || state == waiting || state == done || state == failed;
+}
+
+}  // namespace
+
+void Supervisor::on(event::WatchdogPing const& event) {
+    Place const at = place(event.id);
+    bool const is_watched = at.process.state == State::up && at.process.deadline != never;
+    if (is_watched) set_timer(at.process.deadline, in(at.policy().watchdog));
+}
+
+void Supervisor::on(event::ExtendTimeout const& event) {
+    Place const at = place(event.id);
+    bool const is_start = at.process.state == State::activating && at.process.deadline != never;
+    if (!is_start && at.process.state != State::stopping) return;
+    TimePoint until = std::max(at.process.deadline, in(event.by));
+    if (phase_ != Phase::running) until = std::min(until, latest_kill_);
+    set_timer(at.process.deadline, until);
+}
+
+void Supervisor::on(event::HelperEnded const& event) {
+    Place const at = place(event.id);
+    assert(is_under_way(at.process, event.helper));
+    bool const was_cancelled = (at.process.cancelled & bit(event.helper)) != 0;
+    at.process.helpers = static_cast<std::uint8_t>(at.process.helpers & ~bit(event.helper));
+    at.process.cancelled = static_cast<std::uint8_t>(at.process.cancelled & ~bit(event.helper));
+    --at.program.helpers;
+    --helpers_;
+    if (!was_cancelled) --wanted_helpers_;
+    switch (event.helper) {
+        case Helper::pre_stop:
+            if (at.process.state != State::pre_stop) return;
+            // One that was cancelled belonged to an earlier stop, and this one has waited for its end.
+            was_cancelled ? run_helper(at, Helper::pre_stop) : send_stop(at);
+            return;
+        case Helper::on_failure:
+            if (std::exchange(at.process.fails_once_more, false) && phase_ == Phase::running)
+                run_helper(at, Helper::on_failure);
+            return;
+        case Helper::readiness:
+            if (was_cancelled || at.process.state != State::activating) return;
+            if (!event.ok) return set_timer(at.process.probe_at, in(probe_interval(at.policy().probe_interval)));
+            act(action::ReportReady{event.id, now_ - at.process.since});
+            return come_up(at);
+        case Helper::health:
+            if (was_cancelled || at.process.state != State::up || !at.policy().health) return;
+            return judge_health(at, event.ok);
+    }
+}
+
+void Supervisor::judge_health(Place const& at, bool ok) {
+    Health const& health = *at.policy().health;
+    set_timer(at.process.probe_at, in(probe_interval(health.interval)));
+    if (ok) at.process.bad_probes = 0;
+    if (ok || now_ - at.process.since < health.start_period) return;
+    if (at.process.bad_probes < std::numeric_limits<std::uint32_t>::max()) ++at.process.bad_probes;
+    if (at.process.bad_probes != std::max(health.retries, 1U)) return;
+    std::uint32_t const failures = at.process.bad_probes;
+    switch (health.action) {
+        case HealthAction::restart:
+            at.process.has_run_badly = true;
+            stop(at);
+            break;
+        case HealthAction::report: break;
+        case HealthAction::exit: end_container(at, 1); break;
+    }
+    act(action::ReportUnhealthy{at.id, failures, health.action});
+}
+
+// Time.
+
+void Supervisor::on(event::TimePassed const&) {
+    if (earliest_ > now_) return;
+    if (phase_ != Phase::running && stop_deadline_ <= now_) return give_up();
+    if (phase_ == Phase::sweeping && phase_deadline_ <= now_ && sweep_signal_ != SIGKILL)
+        sweep(SIGKILL, stop_deadline_);
+    if (phase_ == Phase::stopping) {
+        if (latest_kill_ <= now_) cancel_helpers();
+        advance_stop();
+    }
+    if (timers_ > 0) {
+        for_each([this](Place const& at) {
+            if (at.process.deadline <= now_) time_passed(at);
+            if (at.process.probe_at <= now_) probe(at);
+        });
+    }
+    recompute_deadline();
+}
+
+/// The deadline of its state has passed.
+void Supervisor::time_passed(Place const& at) {
+    switch (at.process.state) {
+        case State::backoff: return begin(at);
+        case State::activating: return time_out(at, action::TimedOut::start);
+        case State::up: return time_out(at, action::TimedOut::watchdog);
+        case State::draining: return go_on_after_drain(at);
+        case State::pre_stop: return send_stop(at);
+        case State::stopping: return kill(at);
+        case State::down:
+        case State::waiting:
+        case State::starting:
+        case State::killing:
+        case State::done:
+        case State::failed:
+        case State::held: break;
+    }
+    assert(false && "waits for nothing");
+}
+
+void Supervisor::time_out(Place const& at, action::TimedOut what) {
+    at.process.has_run_badly = true;
+    switch (what) {
+        case action::TimedOut::start: kill(at); break;
+        case action::TimedOut::watchdog: {
+            // It hangs: neither a drain nor a helper could tell it anything. Its core may tell somebody where.
+            cancel_helper(at, Helper::health);
+            set_state(at, State::stopping);
+            set_timer(at.process.deadline, in(at.policy().stop_timeout));
+            signal(at, SIGABRT, action::Why::watchdog);
+            signal(at, SIGCONT, action::Why::forward);
+            break;
+        }
+    }
+    act(action::ReportTimedOut{at.id, what});
+}
+
+void Supervisor::probe(Place const& at) {
+    bool const is_start = at.process.state == State::activating;
+    Helper const helper = is_start ? Helper::readiness : Helper::health;
+    if (is_under_way(at.process, helper)) {  // cancelled, of an earlier run, and not yet gone
+        Duration const wanted = is_start ? at.policy().probe_interval : at.policy().health->interval;
+        return set_timer(at.process.probe_at, in(probe_interval(wanted)));
+    }
+    set_timer(at.process.probe_at, never);
+    run_helper(at, helper);
+}
+
+// Helpers.
+
+bool Supervisor::is_under_way(ProcessRecord const& process, Helper helper) {
+    return (process.helpers & bit(helper)) != 0;
+}
+
+void Supervisor::run_helper(Place const& at, Helper helper) {
+    if (is_under_way(at.process, helper)) {
+        assert(helper == Helper::on_failure);
+        at.process.fails_once_more = true;
+        return;
+    }
+    at.process.helpers = static_cast<std::uint8_t>(at.process.helpers | bit(helper));
+    ++at.program.helpers;
+    ++helpers_;
+    ++wanted_helpers_;
+    act(action::RunHelper{at.id, helper});
+}
+
+void Supervisor::cancel_helper(Place const& at, Helper helper) {
+    if ((at.process.helpers & ~at.process.cancelled & bit(helper)) == 0) return;
+    at.process.cancelled = static_cast<std::uint8_t>(at.process.cancelled | bit(helper));
+    --wanted_helpers_;
+    act(action::CancelHelper{at.id, helper});
+}
+
+/// All but Helper::on_failure, which is for what comes after a run.
+void Supervisor::cancel_helpers_of_run(Place const& at) {
+    if (at.process.helpers == 0) return;
+    for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
+        cancel_helper(at, helper);
+}
+
+// Timers.
+
+/// Whatever the old state waited for ends with it.
+void Supervisor::set_state(Place const& at, State state) {
+    --at.program.in_state[static_cast<std::size_t>(at.process.state)];
+    ++at.program.in_state[static_cast<std::size_t>(state)];
+    at.process.state = state;
+    if (at.process.deadline != never) set_timer(at.process.deadline, never);
+    if (at.process.probe_at != never) set_timer(at.process.probe_at, never);
+    if (phase_ == Phase::running) {
+        has_news_ = has_news_ || !at.program.dependants.empty();
+        may_be_over_ = may_be_over_ || is_end(state);
+    } else {
+        has_news_ = has_news_ || is_down(at.program);
+    }
+}
+
+void Supervisor::set_timer(TimePoint& timer, TimePoint when) {
+    timers_ += static_cast<std::uint32_t>(when != never) - static_cast<std::uint32_t>(timer != never);
+    timer = when;
+    if (when != never) remember_deadline(when);
+}
+
+void Supervisor::remember_deadline(TimePoint deadline) {
+    // A bound that is in the past belongs to deadlines that are gone.
+    if (timers_ <= 1 && phase_ == Phase::running) earliest_ = deadline;
+    earliest_ = std::min(earliest_, deadline);
+}
+
+void Supervisor::recompute_deadline() {
+    earliest_ = never;
+    if (phase_ != Phase::running) earliest_ = stop_deadline_;
+    if (phase_ == Phase::sweeping && sweep_signal_ != SIGKILL) earliest_ = std::min(earliest_, phase_deadline_);
+    if (phase_ == Phase::stopping && wanted_helpers_ > 0) earliest_ = std::min(earliest_, latest_kill_);
+    for (Program const& program : programs_) {
+        if (phase_ == Phase::stopping && !program.is_stop_begun) earliest_ = std::min(earliest_, program.stop_at);
+        if (timers_ == 0) continue;
+        for (ProcessRecord const& process : program.processes)
+            earliest_ = std::min({earliest_, process.deadline, process.probe_at});
+    }
+}
+
+}  // namespace triton::launcher

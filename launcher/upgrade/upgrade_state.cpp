@@ -1,0 +1,622 @@
+#include "launcher/upgrade/upgrade_state.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <concepts>
+#include <limits>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config/limits.h"
+#include "config/socket_address.h"
+#include "lib/base/read_file.h"
+#include "lib/base/write_all.h"
+#include "lib/json/reader.h"
+#include "lib/json/writer.h"
+
+namespace triton::launcher {
+
+namespace {
+
+// The fields of every struct in the state, once, for writing and for reading. A field that is new is a row here; a name
+// that has been written stays what it is.
+
+template <class A>
+void describe(A& a, RestartPolicy const*) {
+    a("delay", &RestartPolicy::delay);
+    a("max_delay", &RestartPolicy::max_delay);
+    a("factor", &RestartPolicy::factor);
+    a("jitter", &RestartPolicy::jitter);
+    a("reset_after", &RestartPolicy::reset_after);
+    a("minimum_run", &RestartPolicy::minimum_run);
+}
+
+template <class A>
+void describe(A& a, StartLimit const*) {
+    a("count", &StartLimit::count);
+    a("interval", &StartLimit::interval);
+    a("exit_code", &StartLimit::exit_code);
+}
+
+template <class A>
+void describe(A& a, Health const*) {
+    a("interval", &Health::interval);
+    a("retries", &Health::retries);
+    a("start_period", &Health::start_period);
+    a("action", &Health::action);
+}
+
+template <class A>
+void describe(A& a, ProgramPolicy const*) {
+    a("count", &ProgramPolicy::count);
+    a("kind", &ProgramPolicy::kind);
+    a("restart", &ProgramPolicy::restart);
+    a("backoff", &ProgramPolicy::backoff);
+    a("start_limit", &ProgramPolicy::start_limit);
+    a("critical", &ProgramPolicy::critical);
+    a("auxiliary", &ProgramPolicy::auxiliary);
+    a("stop_signal", &ProgramPolicy::stop_signal);
+    a("stop_timeout", &ProgramPolicy::stop_timeout);
+    a("drain", &ProgramPolicy::drain);
+    a("has_pre_stop", &ProgramPolicy::has_pre_stop);
+    a("pre_stop_timeout", &ProgramPolicy::pre_stop_timeout);
+    a("stop_scope", &ProgramPolicy::stop_scope);
+    a("kills_tree", &ProgramPolicy::kills_tree);
+    a("on_change", &ProgramPolicy::on_change);
+    a("change_signal", &ProgramPolicy::change_signal);
+    a("has_on_failure", &ProgramPolicy::has_on_failure);
+    a("after", &ProgramPolicy::after);
+    a("requires", &ProgramPolicy::requires_);
+    a("readiness", &ProgramPolicy::readiness);
+    a("probe_interval", &ProgramPolicy::probe_interval);
+    a("start_timeout", &ProgramPolicy::start_timeout);
+    a("watchdog", &ProgramPolicy::watchdog);
+    a("health", &ProgramPolicy::health);
+}
+
+template <class A>
+void describe(A& a, ProcessRecord const*) {
+    a("state", &ProcessRecord::state);
+    a("is_to_be_held", &ProcessRecord::is_to_be_held);
+    a("is_to_restart", &ProcessRecord::is_to_restart);
+    a("has_run_badly", &ProcessRecord::has_run_badly);
+    a("is_stale", &ProcessRecord::is_stale);
+    a("has_status", &ProcessRecord::has_status);
+    a("fails_once_more", &ProcessRecord::fails_once_more);
+    a("helpers", &ProcessRecord::helpers);
+    a("cancelled", &ProcessRecord::cancelled);
+    a("exit_code", &ProcessRecord::exit_code);
+    a("failures", &ProcessRecord::failures);
+    a("bad_probes", &ProcessRecord::bad_probes);
+    a("starts", &ProcessRecord::starts);
+    a("pid", &ProcessRecord::pid);
+    a("last_status", &ProcessRecord::last_status);
+    a("since", &ProcessRecord::since);
+    a("last_end", &ProcessRecord::last_end);
+    a("deadline", &ProcessRecord::deadline);
+    a("probe_at", &ProcessRecord::probe_at);
+}
+
+template <class A>
+void describe(A& a, ProgramRecord const*) {
+    a("policy", &ProgramRecord::policy);
+    a("is_configured", &ProgramRecord::is_configured);
+    a("is_held", &ProgramRecord::is_held);
+    a("is_stop_begun", &ProgramRecord::is_stop_begun);
+    a("stop_at", &ProgramRecord::stop_at);
+    a("processes", &ProgramRecord::processes);
+    a("start_times", &ProgramRecord::start_times);
+}
+
+template <class A>
+void describe(A& a, SupervisorState const*) {
+    a("phase", &SupervisorState::phase);
+    a("programs", &SupervisorState::programs);
+    a("random", &SupervisorState::random);
+    a("exit_code", &SupervisorState::exit_code);
+    a("stops_asked", &SupervisorState::stops_asked);
+    a("sweep_signal", &SupervisorState::sweep_signal);
+    a("phase_deadline", &SupervisorState::phase_deadline);
+    a("stop_deadline", &SupervisorState::stop_deadline);
+    a("latest_kill", &SupervisorState::latest_kill);
+    a("earliest", &SupervisorState::earliest);
+}
+
+template <class A>
+void describe(A& a, OutputKey const*) {
+    a("program", &OutputKey::program);
+    a("process", &OutputKey::process);
+}
+
+template <class A>
+void describe(A& a, OutputState::Pipe const*) {
+    a("key", &OutputState::Pipe::key);
+    a("stream", &OutputState::Pipe::stream);
+    a("read_end", &OutputState::Pipe::read_end);
+    a("write_end", &OutputState::Pipe::write_end);
+    a("begun", &OutputState::Pipe::begun);
+    a("is_continued", &OutputState::Pipe::is_continued);
+    a("held", &OutputState::Pipe::held);
+    a("is_ending", &OutputState::Pipe::is_ending);
+    a("until_end", &OutputState::Pipe::until_end);
+}
+
+template <class A>
+void describe(A& a, OutputState::Program const*) {
+    a("program", &OutputState::Program::program);
+    a("waiting", &OutputState::Program::waiting);
+    a("is_mid_line", &OutputState::Program::is_mid_line);
+    a("ring", &OutputState::Program::ring);
+    a("dropped", &OutputState::Program::dropped);
+}
+
+template <class A>
+void describe(A& a, OutputState const*) {
+    a("pipes", &OutputState::pipes);
+    a("programs", &OutputState::programs);
+}
+
+template <class A>
+void describe(A& a, SocketState::Entry const*) {
+    a("address", &SocketState::Entry::address);
+    a("fd", &SocketState::Entry::fd);
+    a("is_ours", &SocketState::Entry::is_ours);
+    a("device", &SocketState::Entry::device);
+    a("inode", &SocketState::Entry::inode);
+}
+
+template <class A>
+void describe(A& a, SocketState const*) {
+    a("entries", &SocketState::entries);
+}
+
+template <class A>
+void describe(A& a, NotifyKey const*) {
+    a("program", &NotifyKey::program);
+    a("process", &NotifyKey::process);
+}
+
+template <class A>
+void describe(A& a, NotifyState::Socket const*) {
+    a("key", &NotifyState::Socket::key);
+    a("fd", &NotifyState::Socket::fd);
+    a("address", &NotifyState::Socket::address);
+}
+
+template <class A>
+void describe(A& a, NotifyState::Pipe const*) {
+    a("key", &NotifyState::Pipe::key);
+    a("fd", &NotifyState::Pipe::fd);
+}
+
+template <class A>
+void describe(A& a, NotifyState const*) {
+    a("sockets", &NotifyState::sockets);
+    a("pipes", &NotifyState::pipes);
+}
+
+template <class A>
+void describe(A& a, process::CommandRunner::Running const*) {
+    a("key", &process::CommandRunner::Running::key);
+    a("pid", &process::CommandRunner::Running::pid);
+    a("deadline", &process::CommandRunner::Running::deadline);
+    a("is_answered", &process::CommandRunner::Running::is_answered);
+}
+
+template <class A>
+void describe(A& a, ControlSocket const*) {
+    a("fd", &ControlSocket::fd);
+    a("device", &ControlSocket::device);
+    a("inode", &ControlSocket::inode);
+}
+
+template <class A>
+void describe(A& a, Schedules::NextRun const*) {
+    a("program", &Schedules::NextRun::program);
+    a("when", &Schedules::NextRun::when);
+    a("second", &Schedules::NextRun::second);
+}
+
+template <class A>
+void describe(A& a, process::ResourceLimit const*) {
+    a("resource", &process::ResourceLimit::resource);
+    a("soft", &process::ResourceLimit::soft);
+    a("hard", &process::ResourceLimit::hard);
+}
+
+template <class A>
+void describe(A& a, config::Output const*) {
+    a("kind", &config::Output::kind);
+    a("file", &config::Output::file);
+    a("format", &config::Output::format);
+    a("max_size", &config::Output::max_size);
+    a("max_files", &config::Output::max_files);
+    a("when_full", &config::Output::when_full);
+}
+
+template <class A>
+void describe(A& a, AgentLink::State const*) {
+    a("ours", &AgentLink::State::ours);
+    a("theirs", &AgentLink::State::theirs);
+}
+
+template <class A>
+void describe(A& a, NetworkProbes::Probe const*) {
+    a("key", &NetworkProbes::Probe::key);
+    a("kind", &NetworkProbes::Probe::kind);
+    a("target", &NetworkProbes::Probe::target);
+    a("timeout", &NetworkProbes::Probe::timeout);
+}
+
+template <class A>
+void describe(A& a, std::pair<std::string, std::string> const*) {
+    a("name", &std::pair<std::string, std::string>::first);
+    a("value", &std::pair<std::string, std::string>::second);
+}
+
+template <class A>
+void describe(A& a, PodState const*) {
+    a("is_isolated", &PodState::is_isolated);
+    a("shutdown_delay", &PodState::shutdown_delay);
+    a("variables", &PodState::variables);
+}
+
+template <class A>
+void describe(A& a, UpgradeState::Program const*) {
+    a("name", &UpgradeState::Program::name);
+    a("is_used", &UpgradeState::Program::is_used);
+    a("output", &UpgradeState::Program::output);
+    a("versions", &UpgradeState::Program::versions);
+    a("runs", &UpgradeState::Program::runs);
+}
+
+template <class A>
+void describe(A& a, UpgradeState::Instance const*) {
+    a("program", &UpgradeState::Instance::program);
+    a("number", &UpgradeState::Instance::number);
+    a("oom_kills", &UpgradeState::Instance::oom_kills);
+    a("was_oom_killed", &UpgradeState::Instance::was_oom_killed);
+    a("status", &UpgradeState::Instance::status);
+}
+
+template <class A>
+void describe(A& a, UpgradeState const*) {
+    a("version", &UpgradeState::version);
+    a("pid", &UpgradeState::pid);
+    a("supervisor", &UpgradeState::supervisor);
+    a("programs", &UpgradeState::programs);
+    a("instances", &UpgradeState::instances);
+    a("has_configuration", &UpgradeState::has_configuration);
+    a("configuration", &UpgradeState::configuration);
+    a("warnings", &UpgradeState::warnings);
+    a("output", &UpgradeState::output);
+    a("sockets", &UpgradeState::sockets);
+    a("notify", &UpgradeState::notify);
+    a("helpers", &UpgradeState::helpers);
+    a("control", &UpgradeState::control);
+    a("schedules", &UpgradeState::schedules);
+    a("cgroup_tree", &UpgradeState::cgroup_tree);
+    a("inherited_mask", &UpgradeState::inherited_mask);
+    a("sigchld_was_ignored", &UpgradeState::sigchld_was_ignored);
+    a("descriptor_limit", &UpgradeState::descriptor_limit);
+    a("began", &UpgradeState::began);
+    a("told_ready", &UpgradeState::told_ready);
+    a("stop_requests", &UpgradeState::stop_requests);
+    a("reboots", &UpgradeState::reboots);
+    a("agent_link", &UpgradeState::agent_link);
+    a("probes", &UpgradeState::probes);
+    a("pod", &UpgradeState::pod);
+    a("configuration_changes", &UpgradeState::configuration_changes);
+    a("configuration_time", &UpgradeState::configuration_time);
+}
+
+template <class T>
+concept Number = std::integral<T> || std::is_enum_v<T>;
+template <class T>
+struct IsList : std::false_type {};
+template <class T>
+struct IsList<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+/// The last one that this version knows, of enums with names; the others are numbers.
+template <class E>
+constexpr std::int64_t last_of = std::numeric_limits<std::int64_t>::max();
+template <>
+constexpr std::int64_t last_of<ProgramKind> = static_cast<std::int64_t>(ProgramKind::scheduled);
+template <>
+constexpr std::int64_t last_of<Restart> = static_cast<std::int64_t>(Restart::never);
+template <>
+constexpr std::int64_t last_of<OnChange> = static_cast<std::int64_t>(OnChange::signal);
+template <>
+constexpr std::int64_t last_of<Readiness> = static_cast<std::int64_t>(Readiness::probed);
+template <>
+constexpr std::int64_t last_of<StopScope> = static_cast<std::int64_t>(StopScope::tree);
+template <>
+constexpr std::int64_t last_of<HealthAction> = static_cast<std::int64_t>(HealthAction::exit);
+template <>
+constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::held);
+template <>
+constexpr std::int64_t last_of<SupervisorPhase> = static_cast<std::int64_t>(SupervisorPhase::finished);
+template <>
+constexpr std::int64_t last_of<OutputStream> = static_cast<std::int64_t>(OutputStream::err);
+template <>
+constexpr std::int64_t last_of<ProbeKind> = static_cast<std::int64_t>(ProbeKind::http);
+template <>
+constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::captured);
+template <>
+constexpr std::int64_t last_of<config::OutputFormat> = static_cast<std::int64_t>(config::OutputFormat::json);
+template <>
+constexpr std::int64_t last_of<config::WhenFull> = static_cast<std::int64_t>(config::WhenFull::drop);
+
+// Writing.
+
+template <class T>
+void put(json::Writer& json, T const& value);
+
+template <class T>
+class FieldWriter {
+public:
+    FieldWriter(json::Writer& json, T const& object) : json_(json), object_(object) {}
+    template <class M>
+    void operator()(std::string_view name, M T::* member) {
+        if constexpr (IsList<M>::value) {
+            if ((object_.*member).empty()) return;
+        } else if constexpr (std::equality_comparable<M>) {
+            if (object_.*member == default_.*member) return;
+        } else {
+            json::Writer inner;
+            put(inner, object_.*member);
+            std::string const text = inner.text();
+            if (text != "{}") json_.key(name).raw(text);
+            return;
+        }
+        json_.key(name);
+        put(json_, object_.*member);
+    }
+
+private:
+    json::Writer& json_;
+    T const& object_;
+    T const default_{};
+};
+
+/// Any bytes: as text if that is what they are, else {"hex": ".."}.
+void put_bytes(json::Writer& json, std::string const& bytes) {
+    bool const is_text = std::ranges::all_of(bytes, [](char c) { return c == '\n' || (c >= ' ' && c < 0x7f); });
+    if (is_text) {
+        json.value(std::string_view(bytes));
+        return;
+    }
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string hex;
+    hex.reserve(2 * bytes.size());
+    for (char const c : bytes) {
+        hex += digits[static_cast<unsigned char>(c) >> 4];
+        hex += digits[static_cast<unsigned char>(c) & 15];
+    }
+    json.open('{').key("hex").value(std::string_view(hex)).close('}');
+}
+
+template <class T>
+void put(json::Writer& json, T const& value) {
+    if constexpr (std::same_as<T, bool>) {
+        json.value(value);
+    } else if constexpr (Number<T>) {
+        json.value(static_cast<std::int64_t>(value));
+    } else if constexpr (std::same_as<T, double>) {
+        json.value(static_cast<std::int64_t>(std::llround(value * 1e9)));  // factors and shares: nine digits are enough
+    } else if constexpr (std::same_as<T, Duration>) {
+        json.raw(std::to_string(value.count()));
+    } else if constexpr (std::same_as<T, TimePoint>) {
+        json.raw(std::to_string(value.time_since_epoch().count()));
+    } else if constexpr (std::same_as<T, std::string>) {
+        put_bytes(json, value);
+    } else if constexpr (std::same_as<T, config::SocketAddress>) {
+        json.value(std::string_view(config::format_socket_address(value)));
+    } else if constexpr (IsOptional<T>::value) {
+        put(json, *value);  // without a value it is the default, which is left out
+    } else if constexpr (IsList<T>::value) {
+        json.open('[');
+        for (auto const& one : value)
+            put(json, one);
+        json.close(']');
+    } else {
+        json.open('{');
+        FieldWriter<T> writer(json, value);
+        describe(writer, static_cast<T const*>(nullptr));
+        json.close('}');
+    }
+}
+
+// Reading.
+
+class Reader {
+public:
+    UpgradeProblems problems;
+
+    template <class T>
+    void get(json::Node const& node, std::string const& at, T& value);
+
+private:
+    void get_bytes(json::Node const& node, std::string const& at, std::string& value);
+    void refuse(std::string const& at) {
+        if (problems.error.empty()) problems.error = at + ": not what it may be";
+    }
+};
+
+template <class T>
+class FieldReader {
+public:
+    FieldReader(Reader& reader, json::Object const& json, std::string const& at, T& object)
+        : reader_(reader), json_(json), at_(at), object_(object), is_known_(json.size(), false) {}
+    template <class M>
+    void operator()(std::string_view name, M T::* member) {
+        auto const found = std::ranges::find(json_, name, &json::Member::key);
+        if (found == json_.end()) return;
+        is_known_[static_cast<std::size_t>(found - json_.begin())] = true;
+        reader_.get(found->node, place(name), object_.*member);
+    }
+    void tell_unknown() {
+        for (std::size_t i = 0; i < json_.size(); ++i) {
+            if (!is_known_[i]) reader_.problems.lost.push_back(place(json_[i].key));
+        }
+    }
+
+private:
+    [[nodiscard]] std::string place(std::string_view name) const {
+        return at_.empty() ? std::string(name) : at_ + "." + std::string(name);
+    }
+    Reader& reader_;
+    json::Object const& json_;
+    std::string const& at_;
+    T& object_;
+    std::vector<bool> is_known_;
+};
+
+int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+void Reader::get_bytes(json::Node const& node, std::string const& at, std::string& value) {
+    if (auto const* const text = node.get<std::string>()) {
+        value = *text;
+        return;
+    }
+    auto const* const object = node.get<json::Object>();
+    auto const* const hex = object && object->size() == 1 && object->front().key == "hex"
+                                ? object->front().node.get<std::string>()
+                                : nullptr;
+    if (!hex || hex->size() % 2 != 0) return refuse(at);
+    value.clear();
+    for (std::size_t i = 0; i < hex->size(); i += 2) {
+        int const high = digit((*hex)[i]);
+        int const low = digit((*hex)[i + 1]);
+        if (high < 0 || low < 0) return refuse(at);
+        value += static_cast<char>(high << 4 | low);
+    }
+}
+
+template <class T>
+void Reader::get(json::Node const& node, std::string const& at, T& value) {
+    if constexpr (std::same_as<T, bool>) {
+        auto const* const flag = node.get<bool>();
+        flag ? void(value = *flag) : refuse(at);
+    } else if constexpr (Number<T> || std::same_as<T, Duration> || std::same_as<T, TimePoint> ||
+                         std::same_as<T, double>) {
+        auto const* const number = node.get<std::int64_t>();
+        if (!number) return refuse(at);
+        if constexpr (std::same_as<T, Duration>) {
+            value = Duration(*number);
+        } else if constexpr (std::same_as<T, TimePoint>) {
+            value = TimePoint(Duration(*number));
+        } else if constexpr (std::same_as<T, double>) {
+            value = static_cast<double>(*number) / 1e9;
+        } else {
+            auto const read = static_cast<T>(*number);
+            bool const is_known = !std::is_enum_v<T> || *number <= last_of<T>;
+            if (static_cast<std::int64_t>(read) != *number || !is_known) return refuse(at);
+            value = read;
+        }
+    } else if constexpr (std::same_as<T, std::string>) {
+        get_bytes(node, at, value);
+    } else if constexpr (std::same_as<T, config::SocketAddress>) {
+        auto const* const text = node.get<std::string>();
+        if (!text) return refuse(at);
+        auto address = config::parse_socket_address(*text);
+        address ? void(value = std::move(*address)) : refuse(at);
+    } else if constexpr (IsOptional<T>::value) {
+        get(node, at, value.emplace());
+    } else if constexpr (IsList<T>::value) {
+        auto const* const list = node.get<json::Array>();
+        if (!list) return refuse(at);
+        value.clear();
+        for (json::Node const& one : *list) {
+            std::string const place = at + "[" + std::to_string(value.size()) + "]";
+            get(one, place, value.emplace_back());
+        }
+    } else {
+        auto const* const object = node.get<json::Object>();
+        if (!object) return refuse(at);
+        FieldReader<T> reader(*this, *object, at, value);
+        describe(reader, static_cast<T const*>(nullptr));
+        reader.tell_unknown();
+    }
+}
+
+}  // namespace
+
+std::vector<int> UpgradeState::descriptors() const {
+    std::vector<int> all;
+    for (OutputState::Pipe const& pipe : output.pipes) {
+        all.push_back(pipe.read_end);
+        all.push_back(pipe.write_end);
+    }
+    for (SocketState::Entry const& socket : sockets.entries)
+        all.push_back(socket.fd);
+    for (NotifyState::Socket const& socket : notify.sockets)
+        all.push_back(socket.fd);
+    for (NotifyState::Pipe const& pipe : notify.pipes)
+        all.push_back(pipe.fd);
+    if (control) all.push_back(control->fd);
+    if (agent_link.ours >= 0) {
+        all.push_back(agent_link.ours);
+        all.push_back(agent_link.theirs);
+    }
+    return all;
+}
+
+std::string write_upgrade_state(UpgradeState const& state) {
+    json::Writer json;
+    put(json, state);
+    return json.text();
+}
+
+std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view text) {
+    json::Limits limits;
+    limits.document_bytes = std::numeric_limits<std::size_t>::max();  // it is our own
+    limits.values = std::numeric_limits<std::size_t>::max();
+    json::ProblemList problems(1);
+    auto const node = json::read_json(text, limits, problems);
+    if (!node) {
+        json::Problems const found = std::move(problems).take();
+        return std::unexpected(UpgradeProblems{found.empty() ? "no JSON" : found.front().text(), {}});
+    }
+    UpgradeState state;
+    Reader reader;
+    reader.get(*node, "", state);
+    if (reader.problems.error.empty() && state.programs.size() != state.supervisor.programs.size())
+        reader.problems.error = "programs: not as many as in supervisor.programs";
+    if (!reader.problems.error.empty() || !reader.problems.lost.empty()) return std::unexpected(reader.problems);
+    return state;
+}
+
+namespace {
+
+constexpr std::size_t most_state_bytes = 1 << 30;
+
+}  // namespace
+
+Result<UniqueFd> seal_upgrade_state(std::string_view text) {
+    UniqueFd file{::memfd_create("triton-launch-state", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    int const err = errno;
+    if (!file) return fail(err, "make a memory file for the state");
+    if (!write_all(file.get(), text)) return fail(errno, "write the state");
+    if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+        return fail(errno, "seal the state");
+    return file;
+}
+
+Result<std::string> read_sealed(int fd) {
+    constexpr int needed = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+    int const seals = ::fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & needed) != needed) return fail(EPERM, "read a state that is not sealed");
+    // Whoever wrote it has left the position, which is the file's and not the descriptor's, at its end.
+    if (::lseek(fd, 0, SEEK_SET) < 0) return fail(errno, "read the state");
+    return read_open_file(fd, "the state", most_state_bytes);
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "config/program.h"
+#include "launcher/control/control_server.h"
+#include "launcher/output/output_capture.h"
+#include "launcher/services/agent_link.h"
+#include "launcher/services/network_probes.h"
+#include "launcher/services/notify_receiver.h"
+#include "launcher/services/schedules.h"
+#include "launcher/services/sockets.h"
+#include "launcher/supervisor/supervisor.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/process/command_runner.h"
+
+namespace triton::launcher {
+
+/// Everything that a launcher hands to the version of itself that it executes: what it knows, and which descriptors
+/// stay open. Nothing in it is a pointer or a layout, so that versions understand each other.
+struct UpgradeState {
+    struct Program {
+        std::string name;
+        bool is_used = false;
+        config::Output output;              ///< of one that has left the configuration and still runs
+        std::vector<std::string> versions;  ///< that its processes run, if it is not all the configured one
+        std::vector<std::uint32_t> runs;    ///< by number: which of them
+
+        bool operator==(Program const&) const = default;
+    };
+    struct Instance {
+        std::uint32_t program = 0;
+        std::uint32_t number = 1;
+        std::uint64_t oom_kills = 0;
+        bool was_oom_killed = false;
+        std::string status;
+
+        bool operator==(Instance const&) const = default;
+    };
+
+    std::string version;  ///< of the launcher that wrote it
+    pid_t pid = 0;        ///< of the launcher, before and after: a stray state is not ours
+    SupervisorState supervisor;
+    std::vector<Program> programs;  ///< by ProgramId
+    std::vector<Instance> instances;
+    bool has_configuration = false;
+    std::string configuration;          ///< the text that is active; the file may have become another, bad one
+    std::vector<std::string> warnings;  ///< what is odd about it, known to its author
+    OutputState output;
+    SocketState sockets;
+    NotifyState notify;
+    std::vector<process::CommandRunner::Running> helpers;
+    std::optional<ControlSocket> control;
+    std::vector<Schedules::NextRun> schedules;
+    std::string cgroup_tree;           ///< path; empty: none
+    std::uint64_t inherited_mask = 0;  ///< of signals, that the processes get back
+    bool sigchld_was_ignored = false;
+    std::optional<process::ResourceLimit> descriptor_limit;
+    TimePoint began{};
+    bool told_ready = false;
+    int stop_requests = 0;
+    bool reboots = false;
+    AgentLink::State agent_link;
+    std::vector<NetworkProbes::Probe> probes;
+    PodState pod;
+    std::uint64_t configuration_changes = 0;
+    std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet
+
+    /// All that have to stay open.
+    [[nodiscard]] std::vector<int> descriptors() const;
+};
+
+/// One JSON object. What has its default value is left out, so that an older version misses only what is used.
+std::string write_upgrade_state(UpgradeState const& state);
+
+struct UpgradeProblems {
+    std::string error;              ///< it cannot be read at all; empty: it can
+    std::vector<std::string> lost;  ///< what this version does not know, as places in the state
+};
+/// Errors: why it cannot be read, or everything that would be lost.
+std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view text);
+
+/// A sealed memfd with that text, close-on-exec. Errors: those of memfd_create(2) and write(2).
+Result<UniqueFd> seal_upgrade_state(std::string_view text);
+/// Its text again. Errors: EPERM when the file could still be changed; those of read(2).
+Result<std::string> read_sealed(int fd);
+
+/// Under this name the new version finds its state's descriptor in its environment.
+inline constexpr char const* upgrade_variable = "TRITON_LAUNCH_STATE_FD";
+
+}  // namespace triton::launcher

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace triton {
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Takes the decimal digits at the beginning off the text and returns them; empty: there are none.
+inline std::string_view take_digits(std::string_view& text) {
+    std::size_t length = 0;
+    while (length < text.size() && is_digit(text[length]))
+        ++length;
+    std::string_view const digits = text.substr(0, length);
+    text.remove_prefix(length);
+    return digits;
+}
+
+}  // namespace triton

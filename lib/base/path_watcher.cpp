@@ -1,0 +1,167 @@
+#include "lib/base/path_watcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <deque>
+#include <optional>
+#include <string_view>
+
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace triton {
+
+namespace {
+
+constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+constexpr std::uint32_t of_names =
+    of_itself | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB;
+constexpr int most_links = 40;  // as the kernel, path_resolution(7)
+constexpr int most_walks = 100;
+
+void push_components(std::deque<std::string>& components, std::string_view path) {
+    std::vector<std::string> parts;
+    while (!path.empty()) {
+        std::size_t const slash = path.find('/');
+        std::string_view const part = path.substr(0, slash);
+        if (!part.empty() && part != ".") parts.emplace_back(part);
+        path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
+    }
+    components.insert(components.begin(), parts.begin(), parts.end());
+}
+
+std::optional<std::string> read_link(std::string const& path) {
+    std::array<char, PATH_MAX> target;
+    ssize_t const length = ::readlink(path.c_str(), target.data(), target.size());
+    if (length <= 0) return std::nullopt;
+    return std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+std::string parent_of(std::string const& directory) {
+    std::size_t const slash = directory.rfind('/');
+    return slash == 0 || slash == std::string::npos ? "/" : directory.substr(0, slash);
+}
+
+}  // namespace
+
+Result<PathWatcher> PathWatcher::create() {
+    UniqueFd inotify{::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
+    int const err = errno;
+    if (!inotify) return fail(err, "watch for changes (inotify)");
+    return PathWatcher{std::move(inotify)};
+}
+
+/// Walks the path as the kernel would, and notes in which directory which name decides where it leads: links, the file
+/// itself, and the first name that does not exist. Directories on the way matter only by their own disappearance.
+void PathWatcher::collect(std::string const& path, Wanted& wanted) {
+    std::deque<std::string> left;
+    push_components(left, path);
+    std::string directory = "/";
+    if (path.empty() || path[0] != '/') {
+        std::array<char, PATH_MAX> current;
+        if (!::getcwd(current.data(), current.size())) return;
+        push_components(left, current.data());
+    }
+    for (int links = 0; !left.empty();) {
+        std::string const name = left.front();
+        left.pop_front();
+        if (name == "..") {
+            directory = parent_of(directory);
+            continue;
+        }
+        std::string const here = directory == "/" ? "/" + name : directory + "/" + name;
+        if (auto const target = read_link(here)) {
+            wanted[directory].names.push_back(name);
+            if (++links > most_links) return;
+            push_components(left, *target);
+            if (target->front() == '/') directory = "/";
+            continue;
+        }
+        struct stat status;
+        bool const exists = ::stat(here.c_str(), &status) == 0;
+        if (left.empty() || !exists || !S_ISDIR(status.st_mode)) {
+            wanted[directory].names.push_back(name);
+            return;
+        }
+        (void)wanted[directory];
+        directory = here;
+    }
+}
+
+std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::string> const& paths) {
+    Wanted wanted;
+    for (std::string const& path : paths)
+        collect(path, wanted);
+    std::vector<std::string> found;
+    for (auto const& [directory, what] : wanted) {
+        if (!what.names.empty()) found.push_back(directory);
+    }
+    return found;
+}
+
+/// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
+/// leads to the same places again, which were all watched then.
+Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
+    Wanted watched;
+    for (int walks = 0; walks < most_walks; ++walks) {
+        Wanted wanted;
+        for (std::string const& path : paths)
+            collect(path, wanted);
+        if (walks > 0 && wanted == watched) return {};
+        TRY(watch(wanted));
+        watched = std::move(wanted);
+    }
+    return fail("what leads to " + paths.front() + " does not stop changing");
+}
+
+Result<> PathWatcher::watch(Wanted const& wanted) {
+    std::unordered_map<int, std::vector<std::string>> names;
+    Result<> result;
+    for (auto const& [directory, what] : wanted) {
+        // One directory may have two names (bind mounts): the narrower wish must not replace the wider one.
+        std::uint32_t const mask = what.names.empty() ? of_itself | IN_MASK_ADD : of_names;
+        int const watch = ::inotify_add_watch(inotify_.get(), directory.c_str(), mask);
+        int const err = errno;
+        // A directory that is gone by now, or may not be read: its parent tells when that changes.
+        if (watch < 0 && err != ENOENT && err != ENOTDIR && err != EACCES) result = fail(err, "watch " + directory);
+        if (watch >= 0) names[watch].insert(names[watch].end(), what.names.begin(), what.names.end());
+    }
+    for (auto const& [watch, old] : names_) {
+        if (!names.contains(watch)) (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone with its directory
+    }
+    names_ = std::move(names);
+    return result;
+}
+
+void PathWatcher::forget() {
+    for (auto const& [watch, names] : names_)
+        (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone already
+    names_.clear();
+}
+
+bool PathWatcher::take_events() {
+    bool concerns = false;
+    alignas(inotify_event) std::array<char, 4096> buffer;
+    for (;;) {
+        ssize_t const size = ::read(inotify_.get(), buffer.data(), buffer.size());
+        if (size < 0 && errno == EINTR) continue;
+        if (size <= 0) return concerns;
+        for (char const* at = buffer.data(); at < buffer.data() + size;) {
+            auto const* const event = reinterpret_cast<inotify_event const*>(at);
+            at += sizeof(inotify_event) + event->len;
+            if (event->mask & IN_Q_OVERFLOW) concerns = true;
+            auto const watch = names_.find(event->wd);
+            if (watch == names_.end() || (event->mask & IN_IGNORED)) continue;
+            if (event->len == 0) {
+                concerns = concerns || (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
+            } else if (std::ranges::find(watch->second, std::string_view(event->name)) != watch->second.end()) {
+                concerns = true;
+            }
+        }
+    }
+}
+
+}  // namespace triton

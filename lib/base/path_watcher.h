@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton {
+
+/// Sees when a path may lead to something else: the file is written and closed, replaced, removed or made; a symbolic
+/// link on the way is swapped (Kubernetes does that for a mounted ConfigMap with `..data`); a directory on the way is
+/// removed, renamed or made again. By inotify(7), on the directories that matter, for the names that matter.
+class PathWatcher {
+public:
+    /// Errors: those of inotify_init1(2); EMFILE when the user's inotify instances are used up.
+    static Result<PathWatcher> create();
+
+    /// Borrowed; readable when there may be something to see.
+    [[nodiscard]] int fd() const { return inotify_.get(); }
+
+    /// Watches for these paths from now on, as the file system stands now. Call it again after each change.
+    /// Errors: those of inotify_add_watch(2), the rest is watched all the same; directories that change all the time.
+    Result<> watch(std::vector<std::string> const& paths);
+
+    /// Watches nothing any more.
+    void forget();
+
+    /// Takes all events there are. Returns whether one of them concerns a path.
+    bool take_events();
+
+    /// The directories inside which it is decided where these paths lead, as the file system stands now: those of the
+    /// links on the way and of the files, or of the first name that does not exist. Without links in them.
+    static std::vector<std::string> deciding_directories(std::vector<std::string> const& paths);
+
+private:
+    explicit PathWatcher(UniqueFd inotify) : inotify_(std::move(inotify)) {}
+
+    struct Directory {
+        std::vector<std::string> names;  // those that matter inside it; none: only the directory itself
+        bool operator==(Directory const&) const = default;
+    };
+    using Wanted = std::unordered_map<std::string, Directory>;
+    static void collect(std::string const& path, Wanted& wanted);
+    Result<> watch(Wanted const& wanted);
+
+    UniqueFd inotify_;
+    std::unordered_map<int, std::vector<std::string>> names_;  // by watch descriptor
+};
+
+}  // namespace triton

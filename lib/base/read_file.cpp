@@ -1,0 +1,46 @@
+#include "lib/base/read_file.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/unique_fd.h"
+
+namespace triton {
+
+Result<std::string> read_open_file(int fd, std::string const& path, std::size_t limit) {
+    struct stat status{};
+    bool const has_size = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+    std::string text;
+    // One byte more than the size, so that a file of that size is read in two calls, the second of which finds the end.
+    std::size_t chunk = has_size ? static_cast<std::size_t>(status.st_size) + 1 : 65536;
+    for (;;) {
+        chunk = std::min(chunk, limit + 1 - text.size());
+        std::size_t const before = text.size();
+        text.resize(before + chunk);
+        ssize_t const size = ::read(fd, text.data() + before, chunk);
+        int const err = errno;
+        text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        if (size < 0 && err == EINTR) continue;
+        if (size < 0) return fail(err, "read " + path);
+        if (size == 0) return text;
+        if (text.size() > limit) return fail(EFBIG, "read " + path);
+        chunk = has_size ? 4096 : 65536;  // of a file that is as long as it said, only the end is left to find
+    }
+}
+
+Result<std::string> read_file(std::string const& path, std::size_t limit) {
+    UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+    int const err = errno;
+    if (!opened) return fail(err, "open " + path);
+    return read_open_file(opened.get(), path, limit);
+}
+
+Result<std::string> read_standard_input(std::size_t limit) {
+    return read_open_file(STDIN_FILENO, "standard input", limit);
+}
+
+}  // namespace triton

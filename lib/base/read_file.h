@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "lib/base/result.h"
+
+namespace triton {
+
+/// The content of a file.
+/// Errors: those of open(2) and read(2), "open <path>"; EFBIG when there is more than `limit` bytes; EISDIR.
+/// A FIFO without a writer is not waited for: it reads as empty.
+Result<std::string> read_file(std::string const& path, std::size_t limit);
+
+/// The same of a file that is open (borrowed), from where it stands. `path`: for messages.
+Result<std::string> read_open_file(int fd, std::string const& path, std::size_t limit);
+
+/// The same of standard input, to its end.
+Result<std::string> read_standard_input(std::size_t limit);
+
+}  // namespace triton

@@ -1,0 +1,15 @@
+#include "lib/base/standard_descriptors.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace triton {
+
+void open_missing_standard_descriptors() {
+    // open(2) takes the lowest free number
+    for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
+        if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;
+    }
+}
+
+}  // namespace triton

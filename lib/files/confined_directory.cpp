@@ -1,0 +1,90 @@
+#include "lib/files/confined_directory.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/json/text.h"
+
+namespace triton::files {
+
+namespace {
+
+constexpr int most_attempts = 16;
+
+/// A removed one is empty for ever, whatever is made anew in its place.
+bool is_removed(int directory) {
+    struct stat status;
+    return ::fstat(directory, &status) == 0 && status.st_nlink == 0;
+}
+
+/// Errors: errno.
+std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path, std::uint64_t flags) {
+    open_how how{};
+    how.flags = flags | O_CLOEXEC;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    for (int attempt = 1;; ++attempt) {
+        UniqueFd fd{static_cast<int>(::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how))};
+        int const err = errno;
+        if (fd) return fd;
+        if (err == ENOENT && is_removed(directory)) return std::unexpected(ESTALE);
+        // EAGAIN: something was renamed while ".." was resolved, so that the kernel could not be sure.
+        if (err != EINTR && (err != EAGAIN || attempt == most_attempts)) return std::unexpected(err);
+    }
+}
+
+std::unexpected<Error> not_opened(int err, std::string const& path) {
+    std::string const what = "open " + json::shown(path);
+    // The system's texts for these two say something else than what happened.
+    if (err == EXDEV) return std::unexpected(Error{err, "cannot " + what + ": it leads outside the directory"});
+    if (err == EINVAL) return std::unexpected(Error{err, "cannot " + what + ": it is no regular file"});
+    if (err == ESTALE) return std::unexpected(Error{err, "cannot " + what + ": the directory has been removed"});
+    return fail(err, what);
+}
+
+}  // namespace
+
+Result<ConfinedDirectory> ConfinedDirectory::open(std::string const& path) {
+    UniqueFd directory{::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    int const err = errno;
+    if (!directory) return fail(err, "open directory " + path);
+    return ConfinedDirectory(std::move(directory));
+}
+
+Result<ConfinedDirectory> ConfinedDirectory::adopt(UniqueFd directory) {
+    struct stat status;
+    if (::fstat(directory.get(), &status) != 0) {
+        int const err = errno;
+        return fail(err, "use the directory that was handed over");
+    }
+    if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "use the directory that was handed over");
+    return ConfinedDirectory(std::move(directory));
+}
+
+Result<ConfinedDirectory::File> ConfinedDirectory::open_file(std::string const& path) const {
+    // O_PATH first: to open a device or a FIFO may do something.
+    auto const found = open_beneath(directory_.get(), path, O_PATH);
+    if (!found) return not_opened(found.error(), path);
+    struct stat looked_at;
+    if (::fstat(found->get(), &looked_at) != 0) return not_opened(errno, path);
+    if (S_ISDIR(looked_at.st_mode)) return not_opened(EISDIR, path);
+    if (!S_ISREG(looked_at.st_mode)) return not_opened(EINVAL, path);
+    auto opened = open_beneath(directory_.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (!opened) return not_opened(opened.error(), path);
+    File file{std::move(*opened), {}};
+    if (::fstat(file.fd.get(), &file.status) != 0) return not_opened(errno, path);
+    if (!S_ISREG(file.status.st_mode)) return not_opened(EINVAL, path);
+    return file;
+}
+
+Result<bool> ConfinedDirectory::exists(std::string const& path) const {
+    auto const found = open_beneath(directory_.get(), path, O_PATH);
+    if (found) return true;
+    if (found.error() == ENOENT || found.error() == ENOTDIR) return false;
+    return not_opened(found.error(), path);
+}
+
+}  // namespace triton::files

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include <sys/stat.h>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::files {
+
+/// A directory whose files may be looked at by whoever asks over the network, and nothing else.
+///
+/// The kernel confines each path (openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS): "..", absolute paths and
+/// symbolic links are followed as long as they stay inside, so that what is a link inside the directory works, and what
+/// leads outside fails whoever swaps it meanwhile. There is no comparing of strings to get wrong.
+class ConfinedDirectory {
+public:
+    /// Errors: those of open(2), "open directory <path>".
+    static Result<ConfinedDirectory> open(std::string const& path);
+    /// An open directory, O_PATH too. Errors: ENOTDIR.
+    static Result<ConfinedDirectory> adopt(UniqueFd directory);
+
+    struct File {
+        UniqueFd fd;
+        struct stat status;
+    };
+
+    /// A regular file for reading. Errors, each with "open <path>": EXDEV when it leads outside; ELOOP; ENOENT;
+    /// ENOTDIR; EACCES; EISDIR and EINVAL when it is no regular file (which is then never opened: a FIFO would notice);
+    /// ENOSYS from a kernel before 5.6, which cannot confine and hence gives nothing; ESTALE when the directory itself
+    /// has been removed.
+    [[nodiscard]] Result<File> open_file(std::string const& path) const;
+
+    /// Whether something of whatever kind is there, links followed. Errors: as above; ENOENT and ENOTDIR are "no".
+    [[nodiscard]] Result<bool> exists(std::string const& path) const;
+
+    /// Borrowed.
+    [[nodiscard]] int fd() const { return directory_.get(); }
+
+private:
+    explicit ConfinedDirectory(UniqueFd directory) : directory_(std::move(directory)) {}
+    UniqueFd directory_;
+};
+
+}  // namespace triton::files

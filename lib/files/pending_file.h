@@ -1,0 +1,68 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <sys/types.h>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::files {
+
+/// A file that is being written and gets its name only when it is whole. Until then it has none at all (O_TMPFILE), so
+/// that SIGKILL leaves nothing behind either, but for the moment between link and rename over an older file; where the
+/// file system or a missing /proc forbids that, it has a hidden unique name in the same directory, which the destructor
+/// removes. What SIGKILL has left under such a name, remove_abandoned() finds: who writes holds a lock (flock(2)), and
+/// the kernel gives it back when he dies.
+class PendingFile {
+public:
+    /// In `directory` (borrowed, must outlive it), to become `name` there. `shown`: its path for messages.
+    /// Errors: those of openat(2), "create <shown>".
+    static Result<PendingFile> create(int directory, std::string name, std::string shown, bool may_be_unnamed);
+    PendingFile(PendingFile&& other) noexcept;
+    PendingFile& operator=(PendingFile&&) = delete;
+    ~PendingFile();
+
+    [[nodiscard]] int fd() const { return file_.get(); }
+    [[nodiscard]] int directory() const { return directory_; }
+    [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
+
+    /// Gives it mode and times, when its content is whole. Errors: those of fchmod(2) and futimens(2).
+    Result<> finish(mode_t mode, timespec const (&times)[2]);
+
+    /// Makes all that it is durable: fsync(2). Errors: those of it.
+    Result<> make_durable();
+
+    /// Puts it under its name in one step, over what is there. The directory is not yet durable. Errors: those of the
+    /// system calls; EISDIR when a directory is there.
+    Result<> put_in_place();
+
+private:
+    PendingFile(int directory, std::string name, std::string shown)
+        : directory_(directory), name_(std::move(name)), shown_(std::move(shown)) {}
+    Result<> create_named();
+    [[nodiscard]] bool is_held() const;
+    Result<> link_as(std::string const& name, int& err) const;
+    [[nodiscard]] std::string temporary_name() const;
+
+    int directory_;
+    std::string name_;
+    std::string shown_;
+    std::string temporary_;  // empty: unnamed, or in place
+    UniqueFd file_;
+};
+
+/// Makes files of one file system durable by writing out all of it once (syncfs(2)): of thousands of small files each
+/// costs a flush of the disk, together they cost one. Only where the file system is known to mean it: FUSE takes
+/// syncfs(2) and makes nothing durable. It waits for what others have written to that file system too, so that it is
+/// for many files.
+/// Returns whether they are durable. If not, or when that is not known, make_durable() of each tells.
+[[nodiscard]] bool make_durable_together(std::span<PendingFile* const> files);
+
+/// Removes from a directory (open for reading, borrowed) what others have left in the middle of a copy: the regular
+/// files that are named as a PendingFile is before it is whole and that no process holds. What may not be opened or
+/// removed stays, and so does all where the file system knows no locks: it does no harm but for its room.
+void remove_abandoned(int directory);
+
+}  // namespace triton::files

@@ -1,0 +1,26 @@
+#include "lib/json/problem.h"
+
+#include <utility>
+
+namespace triton::json {
+
+std::string Problem::text() const { return where.empty() ? reason : where + ": " + reason; }
+
+void ProblemList::add(std::string where, std::string reason) {
+    if (has_room()) {
+        problems_.push_back({std::move(where), std::move(reason)});
+    } else {
+        ++left_out_;
+    }
+}
+
+void ProblemList::add(Where const& where, std::string reason) {
+    add(has_room() ? where.text() : std::string(), std::move(reason));
+}
+
+Problems ProblemList::take() && {
+    if (left_out_ > 0) problems_.push_back({"", "and " + std::to_string(left_out_) + " more"});
+    return std::move(problems_);
+}
+
+}  // namespace triton::json

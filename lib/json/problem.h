@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lib/json/where.h"
+
+namespace triton::json {
+
+/// One thing that is wrong (or odd) in a document, ready to be shown to an operator.
+struct Problem {
+    std::string where;   ///< "arguments[3].values[1].type", "line 3, column 7"; empty: the document as a whole
+    std::string reason;  ///< "unknown type \"Foo\""
+
+    /// "<where>: <reason>", or the reason alone when there is no place.
+    [[nodiscard]] std::string text() const;
+
+    bool operator==(Problem const&) const = default;
+};
+
+using Problems = std::vector<Problem>;
+
+/// Collects problems up to a limit and counts the rest, so that a broken document of a megabyte is no report of fifty.
+class ProblemList {
+public:
+    explicit ProblemList(std::size_t limit) : limit_(limit) {}
+
+    void add(std::string where, std::string reason);
+    void add(Where const& where, std::string reason);
+    /// Whether the next one is kept: for callers whose texts cost time.
+    [[nodiscard]] bool has_room() const { return problems_.size() < limit_; }
+    [[nodiscard]] bool empty() const { return count() == 0; }
+    [[nodiscard]] std::size_t count() const { return problems_.size() + left_out_; }
+    /// What was kept, and "and 17 more" when that is not all. The list is used up by this.
+    Problems take() &&;
+
+private:
+    std::size_t limit_;
+    std::size_t left_out_ = 0;
+    Problems problems_;
+};
+
+}  // namespace triton::json

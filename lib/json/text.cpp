@@ -1,0 +1,94 @@
+#include "lib/json/text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace triton::json {
+
+namespace {
+
+/// The length of the UTF-8 sequence at the start of `text` (not empty), 0 when it is not valid.
+/// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
+std::size_t sequence_length(std::string_view text) {
+    struct Row {
+        std::uint8_t first_low, first_high, second_low, second_high;
+        std::size_t length;
+    };
+    static constexpr Row rows[] = {
+        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    auto const byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+    for (Row const& row : rows) {
+        if (byte(0) < row.first_low || byte(0) > row.first_high) continue;
+        if (text.size() < row.length) return 0;
+        if (row.length > 1 && (byte(1) < row.second_low || byte(1) > row.second_high)) return 0;
+        for (std::size_t i = 2; i < row.length; ++i) {
+            if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+        }
+        return row.length;
+    }
+    return 0;
+}
+
+void append_escaped(std::string& out, char c) {
+    static constexpr char digits[] = "0123456789abcdef";
+    switch (c) {
+        case '"': out += "\\\""; return;
+        case '\\': out += "\\\\"; return;
+        case '\n': out += "\\n"; return;
+        case '\r': out += "\\r"; return;
+        case '\t': out += "\\t"; return;
+        default: break;
+    }
+    if (static_cast<std::uint8_t>(c) >= 0x20) {
+        out += c;
+        return;
+    }
+    out += "\\u00";
+    out += digits[c >> 4];
+    out += digits[c & 15];
+}
+
+/// Appends characters until `limit` bytes of the text are used; returns how many were.
+std::size_t append_characters(std::string& out, std::string_view text, std::size_t limit) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+        std::size_t const length = sequence_length(text.substr(at));
+        std::size_t const used = length == 0 ? 1 : length;
+        if (at + used > limit) break;
+        if (length == 0) {
+            out += "\xef\xbf\xbd";
+        } else if (length == 1) {
+            append_escaped(out, text[at]);
+        } else {
+            out += text.substr(at, length);
+        }
+        at += used;
+    }
+    return at;
+}
+
+}  // namespace
+
+void append_json_string(std::string& out, std::string_view text) {
+    out += '"';
+    append_characters(out, text, text.size());
+    out += '"';
+}
+
+std::string quoted(std::string_view text, std::size_t limit) {
+    std::string out = "\"";
+    if (append_characters(out, text, limit) < text.size()) out += "...";
+    out += '"';
+    return out;
+}
+
+std::string shown(std::string_view text) {
+    auto const is_plain = [](char c) { return c > ' ' && c < '\x7f'; };
+    bool const as_it_is = !text.empty() && text.size() <= 64 && std::ranges::all_of(text, is_plain);
+    return as_it_is ? std::string(text) : quoted(text);
+}
+
+}  // namespace triton::json

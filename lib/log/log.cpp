@@ -1,0 +1,258 @@
+#include "lib/log/log.h"
+
+#define FMT_HEADER_ONLY 1
+// Digits are not grouped here; the macro is fmt's way to be told so, and keeps std::locale with its 0.6 MB out.
+#define FMT_STATIC_THOUSANDS_SEPARATOR ','
+#define SPDLOG_FMT_EXTERNAL 1
+#define SPDLOG_NO_THREAD_ID 1  // there is one thread, and each record would ask the kernel for its number
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/json/text.h"
+#include "lib/log/log_output.h"
+
+namespace triton::log {
+
+namespace {
+
+struct LevelRow {
+    spdlog::level::level_enum spdlog;
+    std::string_view name;
+    std::string_view color;  // of the text on a terminal
+};
+constexpr std::array<LevelRow, 6> levels{{
+    {spdlog::level::trace, "trace", "\033[2m"},
+    {spdlog::level::debug, "debug", "\033[2m"},
+    {spdlog::level::info, "info", ""},
+    {spdlog::level::warn, "warning", "\033[33m"},
+    {spdlog::level::err, "error", "\033[31m"},
+    {spdlog::level::off, "off", ""},
+}};
+
+LevelRow const& row(LogLevel level) { return levels[static_cast<std::size_t>(level)]; }
+
+/// fmt, not snprintf: shortest text, and no locale.
+void append_number(std::string& out, double value) { fmt::format_to(std::back_inserter(out), "{}", value); }
+
+void append_json_value(std::string& out, LogField const& field) {
+    if (auto const* flag = std::get_if<bool>(&field.value)) {
+        out += *flag ? "true" : "false";
+    } else if (auto const* number = std::get_if<std::int64_t>(&field.value)) {
+        fmt::format_to(std::back_inserter(out), "{}", *number);
+    } else if (auto const* real = std::get_if<double>(&field.value)) {
+        append_number(out, *real);
+    } else if (auto const* text = std::get_if<std::string_view>(&field.value)) {
+        json::append_json_string(out, *text);
+    } else {
+        char separator = '[';
+        auto const texts = std::get<std::span<std::string const>>(field.value);
+        if (texts.empty()) out += separator;
+        for (std::string const& one : texts) {
+            out += std::exchange(separator, ',');
+            json::append_json_string(out, one);
+        }
+        out += ']';
+    }
+}
+
+std::string_view const time_pattern = "%Y-%m-%dT%H:%M:%S.%fZ";
+
+/// A terminal shows what the message says; control characters in it (from file names, say) stay visible and harmless.
+void append_printable(std::string& out, std::string_view text) {
+    for (char const c : text) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+            fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
+        } else {
+            out += c;
+        }
+    }
+}
+
+}  // namespace
+
+/// A spdlog sink in front of a LogOutput. Which of the two renderings of a record it takes is its pattern's matter.
+class Log::Sink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+    LogOutput own_;
+
+public:
+    Sink(LogOutput own, LogOutput* shared, bool as_json, bool colored)
+        : own_(std::move(own)), output(shared ? *shared : own_), is_json(as_json), is_colored(colored) {
+        std::string pattern = is_json ? R"({"time":")" : "";
+        pattern.append(time_pattern).append(is_json ? R"(",%v})" : " %v");
+        set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern, spdlog::pattern_time_type::utc, "\n"));
+    }
+
+    LogOutput& output;
+    bool const is_json;
+    bool const is_colored;
+
+    void write(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
+        log(message(time, level, payload));
+    }
+    /// The line, with its newline, valid until the next one. The output has no part in it.
+    std::string_view render(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
+        line_.clear();
+        formatter_->format(message(time, level, payload), line_);
+        return {line_.data(), line_.size()};
+    }
+
+protected:
+    void sink_it_(spdlog::details::log_msg const& message) override {
+        line_.clear();
+        formatter_->format(message, line_);
+        output.append({line_.data(), line_.size()});
+    }
+    void flush_() override { output.flush(); }
+
+private:
+    static spdlog::details::log_msg message(spdlog::log_clock::time_point time, LevelRow const& level,
+                                            std::string const& payload) {
+        return {time, spdlog::source_loc{}, spdlog::string_view_t{}, level.spdlog, payload};
+    }
+
+    spdlog::memory_buf_t line_;
+};
+
+namespace {
+
+void render_json(std::string& out, LevelRow const& level, std::string_view event, std::string_view message,
+                 std::span<LogField const> fields) {
+    out.append(R"("level":")").append(level.name).append(R"(","event":")").append(event).append(R"(","message":)");
+    json::append_json_string(out, message);
+    for (LogField const& field : fields) {
+        out.append(",\"").append(field.name).append("\":");
+        append_json_value(out, field);
+    }
+}
+
+/// The message says what the fields say; only lists are shown below it.
+void render_text(std::string& out, LevelRow const& level, bool is_colored, std::string_view message,
+                 std::span<LogField const> fields) {
+    if (is_colored) out += level.color;
+    fmt::format_to(std::back_inserter(out), "{:<7} ", level.name);
+    append_printable(out, message);
+    for (LogField const& field : fields) {
+        auto const* const texts = std::get_if<std::span<std::string const>>(&field.value);
+        if (!texts) continue;
+        for (std::string const& one : *texts) {
+            out += "\n    ";
+            append_printable(out, one);
+        }
+    }
+    if (is_colored && !level.color.empty()) out += "\033[0m";
+}
+
+}  // namespace
+
+Log::Log(Settings const& settings, LogOutput* console) : settings_(settings) {
+    bool const is_terminal = ::isatty(settings.console) == 1;
+    bool const is_json =
+        settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
+    bool const is_colored = is_terminal && !is_json && !::getenv("NO_COLOR");
+    console_ =
+        std::make_shared<Sink>(console ? LogOutput{} : LogOutput{settings.console}, console, is_json, is_colored);
+    // The file is for programs unless the user says otherwise.
+    if (!settings.path.empty())
+        file_ = std::make_shared<Sink>(LogOutput{}, nullptr, settings.format != LogFormat::text, false);
+}
+
+Log::~Log() { flush(); }
+
+bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && level != LogLevel::off; }
+
+void Log::write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields) {
+    if (listener_ && level >= LogLevel::info) tell_listener(level, event, message, fields);
+    if (!is_enabled(level)) return;
+    auto const now = spdlog::log_clock::now();  // one event, one time
+    for (Sink* const sink : {console_.get(), file_.get()}) {
+        if (!sink) continue;
+        payload_.clear();
+        if (sink->is_json) {
+            render_json(payload_, row(level), event, message, fields);
+        } else {
+            render_text(payload_, row(level), sink->is_colored, message, fields);
+        }
+        sink->write(now, row(level), payload_);
+    }
+}
+
+void Log::tell_listener(LogLevel level, std::string_view event, std::string_view message,
+                        std::span<LogField const> fields) {
+    payload_.clear();
+    render_json(payload_, row(level), event, message, fields);
+    if (!records_) records_ = std::make_shared<Sink>(LogOutput{}, nullptr, true, false);
+    std::string_view line = records_->render(spdlog::log_clock::now(), row(level), payload_);
+    line.remove_suffix(1);
+    listener_(level, line);
+}
+
+Result<> Log::open_file() {
+    if (!file_) return {};
+    // O_NONBLOCK: a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
+    UniqueFd fd{
+        ::open(settings_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644)};
+    int const err = errno;
+    if (!fd) return fail(err, "open the log file " + settings_.path);
+    file_->output.replace(std::move(fd));
+    return {};
+}
+
+Result<bool> Log::reopen_file(bool in_any_case) {
+    if (!file_) return false;
+    struct stat opened;
+    struct stat named;
+    bool const is_same = file_->output.fd() >= 0 && ::fstat(file_->output.fd(), &opened) == 0 &&
+                         ::stat(settings_.path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+                         opened.st_ino == named.st_ino;
+    if (is_same && !in_any_case) return false;
+    TRY(open_file());
+    return true;
+}
+
+void Log::flush() {
+    // Renamed or removed by whoever rotates it. Worth two system calls, since lines are rare.
+    if (file_ && file_->output.has_pending()) (void)reopen_file(false);  // while that fails, lines wait
+    for (Sink* const sink : {console_.get(), file_.get()}) {
+        if (!sink) continue;
+        sink->flush();
+        std::uint64_t const dropped = sink->output.dropped();
+        if (dropped == 0 || !sink->output.has_room(4096)) continue;
+        sink->output.forget_dropped();
+        payload_.clear();
+        std::string const message = std::to_string(dropped) + " log lines dropped: the reader was too slow";
+        if (sink->is_json) {
+            LogField const count{"count", static_cast<std::int64_t>(dropped)};
+            render_json(payload_, row(LogLevel::warning), "log-lines-dropped", message, {&count, 1});
+        } else {
+            render_text(payload_, row(LogLevel::warning), sink->is_colored, message, {});
+        }
+        sink->write(spdlog::log_clock::now(), row(LogLevel::warning), payload_);
+        sink->flush();
+    }
+}
+
+void Log::drain(milliseconds limit) {
+    auto const deadline = std::chrono::steady_clock::now() + limit;
+    flush();
+    while (is_blocked()) {
+        auto const left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+        pollfd ready{settings_.console, POLLOUT, 0};
+        if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) <= 0) return;
+        flush();
+    }
+}
+
+bool Log::is_blocked() const { return console_->output.is_blocked(); }
+
+bool Log::has_pending() const { return console_->output.has_pending() || (file_ && file_->output.has_pending()); }
+
+}  // namespace triton::log

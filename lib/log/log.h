@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::log {
+
+class LogOutput;
+
+enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, off };
+enum class LogFormat : std::uint8_t { automatic, text, json };
+
+/// One member of a log record beside its message. The name is a literal; the value is borrowed for the call.
+struct LogField {
+    std::string_view name;
+    std::variant<bool, std::int64_t, double, std::string_view, std::span<std::string const>> value;
+};
+
+/// One line an event, on standard output and, when asked for, in a file too: text or JSON, by spdlog.
+///
+/// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as
+/// the reader takes them. What does not fit is dropped and counted, and the count is told when there is room again.
+class Log {
+public:
+    struct Settings {
+        LogLevel level = LogLevel::info;
+        LogFormat format = LogFormat::automatic;  ///< text on a terminal, JSON elsewhere
+        std::string path;                         ///< of the file; empty: none
+        int console = 1;                          ///< standard output, or where it goes instead; borrowed
+    };
+
+    /// `console`: what other writers share with this log (it outlives the log); null: an output of its own.
+    explicit Log(Settings const& settings, LogOutput* console = nullptr);
+    ~Log();
+    Log(Log const&) = delete;
+    Log& operator=(Log const&) = delete;
+
+    [[nodiscard]] bool is_enabled(LogLevel level) const;
+    using Listener = std::function<void(LogLevel level, std::string_view record)>;
+    /// `listener` gets each record of level info and above, whatever the settings say, as one JSON object in one line
+    /// without its newline. It must not write to this log. Empty: nobody listens, and nothing is rendered for them.
+    void listen(Listener listener) { listener_ = std::move(listener); }
+    void write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields);
+    void write(LogLevel level, std::string_view event, std::string_view message,
+               std::initializer_list<LogField> fields = {}) {
+        write(level, event, message, std::span(fields.begin(), fields.size()));
+    }
+
+    /// Opens the file that the settings name; while that fails, lines for it wait. Errors: those of open(2).
+    Result<> open_file();
+    /// Opens it again under its name if it was renamed or removed, or in any case. Returns whether it did.
+    Result<bool> reopen_file(bool in_any_case);
+
+    /// Writes what waits.
+    void flush();
+    /// The same, and waits for a reader that is slow, at most that long: for the end, when nothing else is left to do.
+    void drain(milliseconds limit);
+    /// The console has not taken everything: call flush() when it is writable.
+    [[nodiscard]] bool is_blocked() const;
+    /// Lines are not written yet, to the console or to the file.
+    [[nodiscard]] bool has_pending() const;
+
+private:
+    class Sink;
+
+    void tell_listener(LogLevel level, std::string_view event, std::string_view message,
+                       std::span<LogField const> fields);
+
+    Settings settings_;
+    std::string payload_;
+    Listener listener_;
+    std::shared_ptr<Sink> console_;
+    std::shared_ptr<Sink> file_;
+    std::shared_ptr<Sink> records_;  // what the listener gets
+};
+
+}  // namespace triton::log

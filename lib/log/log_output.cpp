@@ -1,0 +1,117 @@
+#include "lib/log/log_output.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace triton::log {
+
+LogOutput::LogOutput(int fd) : fd_(fd), kind_(kind_of(fd)) {}
+
+LogOutput::LogOutput(UniqueFd fd) : owned_(std::move(fd)), fd_(owned_.get()), kind_(kind_of(fd_)) {}
+
+LogOutput::Kind LogOutput::kind_of(int fd) {
+    struct stat status;
+    if (fd < 0 || ::fstat(fd, &status) != 0) return Kind::none;
+    if (S_ISREG(status.st_mode)) return Kind::file;
+    if (S_ISSOCK(status.st_mode)) return Kind::socket;
+    if (S_ISFIFO(status.st_mode)) return Kind::pipe;
+    return ::isatty(fd) == 1 ? Kind::terminal : Kind::file;  // /dev/null takes everything at once too
+}
+
+void LogOutput::replace(UniqueFd fd) {
+    owned_ = std::move(fd);
+    fd_ = owned_.get();
+    kind_ = kind_of(fd_);
+    is_blocked_ = false;
+    // A line that was cut off there, by a full disk, comes whole here.
+    written_ = begun_line();
+}
+
+std::size_t LogOutput::begun_line() const {
+    std::size_t const newline = written_ == 0 ? std::string::npos : buffer_.rfind('\n', written_ - 1);
+    return newline == std::string::npos ? 0 : newline + 1;
+}
+
+void LogOutput::append(std::string_view line) {
+    if (!has_room(line.size())) {
+        ++dropped_;
+        return;
+    }
+    if (written_ > 0 && buffer_.size() + line.size() > capacity) {
+        std::size_t const begun = begun_line();
+        buffer_.erase(0, begun);
+        written_ -= begun;
+    }
+    buffer_ += line;
+}
+
+/// Returns what write(2) would; EAGAIN instead of waiting. The signal that comes with EPIPE and EFBIG is ours and is
+/// taken off at once: read as one from outside it would be forwarded, and wake the loop up for the next failure.
+long LogOutput::write_some(char const* data, std::size_t size) const {
+    long const result = write_unwatched(data, size);
+    int const err = errno;
+    if (result >= 0 || (err != EPIPE && err != EFBIG)) return result;
+    sigset_t own;
+    ::sigemptyset(&own);
+    ::sigaddset(&own, err == EPIPE ? SIGPIPE : SIGXFSZ);
+    timespec const at_once{};
+    (void)::sigtimedwait(&own, nullptr, &at_once);  // nothing there: a socket, asked not to send one
+    errno = err;
+    return result;
+}
+
+long LogOutput::write_unwatched(char const* data, std::size_t size) const {
+    switch (kind_) {
+        case Kind::file: return ::write(fd_, data, size);
+        case Kind::socket: return ::send(fd_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        case Kind::pipe: {
+            iovec const part{const_cast<char*>(data), size};
+            long const result = ::pwritev2(fd_, &part, 1, -1, RWF_NOWAIT);
+            if (result >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != EPERM))
+                return result;
+            break;  // before Linux 6.4, or a seccomp profile without it
+        }
+        case Kind::terminal: break;
+        case Kind::none: errno = EBADF; return -1;
+    }
+    // A writable pipe has room for PIPE_BUF bytes, a terminal for a line; another writer may come between, rarely.
+    pollfd ready{fd_, POLLOUT, 0};
+    if (::poll(&ready, 1, 0) <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return ::write(fd_, data, std::min<std::size_t>(size, kind_ == Kind::pipe ? PIPE_BUF : 512));
+}
+
+void LogOutput::flush() {
+    is_blocked_ = false;
+    if (fd_ < 0) return;  // not opened yet
+    while (written_ < buffer_.size()) {
+        long const result = write_some(buffer_.data() + written_, buffer_.size() - written_);
+        if (result > 0) {
+            written_ += static_cast<std::size_t>(result);
+            continue;
+        }
+        if (result < 0 && errno == EINTR) continue;
+        if (result < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+            is_blocked_ = kind_ != Kind::file;
+            return;
+        }
+        // A full disk may have room later. A closed pipe, a hung-up terminal or a closed descriptor never comes back.
+        if (kind_ == Kind::file && errno != EBADF) return;
+        kind_ = Kind::none;
+        break;
+    }
+    buffer_.clear();
+    written_ = 0;
+}
+
+}  // namespace triton::log

@@ -1,0 +1,144 @@
+#include "lib/net/certificates.h"
+
+#include <ctime>
+#include <string_view>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include "lib/base/read_file.h"
+#include "lib/net/peer_certificate.h"
+
+namespace triton::net {
+
+namespace {
+
+constexpr std::size_t most_bytes = 1 << 20;
+
+struct Free {
+    void operator()(BIO* bio) const { ::BIO_free(bio); }
+    void operator()(X509* certificate) const { ::X509_free(certificate); }
+    void operator()(EVP_PKEY* key) const { ::EVP_PKEY_free(key); }
+    void operator()(SSL_CTX* context) const { ::SSL_CTX_free(context); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Free>;
+
+/// "<what>: <the first thing OpenSSL says>"; its queue is empty afterwards.
+std::unexpected<Error> openssl_failure(std::string what) {
+    unsigned long const code = ::ERR_get_error();
+    char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
+    ::ERR_clear_error();
+    return fail(std::move(what.append(": ").append(reason ? reason : "no PEM of that kind in it")));
+}
+
+Owned<BIO> reader(std::string const& text) {
+    return Owned<BIO>(::BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+int give_password(char* buffer, int size, int /*for_writing*/, void* given) {
+    auto const& password = *static_cast<std::string const*>(given);
+    if (static_cast<int>(password.size()) > size) return -1;
+    password.copy(buffer, password.size());
+    return static_cast<int>(password.size());
+}
+
+/// All certificates of a PEM text; never none.
+Result<std::vector<Owned<X509>>> certificates_of(std::string const& text, std::string const& path) {
+    auto const bio = reader(text);
+    std::vector<Owned<X509>> all;
+    ::ERR_clear_error();
+    while (bio) {
+        Owned<X509> one(::PEM_read_bio_X509_AUX(bio.get(), nullptr, nullptr, const_cast<char*>("")));
+        if (!one) break;
+        all.push_back(std::move(one));
+    }
+    bool const is_end = ERR_GET_REASON(::ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+    if (is_end && !all.empty()) {
+        ::ERR_clear_error();
+        return all;
+    }
+    if (is_end) ::ERR_clear_error();
+    return openssl_failure(path);
+}
+
+Result<> use_certificate(SSL_CTX* context, std::string const& text, std::string const& path, std::int64_t& not_after) {
+    auto const chain = TRY(certificates_of(text, path));
+    if (::SSL_CTX_use_certificate(context, chain.front().get()) != 1) return openssl_failure(path);
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+        if (::SSL_CTX_add1_chain_cert(context, chain[i].get()) != 1) return openssl_failure(path);
+    }
+    std::tm parts{};
+    if (::ASN1_TIME_to_tm(::X509_get0_notAfter(chain.front().get()), &parts) != 1) return openssl_failure(path);
+    not_after = ::timegm(&parts);
+    return {};
+}
+
+Result<> use_key(SSL_CTX* context, std::string const& text, CertificateFiles const& files) {
+    auto const bio = reader(text);
+    ::ERR_clear_error();
+    Owned<EVP_PKEY> const key(
+        ::PEM_read_bio_PrivateKey(bio.get(), nullptr, &give_password, const_cast<std::string*>(&files.password)));
+    if (!key) return openssl_failure(files.key);
+    if (::SSL_CTX_use_PrivateKey(context, key.get()) != 1 || ::SSL_CTX_check_private_key(context) != 1)
+        return openssl_failure(files.key + " does not belong to " + files.certificate);
+    return {};
+}
+
+/// Also told to the peers, so that they choose among their certificates.
+Result<> use_authority(SSL_CTX* context, std::string const& text, std::string const& path) {
+    X509_STORE* const store = ::SSL_CTX_get_cert_store(context);
+    for (auto const& one : TRY(certificates_of(text, path))) {
+        if (::X509_STORE_add_cert(store, one.get()) != 1 || ::SSL_CTX_add_client_CA(context, one.get()) != 1)
+            return openssl_failure(path);
+    }
+    ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, &ChainFaults::collect);
+    return {};
+}
+
+Result<std::string> read(std::string const& path) {
+    if (path.empty()) return std::string();
+    return read_file(path, most_bytes);
+}
+
+}  // namespace
+
+void initialize_openssl() { ::OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr); }
+
+Result<Certificates> Certificates::load(CertificateFiles files) {
+    Certificates certificates(std::move(files));
+    certificates.current_ = TRY(read(certificates.files_));
+    return certificates;
+}
+
+Result<Certificates::Loaded> Certificates::read(CertificateFiles const& files) {
+    std::string const certificate = TRY(net::read(files.certificate));
+    std::string const key = TRY(net::read(files.key));
+    std::string const authority = TRY(net::read(files.authority));
+    Loaded loaded;
+    loaded.context = Context(::SSL_CTX_new(::TLS_server_method()), Free{});
+    SSL_CTX* const context = loaded.context.get();
+    if (!context || ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
+        return openssl_failure("cannot set up TLS");
+    // A resumed session would come without the peer's chain, which we judge at each connection.
+    ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    (void)::SSL_CTX_set_num_tickets(context, 0);
+    ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+    TRY(use_certificate(context, certificate, files.certificate, loaded.not_after));
+    TRY(use_key(context, key, files));
+    if (!files.authority.empty()) TRY(use_authority(context, authority, files.authority));
+    loaded.content = certificate + '\0' + key + '\0' + authority;
+    return loaded;
+}
+
+Result<bool> Certificates::reload(std::int64_t now) {
+    Loaded fresh = TRY(read(files_));
+    if (fresh.content == current_.content) return false;
+    if (now > fresh.not_after) return fail(files_.certificate + ": the certificate has expired");
+    current_ = std::move(fresh);
+    return true;
+}
+
+}  // namespace triton::net

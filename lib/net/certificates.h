@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <openssl/ssl.h>
+
+#include "lib/base/result.h"
+
+namespace triton::net {
+
+struct CertificateFiles {
+    std::string certificate;  ///< PEM, the chain after it
+    std::string key;          ///< PEM
+    std::string authority;    ///< PEM, of the peers; empty: no certificate is asked for
+    std::string password;     ///< of the key; empty: none
+};
+
+/// What TLS connections are made with. Connections keep what they were made with; new ones get the latest good files.
+class Certificates {
+public:
+    using Context = std::shared_ptr<SSL_CTX>;
+
+    /// Errors: files that cannot be read or are no certificate and no key, a key of another certificate.
+    static Result<Certificates> load(CertificateFiles files);
+
+    [[nodiscard]] Context const& context() const { return current_.context; }
+    /// When our own certificate ends, in seconds since 1970.
+    [[nodiscard]] std::int64_t not_after() const { return current_.not_after; }
+    [[nodiscard]] bool has_expired(std::int64_t now) const { return now > current_.not_after; }
+
+    /// Reads the files again and takes them if they are good. Returns whether they are others than before.
+    /// Errors: as load(), and a certificate that has expired; then all stays as it was.
+    Result<bool> reload(std::int64_t now);
+
+    [[nodiscard]] CertificateFiles const& files() const { return files_; }
+
+private:
+    struct Loaded {
+        Context context;
+        std::int64_t not_after = 0;
+        std::string content;  // of all files, to compare
+    };
+    explicit Certificates(CertificateFiles files) : files_(std::move(files)) {}
+    static Result<Loaded> read(CertificateFiles const& files);
+
+    CertificateFiles files_;
+    Loaded current_;
+};
+
+/// OpenSSL without its configuration file, which would load modules (a static program has none). Once, before all else.
+void initialize_openssl();
+
+}  // namespace triton::net

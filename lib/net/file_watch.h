@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>  // Boost 1.74's awaitable.hpp needs std::exchange and does not say so
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "lib/base/result.h"
+
+namespace triton::net {
+
+/// Tells when files may have changed: all that PathWatcher sees. It waits for a moment of quiet, because a certificate
+/// and its key change one after the other.
+class FileWatch {
+public:
+    /// Errors: those of PathWatcher.
+    static Result<std::unique_ptr<FileWatch>> create(boost::asio::io_context& io, std::vector<std::string> paths,
+                                                     std::function<void()> changed);
+    ~FileWatch();
+    FileWatch(FileWatch const&) = delete;
+    FileWatch& operator=(FileWatch const&) = delete;
+
+private:
+    struct State;
+    explicit FileWatch(std::shared_ptr<State> state);
+    std::shared_ptr<State> state_;
+};
+
+/// What must be readable for paths to be followed, so that they may also be swapped: the files, the directories that
+/// decide where they are (a link's, a file's), and the one above that of each file, where its directory may be
+/// replaced. Never "/".
+std::vector<std::string> readable_for(std::vector<std::string> const& paths);
+
+}  // namespace triton::net

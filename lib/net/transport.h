@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>  // Boost 1.74's awaitable.hpp needs std::exchange and does not say so
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <openssl/ssl.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::net {
+
+/// The bytes of an accepted connection, plain or by TLS, with one time limit for whatever is waited for.
+///
+/// OpenSSL works on the socket itself. Asio's own TLS stream keeps four buffers of 17 kB for each connection, used or
+/// not; here a connection that waits has none.
+class Transport {
+public:
+    explicit Transport(boost::asio::ip::tcp::socket socket);
+    ~Transport();
+    Transport(Transport const&) = delete;
+    Transport& operator=(Transport const&) = delete;
+
+    /// The connection is closed when this has passed; whoever waits for it learns that it has ended.
+    void expires_after(Duration limit);
+    void expires_never();
+    void close();
+    [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+
+    /// "10.0.0.1:4711"; "?" when it has gone.
+    [[nodiscard]] std::string peer_address() const;
+
+    /// Waits until there is something to read, which stays where it is. Returns whether the connection goes on.
+    boost::asio::awaitable<bool> wait_readable();
+
+    /// Goes on as the server's side of TLS. Errors: what OpenSSL says, or that the peer has gone.
+    boost::asio::awaitable<Result<>> accept_tls();
+    /// First; for what is to be attached to it. nullptr: out of memory.
+    SSL* prepare_tls(SSL_CTX* context);
+
+    /// Returns 0 at the end of the connection, whatever ended it.
+    boost::asio::awaitable<std::size_t> read_some(std::span<char> buffer);
+    /// All of it. Returns whether the connection goes on.
+    boost::asio::awaitable<bool> write(std::string_view text);
+
+    /// Says that nothing more comes. What the peer still sends is for drop_some().
+    boost::asio::awaitable<void> end_writing();
+    /// Without TLS. Returns 0 at the end.
+    boost::asio::awaitable<std::size_t> drop_some(std::span<char> buffer);
+
+private:
+    struct Free {
+        void operator()(SSL* tls) const { ::SSL_free(tls); }
+    };
+
+    void arm();
+    /// What OpenSSL needs before it can go on. Returns false when it never can.
+    boost::asio::awaitable<bool> wait_for_tls(int result);
+
+    boost::asio::ip::tcp::socket socket_;
+    boost::asio::steady_timer timer_;
+    TimePoint deadline_ = TimePoint::max();
+    std::shared_ptr<Transport*> self_;  // for the timer, which cannot be called back once it has expired
+    std::unique_ptr<SSL, Free> tls_;
+    bool is_tls_broken_ = false;  // nothing may be said by it any more
+};
+
+}  // namespace triton::net

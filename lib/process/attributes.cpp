@@ -1,0 +1,84 @@
+#include "lib/process/attributes.h"
+
+#include <climits>
+#include <iterator>
+#include <utility>
+
+#include "lib/process/start_trial.h"
+
+namespace triton::process {
+
+namespace {
+
+using json::Problem;
+using json::Problems;
+using json::Where;
+
+void append(Problems& problems, Problems more) {
+    problems.insert(problems.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+/// A user changes, but nothing was said of capabilities. The kernel takes them from who stops being root; a launcher
+/// that is another user with capabilities would hand its ambient ones on.
+std::optional<CapabilityMasks> without_ours(Identity const& identity) {
+    if (!identity.user) return std::nullopt;
+    OwnCapabilities const own = OwnCapabilities::read();
+    if (own.ambient == 0) return std::nullopt;
+    return CapabilityMasks{.drop = 0, .inheritable = own.inheritable & ~own.ambient, .ambient = 0};
+}
+
+}  // namespace
+
+std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus) {
+    std::vector<unsigned long> mask;
+    for (std::uint32_t const cpu : cpus) {
+        constexpr std::size_t bits = CHAR_BIT * sizeof(unsigned long);
+        if (mask.size() <= cpu / bits) mask.resize(cpu / bits + 1);
+        mask[cpu / bits] |= 1UL << cpu % bits;
+    }
+    return mask;
+}
+
+std::expected<Attributes, Problems> resolve_attributes(Settings const& settings, Where const& at, MachineCheck check,
+                                                       AccountFiles const& files) {
+    bool const is_here = check == MachineCheck::required;
+    Problems problems;
+    auto const take = [&problems](auto result, auto& into) {
+        if (result) {
+            into = std::move(*result);
+        } else {
+            append(problems, std::move(result).error());
+        }
+    };
+    Attributes with;
+    with.root_directory = settings.root_directory.value_or("");
+    with.working_directory = settings.working_directory.value_or("");
+    with.umask = settings.umask;
+    with.limits = settings.limits;
+    with.nice = settings.nice;
+    with.oom_score_adj = settings.oom_score_adj;
+    with.cpu_affinity = settings.cpu_affinity;
+    with.no_new_privileges = settings.no_new_privileges || settings.seccomp || settings.landlock;
+    with.parent_death_signal = settings.parent_death_signal;
+
+    if (is_here) {
+        take(resolve_identity(settings, at, files), with.identity);
+        with.capabilities = without_ours(with.identity);
+    }
+    if (settings.capabilities) {
+        OwnCapabilities const own = OwnCapabilities::read();
+        take(resolve_capabilities(*settings.capabilities, Where{&at, std::string_view("capabilities")},
+                                  is_here ? &own : nullptr),
+             with.capabilities);
+    }
+    if (settings.seccomp)
+        take(SeccompFilter::create(*settings.seccomp, Where{&at, std::string_view("seccomp")}), with.seccomp);
+    if (settings.landlock && is_here)
+        take(LandlockRuleset::create(*settings.landlock, Where{&at, std::string_view("landlock")}, with.root_directory),
+             with.landlock);
+    if (is_here) append(problems, try_attributes(settings, with, at));
+    if (!problems.empty()) return std::unexpected(std::move(problems));
+    return with;
+}
+
+}  // namespace triton::process

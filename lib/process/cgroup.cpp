@@ -1,0 +1,356 @@
+#include "lib/process/cgroup.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/read_file.h"
+
+namespace triton::process {
+
+namespace {
+
+constexpr std::string_view own_leaf = "launcher";
+constexpr std::array<std::string_view, 3> used_controllers{"memory", "cpu", "pids"};
+constexpr std::size_t largest_file = 16 << 20;
+constexpr std::uint64_t cpu_period = 100'000;  // microseconds: the kernel's default
+
+/// Takes what comes before `separator`, and it, off the front of `text`.
+std::string_view take(std::string_view& text, char separator) {
+    std::size_t const end = std::min(text.find(separator), text.size());
+    std::string_view const part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return part;
+}
+
+/// Calls `use` with each line or word, until it returns true.
+template <class Use>
+bool for_each(std::string_view text, char separator, Use use) {
+    while (!text.empty()) {
+        std::string_view const part = take(text, separator);
+        if (!part.empty() && use(part)) return true;
+    }
+    return false;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+    std::uint64_t number = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{}) return std::nullopt;
+    return number;
+}
+
+/// mountinfo writes blanks, tabs, newlines and backslashes as \ooo.
+std::string unescaped(std::string_view text) {
+    std::string plain;
+    auto const is_octal = [](char digit) { return digit >= '0' && digit <= '7'; };
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '\\' && i + 3 < text.size() && std::ranges::all_of(text.substr(i + 1, 3), is_octal)) {
+            plain += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+            i += 3;
+        } else {
+            plain += text[i];
+        }
+    }
+    return plain;
+}
+
+/// `path` below `root`, with its leading slash; nullopt when it is not below.
+std::optional<std::string_view> below(std::string_view path, std::string_view root) {
+    if (root == "/") root = "";
+    if (!path.starts_with(root)) return std::nullopt;
+    path.remove_prefix(root.size());
+    if (!path.empty() && path[0] != '/') return std::nullopt;
+    return path == "/" ? "" : path;
+}
+
+Result<> write_file(std::string const& path, std::string_view text) {
+    UniqueFd const fd{::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC)};
+    if (!fd || ::write(fd.get(), text.data(), text.size()) < 0) return fail(errno, "write " + path);
+    return {};
+}
+
+Result<std::string> read(std::string const& path) { return read_file(path, largest_file); }
+
+/// The number behind a key of a file such as memory.events.
+std::optional<std::uint64_t> find_key(std::string_view text, std::string_view key) {
+    std::optional<std::uint64_t> number;
+    for_each(text, '\n', [&](std::string_view line) {
+        if (take(line, ' ') == key) number = parse_number(line);
+        return number.has_value();
+    });
+    return number;
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+    while (text.ends_with('\n'))
+        text.remove_suffix(1);
+    return for_each(text, ' ', [word](std::string_view other) { return other == word; });
+}
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+/// The groups right below.
+std::vector<std::string> groups_below(std::string const& path) {
+    std::vector<std::string> groups;
+    std::unique_ptr<DIR, CloseDirectory> const directory{::opendir(path.c_str())};
+    if (!directory) return groups;
+    while (dirent const* const entry = ::readdir(directory.get())) {
+        std::string_view const name = entry->d_name;
+        if (entry->d_type == DT_DIR && name != "." && name != "..") groups.push_back(path + "/" + entry->d_name);
+    }
+    return groups;
+}
+
+/// The processes of a group and of all below it. One that is not in our PID namespace reads as 0.
+Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
+    std::string const text = TRY(read(path + "/cgroup.procs"));
+    for_each(text, '\n', [&](std::string_view line) {
+        if (auto const pid = parse_number(line)) pids.push_back(static_cast<pid_t>(*pid));
+        return false;
+    });
+    for (std::string const& group : groups_below(path)) {
+        auto const collected = collect_processes(group, pids);
+        if (!collected && collected.error().code != ENOENT && collected.error().code != ENODEV) return collected;
+    }
+    return {};
+}
+
+/// A pid of 0 or our own would have kill(2) reach us.
+void signal_all(std::vector<pid_t> const& pids, int signo) {
+    for (pid_t const pid : pids) {
+        if (pid > 1 && pid != ::getpid()) (void)::kill(pid, signo);
+    }
+}
+
+Result<> remove_tree(std::string const& path) {
+    for (std::string const& group : groups_below(path))
+        TRY(remove_tree(group));
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return fail(errno, "remove cgroup " + path);
+    return {};
+}
+
+/// One limit: its file, what is wanted, and what the kernel has when nobody says anything.
+struct LimitFile {
+    std::string_view name;
+    std::optional<std::uint64_t> CgroupLimits::* value;
+    std::string_view initial;
+
+    [[nodiscard]] std::string_view controller() const { return name.substr(0, name.find('.')); }
+};
+
+constexpr std::array<LimitFile, 6> limit_files{{{"memory.max", &CgroupLimits::memory_max, "max"},
+                                                {"memory.high", &CgroupLimits::memory_high, "max"},
+                                                {"memory.min", &CgroupLimits::memory_min, "0"},
+                                                {"memory.swap.max", &CgroupLimits::swap_max, "max"},
+                                                {"pids.max", &CgroupLimits::pids_max, "max"},
+                                                {"cpu.max", &CgroupLimits::cpu_max, "max"}}};
+constexpr std::string_view initial_weight = "100";
+
+std::string limit_text(LimitFile const& file, std::uint64_t value) {
+    if (value == unlimited) return "max";
+    if (file.name != "cpu.max") return std::to_string(value);
+    return std::to_string(value * (cpu_period / 1000)) + " " + std::to_string(cpu_period);
+}
+
+std::string not_delegated(std::string_view controller, std::string const& path) {
+    return "the " + std::string(controller) + " controller is not delegated to " + path;
+}
+
+/// Writes one file of a group; when it is not there, says why.
+Result<> write_limit(std::string const& path, std::string_view file, std::string_view text) {
+    auto written = write_file(path + "/" + std::string(file), text);
+    if (written || written.error().code != ENOENT) return written;
+    std::string_view const controller = file.substr(0, file.find('.'));
+    auto const controllers = read(path + "/cgroup.controllers");
+    if (controllers && has_word(*controllers, controller))
+        return fail("this kernel has no " + std::string(file) + " in " + path);
+    return fail(not_delegated(controller, path.substr(0, path.rfind('/'))));
+}
+
+}  // namespace
+
+std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup) {
+    constexpr std::string_view unified = "0::";
+    std::string_view own;
+    for_each(cgroup, '\n', [&](std::string_view line) {
+        if (line.starts_with(unified)) own = line.substr(unified.size());
+        return !own.empty();
+    });
+    // "/../x": outside of our cgroup namespace
+    if (!own.starts_with('/') || own.starts_with("/..")) return std::nullopt;
+
+    std::optional<std::string> found;
+    for_each(mountinfo, '\n', [&](std::string_view line) {
+        std::size_t const type = line.find(" - ");
+        if (type == std::string_view::npos || !line.substr(type + 3).starts_with("cgroup2 ")) return false;
+        for (int skipped = 0; skipped < 3; ++skipped)
+            take(line, ' ');  // mount id, parent, device
+        std::string const root = unescaped(take(line, ' '));
+        auto const path = below(own, root);
+        if (path) found = unescaped(take(line, ' ')).append(*path);
+        return false;  // a later mount hides an earlier one
+    });
+    return found;
+}
+
+Cgroup::~Cgroup() {
+    if (!path_.empty()) (void)remove();  // whoever is still in it keeps it
+}
+
+Result<UniqueFd> Cgroup::directory() const {
+    UniqueFd fd{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    int const err = errno;
+    if (!fd) return fail(err, "open " + path_);
+    return fd;
+}
+
+Result<> Cgroup::set_limits(CgroupLimits const& limits) {
+    for (LimitFile const& file : limit_files) {
+        auto const& value = limits.*file.value;
+        auto& known = set_.*file.value;
+        if (value == known) continue;
+        TRY(write_limit(path_, file.name, value ? limit_text(file, *value) : std::string(file.initial)));
+        known = value;
+    }
+    if (limits.cpu_weight != set_.cpu_weight) {
+        TRY(write_limit(path_, "cpu.weight",
+                        limits.cpu_weight ? std::to_string(*limits.cpu_weight) : std::string(initial_weight)));
+        set_.cpu_weight = limits.cpu_weight;
+    }
+    return {};
+}
+
+/// Not by cgroup.kill: since Linux 6.14 a group counts these, and a child of CLONE_INTO_CGROUP is killed at once when
+/// that count is not the one of its parent's group (cgroup_css_set_fork() looks there, cgroup_post_fork() in its own).
+/// So nothing could be started in the group any more.
+Result<> Cgroup::kill() const {
+    auto const populated = is_populated();
+    if (populated && !*populated) return {};
+    // What is frozen dies of SIGKILL all the same, but starts nothing more.
+    TRY(freeze(true));
+    std::vector<pid_t> known;
+    Result<> result;
+    for (;;) {
+        std::vector<pid_t> pids;
+        result = collect_processes(path_, pids);
+        bool const is_all =
+            std::ranges::all_of(pids, [&](pid_t pid) { return std::ranges::find(known, pid) != known.end(); });
+        if (!result || is_all) break;
+        signal_all(pids, SIGKILL);
+        known = std::move(pids);
+    }
+    TRY(freeze(false));
+    return result;
+}
+
+Result<> Cgroup::signal(int signo) const {
+    std::vector<pid_t> pids;
+    TRY(collect_processes(path_, pids));
+    signal_all(pids, signo);
+    return {};
+}
+
+Result<> Cgroup::freeze(bool frozen) const { return write_file(path_ + "/cgroup.freeze", frozen ? "1" : "0"); }
+
+Result<bool> Cgroup::is_populated() const {
+    return find_key(TRY(read(path_ + "/cgroup.events")), "populated").value_or(0) != 0;
+}
+
+std::optional<std::uint64_t> Cgroup::oom_kills() const {
+    auto const text = read(path_ + "/memory.events");
+    return text ? find_key(*text, "oom_kill") : std::nullopt;
+}
+
+std::optional<std::uint64_t> Cgroup::memory_current() const {
+    auto const text = read(path_ + "/memory.current");
+    return text ? parse_number(*text) : std::nullopt;
+}
+
+bool Cgroup::contains(int pid) const {
+    std::vector<pid_t> pids;
+    return collect_processes(path_, pids) && std::ranges::find(pids, pid) != pids.end();
+}
+
+Result<> Cgroup::remove() const { return remove_tree(path_); }
+
+namespace {
+
+/// Nobody but us may be in it or below it: whoever else is there would be limited, and killed, with ours.
+Result<> check_is_ours(std::string const& path) {
+    // Only the root of the whole machine has no such file.
+    struct stat status;
+    if (::stat((path + "/cgroup.events").c_str(), &status) != 0)
+        return fail("cgroup " + path + " is the root of the machine's cgroups");
+    if (::faccessat(AT_FDCWD, (path + "/cgroup.procs").c_str(), W_OK, AT_EACCESS) != 0 ||
+        ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+        return fail(errno, "write cgroup " + path);
+    std::vector<pid_t> pids;
+    TRY(collect_processes(path, pids));
+    auto const stranger = std::ranges::find_if(pids, [](pid_t pid) { return pid != ::getpid(); });
+    if (stranger == pids.end()) return {};
+    return fail("cgroup " + path + " is shared with " +
+                (*stranger == 0 ? "processes of another PID namespace" : "process " + std::to_string(*stranger)));
+}
+
+}  // namespace
+
+Result<CgroupTree> CgroupTree::create() {
+    std::string const mountinfo = TRY(read("/proc/self/mountinfo"));
+    std::string const cgroup = TRY(read("/proc/self/cgroup"));
+    auto path = find_own_cgroup(mountinfo, cgroup);
+    if (!path) return fail("there is no cgroup v2 here");
+    TRY(check_is_ours(*path));
+
+    // Only groups without processes may have controllers below them.
+    std::string const leaf = *path + "/" + std::string(own_leaf);
+    if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return fail(errno, "make cgroup " + leaf);
+    TRY(write_file(leaf + "/cgroup.procs", "0"));
+    auto const available = read(*path + "/cgroup.controllers");
+    for (std::string_view const controller : used_controllers) {
+        // One that cannot be turned on is missed where a limit asks for it.
+        if (available && has_word(*available, controller))
+            (void)write_file(*path + "/cgroup.subtree_control", "+" + std::string(controller));
+    }
+    return open(std::move(*path));
+}
+
+Result<CgroupTree> CgroupTree::open(std::string path) {
+    CgroupTree tree(std::move(path));
+    std::string const enabled = TRY(read(tree.path_ + "/cgroup.subtree_control"));
+    for (std::string_view const controller : used_controllers) {
+        if (has_word(enabled, controller)) tree.controllers_.emplace_back(controller);
+    }
+    return tree;
+}
+
+bool CgroupTree::has(std::string_view controller) const {
+    return std::ranges::find(controllers_, controller) != controllers_.end();
+}
+
+Result<Cgroup> CgroupTree::make_group(std::string_view program, std::uint32_t number) const {
+    std::string path = path_ + "/";
+    path.append(program.empty() ? "process" : program).append("-").append(std::to_string(number));
+    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return fail(errno, "make cgroup " + path);
+    return Cgroup(std::move(path));
+}
+
+Result<> CgroupTree::check(CgroupLimits const& limits) const {
+    for (LimitFile const& file : limit_files) {
+        if (limits.*file.value && !has(file.controller())) return fail(not_delegated(file.controller(), path_));
+    }
+    if (limits.cpu_weight && !has("cpu")) return fail(not_delegated("cpu", path_));
+    return {};
+}
+
+}  // namespace triton::process

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/process/settings.h"
+
+namespace triton::process {
+
+/// Where our cgroup v2 directory is: the path below a mount of that file system, from the texts of /proc/self/mountinfo
+/// and /proc/self/cgroup. nullopt: there is none, or it is outside of what is mounted here.
+/// Source: proc_pid_mountinfo(5), cgroups(7).
+std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup);
+
+/// The group of one process and all that it starts, in a cgroup v2 tree. It is removed when this is dropped, if nobody
+/// is in it any more. Holds no descriptor: there may be thousands.
+/// Source: Linux Documentation/admin-guide/cgroup-v2.rst.
+class Cgroup {
+public:
+    Cgroup(Cgroup&& other) noexcept : path_(std::exchange(other.path_, {})), set_(other.set_) {}
+    Cgroup& operator=(Cgroup other) noexcept {
+        std::swap(path_, other.path_);
+        std::swap(set_, other.set_);
+        return *this;
+    }
+    ~Cgroup();
+
+    /// For StartFiles::cgroup. Errors: those of open(2).
+    [[nodiscard]] Result<UniqueFd> directory() const;
+    [[nodiscard]] std::string const& path() const { return path_; }
+
+    /// Sets what is given, and puts back to the kernel's default what was set before and is not given now.
+    /// Errors: "the memory controller is not delegated to /x", "cannot write /x/web-1/memory.max: <reason>".
+    Result<> set_limits(CgroupLimits const& limits);
+
+    /// SIGKILL to all that are in it, and to what they start meanwhile: by a freeze, signals and a thaw. Does not wait
+    /// for their end. The group can be used again.
+    Result<> kill() const;
+    /// `signo` to each process in it, once.
+    Result<> signal(int signo) const;
+    Result<> freeze(bool frozen) const;
+
+    /// Whether a process is in it or below.
+    [[nodiscard]] Result<bool> is_populated() const;
+    /// Processes that the OOM killer has ended in it, since it was made. nullopt: no memory controller.
+    [[nodiscard]] std::optional<std::uint64_t> oom_kills() const;
+    /// Bytes. nullopt: no memory controller.
+    [[nodiscard]] std::optional<std::uint64_t> memory_current() const;
+    /// Whether `pid` is in it or below.
+    [[nodiscard]] bool contains(int pid) const;
+
+    /// Removes it and what the program made below it. Errors: EBUSY while somebody is in it.
+    Result<> remove() const;
+
+private:
+    friend class CgroupTree;
+    explicit Cgroup(std::string path) : path_(std::move(path)) {}
+
+    std::string path_;  // empty: moved from
+    CgroupLimits set_;  // limits that have been written
+};
+
+/// The delegated tree that we are the root of: a leaf `launcher` for ourselves, and beside it one group per process.
+class CgroupTree {
+public:
+    /// Finds our own cgroup, makes sure that it is ours, moves us into its leaf and turns on what controllers it has of
+    /// memory, cpu and pids. Ours means: it is not the machine's root, nobody is in it or below it but ourselves, and
+    /// we may write there. To be called before anything is started. Does nothing to a cgroup that is not ours.
+    /// Errors: why there is no such tree: "there is no cgroup v2 here", "cgroup /x is shared with process 17",
+    /// "cannot write cgroup /x: Read-only file system".
+    static Result<CgroupTree> create();
+    /// The same for a tree that is known, without moving anybody: after an upgrade, and for tests with a directory that
+    /// plays a cgroup.
+    static Result<CgroupTree> open(std::string path);
+
+    [[nodiscard]] std::string const& path() const { return path_; }
+    /// Those of the controllers memory, cpu and pids that the groups have.
+    [[nodiscard]] std::vector<std::string> const& controllers() const { return controllers_; }
+    [[nodiscard]] bool has(std::string_view controller) const;
+
+    /// Makes the group <program>-<number> (of the unnamed program: process-<number>), or takes the one that is there.
+    [[nodiscard]] Result<Cgroup> make_group(std::string_view program, std::uint32_t number) const;
+
+    /// What is missing for these limits: "the memory controller is not delegated to /x". For the safety checks.
+    [[nodiscard]] Result<> check(CgroupLimits const& limits) const;
+
+private:
+    explicit CgroupTree(std::string path) : path_(std::move(path)) {}
+
+    std::string path_;
+    std::vector<std::string> controllers_;
+};
+
+}  // namespace triton::process

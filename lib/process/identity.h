@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/json/problem.h"
+#include "lib/json/where.h"
+#include "lib/process/settings.h"
+
+namespace triton::process {
+
+/// Which ids a process gets; absent: as ours.
+struct Identity {
+    std::optional<std::uint32_t> user = {};
+    std::optional<std::uint32_t> group = {};
+    std::optional<std::vector<std::uint32_t>> supplementary_groups = {};  ///< sorted, each once
+
+    bool operator==(Identity const&) const = default;
+};
+
+struct User {
+    std::string name;
+    std::uint32_t id;
+    std::uint32_t group;
+
+    bool operator==(User const&) const = default;
+};
+
+/// Where users and groups stand. A static program has no NSS: these files are all that it knows, as in containers
+/// they are all that there is.
+struct AccountFiles {
+    std::string passwd = "/etc/passwd";
+    std::string group = "/etc/group";
+};
+
+/// The content of such files. Lines that are none (fields missing, ids that are no numbers, comments) are passed over,
+/// as libc does. Source: passwd(5), group(5).
+class Accounts {
+public:
+    Accounts(std::string passwd, std::string group) : passwd_(std::move(passwd)), group_(std::move(group)) {}
+    /// A file that does not exist (an image from scratch) reads as empty. Errors: those of read_file().
+    static Result<Accounts> read(AccountFiles const& files);
+
+    [[nodiscard]] std::optional<User> find_user(std::string_view name) const;
+    [[nodiscard]] std::optional<User> find_user(std::uint32_t id) const;
+    [[nodiscard]] std::optional<std::uint32_t> find_group(std::string_view name) const;
+    /// The groups that name the user as a member, and its own: sorted, each once.
+    [[nodiscard]] std::vector<std::uint32_t> groups_of(User const& user) const;
+
+private:
+    std::string passwd_;
+    std::string group_;
+};
+
+/// The ids of a program's processes. What is ours already is not set, so that a launcher without privileges can say its
+/// own user's name. Names are those of our files, also for a program with a root directory of its own.
+/// Errors: all of them: "<at>.user: no user \"www\" in /etc/passwd", "<at>.group: is needed, because user 4711 is not
+/// in /etc/passwd".
+std::expected<Identity, json::Problems> resolve_identity(Settings const& settings, json::Where const& at,
+                                                         AccountFiles const& files);
+
+}  // namespace triton::process

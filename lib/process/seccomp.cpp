@@ -1,0 +1,239 @@
+#include "lib/process/seccomp.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/nearest.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/json/text.h"
+#include "lib/process/syscall_groups.h"
+
+namespace triton::process {
+
+namespace {
+
+using json::Problems;
+using json::Where;
+
+using Calls = std::set<int>;  // numbers of this architecture
+
+constexpr int highest_number = 1023;  // of what libseccomp knows, on architectures that count from 0
+// Flags of clone(2) that make namespaces; CLONE_NEWTIME is clone3's and unshare's only.
+constexpr std::array<unsigned, 7> namespace_flags{CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+                                                  CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET};
+// On s390 the stack comes first.
+#if defined(__s390__) || defined(__s390x__)
+constexpr unsigned clone_flags_argument = 1;
+#else
+constexpr unsigned clone_flags_argument = 0;
+#endif
+
+/// -1: there is no such call anywhere; other negative numbers: other architectures have it.
+int number_of(std::string const& name) { return ::seccomp_syscall_resolve_name(name.c_str()); }
+
+std::string name_of(int number) {
+    char* const name = ::seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
+    std::string text = name ? name : "";
+    std::free(name);
+    return text;
+}
+
+SyscallGroup const* find_group(std::string_view name) {
+    auto const* const group = std::ranges::find(syscall_groups, name, &SyscallGroup::name);
+    return group == std::end(syscall_groups) ? nullptr : group;
+}
+
+/// Whether it is a known name; if so, its calls are in `calls`.
+bool add_calls(Calls& calls, std::string_view name) {
+    if (!name.starts_with('@')) {
+        int const number = number_of(std::string(name));
+        if (number >= 0) calls.insert(number);
+        return number != __NR_SCMP_ERROR;
+    }
+    SyscallGroup const* const group = find_group(name);
+    if (!group) return false;
+    for (std::string_view rest = group->members; !rest.empty();) {
+        std::size_t const blank = std::min(rest.find(' '), rest.size());
+        (void)add_calls(calls, rest.substr(0, blank));  // an older libseccomp may not know a newer call
+        rest.remove_prefix(std::min(blank + 1, rest.size()));
+    }
+    return true;
+}
+
+std::string unknown_text(std::string const& name) {
+    bool const is_group = name.starts_with('@');
+    std::vector<std::string> names;
+    if (is_group) {
+        for (SyscallGroup const& group : syscall_groups)
+            names.emplace_back(group.name);
+    } else {
+        for (int number = 0; number <= highest_number; ++number) {
+            if (std::string known = name_of(number); !known.empty()) names.push_back(std::move(known));
+        }
+    }
+    std::vector<std::string_view> const known(names.begin(), names.end());
+    std::string text = (is_group ? "unknown group of system calls " : "unknown system call ") + json::quoted(name);
+    if (auto const meant = nearest(name, known)) text.append("; did you mean ").append(*meant).append("?");
+    return text;
+}
+
+Calls parse_list(std::vector<std::string> const& names, Where const& at, Problems& problems, Calls const& needed) {
+    Calls calls;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        Calls named;
+        auto const refuse = [&](std::string reason) { problems.push_back({Where{&at, i}.text(), std::move(reason)}); };
+        if (!add_calls(named, names[i])) refuse(unknown_text(names[i]));
+        auto const missed = std::ranges::find_if(named, [&](int number) { return needed.contains(number); });
+        if (missed != named.end()) refuse("no program can be started without " + name_of(*missed));
+        calls.merge(named);
+    }
+    return calls;
+}
+
+std::uint32_t libseccomp_action(SeccompAction action) {
+    switch (action) {
+        case SeccompAction::error: return SCMP_ACT_ERRNO(EPERM);
+        case SeccompAction::kill: return SCMP_ACT_KILL_PROCESS;
+        case SeccompAction::log: return SCMP_ACT_LOG;
+    }
+    std::unreachable();
+}
+
+struct Release {
+    void operator()(void* context) const { ::seccomp_release(context); }
+};
+
+/// One filter in the making; the first error stays.
+class Builder {
+public:
+    Builder(std::uint32_t default_action, std::uint32_t foreign_action) : default_action_(default_action) {
+        context_.reset(::seccomp_init(default_action));
+        if (!context_) {
+            error_ = ENOMEM;
+            return;
+        }
+        check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, foreign_action));
+        // A binary search: a call late in the list costs as little as the first.
+        check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));
+    }
+
+    /// libseccomp does not take a rule that only says what is said anyway.
+    void add(int number, std::uint32_t action) {
+        if (context_ && action != default_action_)
+            check(::seccomp_rule_add_array(context_.get(), action, number, 0, nullptr));
+    }
+
+    void add(int number, std::uint32_t action, scmp_arg_cmp const& condition) {
+        if (context_ && action != default_action_)
+            check(::seccomp_rule_add_array(context_.get(), action, number, 1, &condition));
+    }
+
+    /// clone(2) without new namespaces.
+    void add_plain_clone(std::uint32_t refusal) {
+        int const number = number_of("clone");
+        std::uint64_t all = 0;
+        for (unsigned const flag : namespace_flags) {
+            all |= flag;
+            add(number, refusal, {clone_flags_argument, SCMP_CMP_MASKED_EQ, flag, flag});
+        }
+        add(number, SCMP_ACT_ALLOW, {clone_flags_argument, SCMP_CMP_MASKED_EQ, all, 0});
+    }
+
+    Result<std::vector<sock_filter>> compile() {
+        if (error_ != 0) return fail(error_, "make a seccomp filter");
+        UniqueFd const file{::memfd_create("seccomp", MFD_CLOEXEC)};
+        int const err = errno;
+        if (!file) return fail(err, "make a memory file");
+        check(::seccomp_export_bpf(context_.get(), file.get()));
+        if (error_ != 0) return fail(error_, "compile a seccomp filter");
+        off_t const bytes = ::lseek(file.get(), 0, SEEK_END);
+        std::vector<sock_filter> code(static_cast<std::size_t>(bytes) / sizeof(sock_filter));
+        if (::pread(file.get(), code.data(), code.size() * sizeof(sock_filter), 0) != bytes)
+            return fail(EIO, "read a seccomp filter");
+        if (code.size() > BPF_MAXINSNS) return fail(E2BIG, "compile a seccomp filter");
+        return code;
+    }
+
+private:
+    void check(int result) {
+        if (result < 0 && error_ == 0) error_ = -result;
+    }
+
+    std::unique_ptr<void, Release> context_;
+    std::uint32_t default_action_;
+    int error_ = 0;
+};
+
+Result<std::vector<sock_filter>> compile_deny_list(Calls const& denied, std::uint32_t refusal) {
+    Builder builder(SCMP_ACT_ALLOW, refusal);
+    for (int const number : denied)
+        builder.add(number, refusal);
+    return builder.compile();
+}
+
+Result<std::vector<sock_filter>> compile_allow_list(Calls const& allowed, SeccompAction action) {
+    std::uint32_t const refusal = libseccomp_action(action);
+    // A call that is newer than libseccomp does not exist here, as on an older kernel: libc takes its older way then,
+    // which it does not after EPERM.
+    bool const only_logs = action == SeccompAction::log;
+    std::uint32_t const missing = only_logs ? refusal : SCMP_ACT_ERRNO(ENOSYS);
+    Builder builder(missing, refusal);
+    int const clone = number_of("clone");
+    int const clone3 = number_of("clone3");
+    // Whoever may leave its namespaces may make new ones.
+    bool const has_namespaces = allowed.contains(number_of("unshare"));
+    for (int number = 0; number <= highest_number; ++number) {
+        if (allowed.contains(number)) {
+            number == clone && !has_namespaces ? builder.add_plain_clone(refusal) : builder.add(number, SCMP_ACT_ALLOW);
+        } else if (!name_of(number).empty()) {
+            // clone3's flags are in memory, where no filter sees them: libc falls back to clone.
+            builder.add(number, number == clone3 ? missing : refusal);
+        }
+    }
+    for (int const number : allowed) {
+        if (number > highest_number) builder.add(number, SCMP_ACT_ALLOW);  // ARM's private ones
+    }
+    return builder.compile();
+}
+
+}  // namespace
+
+std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings const& seccomp, Where const& at) {
+    Problems problems;
+    Calls needed;
+    for (std::string_view const name : {"execve", "exit", "exit_group"})
+        (void)add_calls(needed, name);
+    Where const allow_at{&at, std::string_view("allow")};
+    Calls allowed = parse_list(seccomp.allow, allow_at, problems, {});
+    Calls const denied = parse_list(seccomp.deny, Where{&at, std::string_view("deny")}, problems, needed);
+    bool const is_deny_list = seccomp.profile == SeccompProfile::none;
+    if (is_deny_list && !seccomp.allow.empty())
+        problems.push_back({allow_at.text(), "has no effect with profile \"none\", which allows all but `deny`"});
+    if (!problems.empty()) return std::unexpected(std::move(problems));
+
+    if (!is_deny_list) {
+        (void)add_calls(allowed, seccomp.profile == SeccompProfile::strict ? "@strict" : "@system-service");
+        std::erase_if(allowed, [&](int number) { return denied.contains(number); });
+    }
+    auto code = is_deny_list ? compile_deny_list(denied, libseccomp_action(seccomp.action))
+                             : compile_allow_list(allowed, seccomp.action);
+    if (!code) return std::unexpected(Problems{{at.text(), code.error().text}});
+    SeccompFilter filter;
+    filter.source_ = seccomp;
+    filter.code_ = std::make_shared<std::vector<sock_filter> const>(std::move(*code));
+    return filter;
+}
+
+}  // namespace triton::process

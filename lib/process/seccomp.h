@@ -1,0 +1,39 @@
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <vector>
+
+#include <linux/filter.h>
+
+#include "lib/json/problem.h"
+#include "lib/json/where.h"
+#include "lib/process/settings.h"
+
+namespace triton::process {
+
+/// A filter of system calls, compiled for this architecture; all others are refused. Compiling takes milliseconds, a
+/// copy shares the code.
+class SeccompFilter {
+public:
+    /// Profiles `default` and `strict` allow what they list; what they do not list gets the action, and what libseccomp
+    /// does not know (newer kernels' calls) gets ENOSYS, so that libc takes its older way. `none` refuses only what is
+    /// denied. `allow` adds to the profile, `deny` takes from both.
+    /// Errors: all of them: "<at>.deny[0]: unknown system call \"foo\"", with the one that was probably meant; what no
+    /// program could be started without.
+    static std::expected<SeccompFilter, json::Problems> create(SeccompSettings const& seccomp, json::Where const& at);
+
+    /// For seccomp(2), SECCOMP_SET_MODE_FILTER. Lives as long as this or any copy.
+    [[nodiscard]] sock_fprog program() const {
+        return {static_cast<unsigned short>(code_->size()), const_cast<sock_filter*>(code_->data())};
+    }
+
+    bool operator==(SeccompFilter const& other) const { return source_ == other.source_; }
+
+private:
+    SeccompFilter() = default;
+    SeccompSettings source_;
+    std::shared_ptr<std::vector<sock_filter> const> code_;
+};
+
+}  // namespace triton::process

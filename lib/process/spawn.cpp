@@ -1,0 +1,350 @@
+#include "lib/process/spawn.h"
+
+#include <cassert>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <linux/sched.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace triton::process {
+
+namespace {
+
+constexpr std::size_t page = 4096;
+// run_spawn_child() needs a few hundred bytes; no signal handler ever runs on it, since the launcher has none.
+constexpr std::size_t stack_bytes = 2048;
+
+constexpr std::string_view notify_socket = "NOTIFY_SOCKET=";
+constexpr std::string_view listen_pid = "LISTEN_PID=";
+constexpr std::string_view watchdog_pid = "WATCHDOG_PID=";
+
+/// Whether a child may not be in our memory while it becomes what the plan says:
+/// - Its user could look into the memory of both (ptrace); the kernel therefore makes that memory undumpable when the
+///   ids change, for us as well and for good, and a launcher that is root of a user namespace only then owns its own
+///   /proc files no more. Before Linux 5.16 a core dump of the child would end us, too.
+/// - The OOM killer ends all who share the memory of the one it has chosen. In a cgroup with a small limit it can
+/// choose
+///   a child before execve.
+/// - oom_score_adj is written to all who share a memory.
+/// CLONE_VFORK would help against the last two, but then a working directory or a program on a file server that does
+/// not answer would stop us as well.
+bool needs_own_memory(Attributes const& with, StartFiles const& files) {
+    return files.cgroup >= 0 || with.oom_score_adj || with.identity != Identity{};
+}
+
+/// A child with a copy of our memory that is in its cgroup from the first moment. Moving it there afterwards takes up
+/// to 20 ms on an idle machine: the kernel waits for a grace period. -ENOSYS: it has to be moved, because clone3 or
+/// this flag of it is not there (Linux 5.7; Docker's default seccomp profile).
+raw::Value clone_into_cgroup(SpawnChild& child) {
+    clone_args arguments{};
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = SIGCHLD;
+    arguments.cgroup = static_cast<unsigned>(std::exchange(child.cgroup, -1));
+    raw::Value const pid = raw::call(SYS_clone3, raw::address(&arguments), sizeof arguments);
+    if (pid == 0) run_spawn_child(&child);
+    if (pid > 0 || pid == -EAGAIN || pid == -ENOMEM) return pid;
+    // Whatever it is: a cgroup that really cannot be entered says so when the child tries.
+    child.cgroup = static_cast<int>(arguments.cgroup);
+    return -ENOSYS;
+}
+
+/// Writes a child's environment: the plan's, and what is its own.
+class EnvironmentWriter {
+public:
+    EnvironmentWriter(char** envp, std::size_t places, char* text, std::size_t bytes)
+        : begin_(envp), at_(envp), end_(envp + places), text_(text, bytes) {}
+
+    void add(StartPlan const& plan) {
+        for (char* const* entry = plan.envp(); *entry; ++entry)
+            *at_++ = *entry;
+    }
+    void add(CommandTemplate const& entries, ProcessNumber number) {
+        entries.render(number, text_, {at_, end_});
+        at_ += entries.argument_count();
+        text_ = text_.subspan(entries.buffer_size());
+    }
+    /// Returns where the value begins.
+    char* add(std::string_view name, std::string_view value, std::size_t room) {
+        char* const entry = text_.data();
+        *at_++ = entry;
+        std::memcpy(entry, name.data(), name.size());
+        std::memcpy(entry + name.size(), value.data(), value.size());
+        entry[name.size() + value.size()] = '\0';
+        text_ = text_.subspan(name.size() + room);
+        return entry + name.size();
+    }
+    char** finish() {
+        *at_ = nullptr;
+        return begin_;
+    }
+
+private:
+    char** begin_;
+    char** at_;
+    char** end_;
+    std::span<char> text_;
+};
+
+unsigned list_moves(FdMove* moves, StartPlan const& plan, StartFiles const& files) {
+    unsigned count = 0;
+    auto const add = [&](int from, int to) {
+        if (from >= 0) moves[count++] = {from, to};
+    };
+    add(files.in, 0);
+    add(files.out, 1);
+    add(files.err, 2);
+    for (std::size_t i = 0; i < files.listen.size(); ++i)
+        add(files.listen[i], static_cast<int>(3 + i));
+    if (files.ready >= 0) add(files.ready, *plan.attributes().ready_target);
+    return count;
+}
+
+}  // namespace
+
+/// What one start needs behind its Slot: pointers first, then descriptors, then text.
+struct Spawner::Room {
+    std::size_t argv;  // places, with the null pointer
+    std::size_t envp = 0;
+    std::size_t moves;
+    std::size_t environment_text = 0;
+    std::size_t bytes;
+
+    Room(StartPlan const& plan, StartFiles const& files) : argv(plan.command().argument_count() + 2) {
+        moves = (files.in >= 0) + (files.out >= 0) + (files.err >= 0) + files.listen.size() + (files.ready >= 0);
+        std::size_t own = 0;
+        auto const add = [&](std::size_t count, std::size_t text) {
+            own += count;
+            environment_text += text;
+        };
+        for (CommandTemplate const& entries : plan.numbered_environment())
+            add(entries.argument_count(), entries.buffer_size());
+        if (!files.listen.empty()) add(1, listen_pid.size() + pid_room);
+        if (plan.attributes().watchdog_microseconds > 0) add(1, watchdog_pid.size() + pid_room);
+        if (files.notify_socket) add(1, notify_socket.size() + std::strlen(files.notify_socket) + 1);
+        if (own > 0) envp = plan.environment().size() + own + 1;
+        bytes =
+            (argv + envp) * sizeof(char*) + moves * sizeof(FdMove) + plan.command().buffer_size() + environment_text;
+    }
+};
+
+/// One mapping: the child's stack at the bottom, then this, then what Room says.
+struct Spawner::Slot {
+    SpawnChild child;
+    std::shared_ptr<StartPlan const> plan;
+    std::size_t bytes;  // of the mapping
+    Slot* next;
+
+    [[nodiscard]] char* mapping() { return reinterpret_cast<char*>(this) - stack_bytes; }
+    [[nodiscard]] char* room() { return reinterpret_cast<char*>(this + 1); }
+    [[nodiscard]] bool has_left() const { return __atomic_load_n(&child.thread_id, __ATOMIC_ACQUIRE) == 0; }
+};
+
+Spawner::Spawner(Inherited const& inherited, int orphan_signal)
+    : inherited_(inherited), orphan_signal_(orphan_signal), own_pid_(::getpid()), failures_(map_cells(MAP_PRIVATE)) {}
+
+FailureCells* Spawner::map_cells(int sharing) {
+    void* const at = ::mmap(nullptr, sizeof(FailureCells), PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? nullptr : static_cast<FailureCells*>(at);
+}
+
+Spawner::~Spawner() {
+    // Children that have not left yet keep their slots and the cells: the mappings end with the process.
+    recycle();
+    trim();
+    if (shared_failures_) ::munmap(shared_failures_, sizeof(FailureCells));
+    if (!oldest_ && failures_) ::munmap(failures_, sizeof(FailureCells));
+#ifdef __SANITIZE_ADDRESS__
+    for (Slot* slot = oldest_; slot; slot = slot->next)
+        __lsan_register_root_region(slot, sizeof(Slot));  // what those hold is no leak
+#endif
+}
+
+Spawner::Slot* Spawner::new_slot(std::size_t bytes) {
+    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    auto* const slot = new (static_cast<char*>(at) + stack_bytes) Slot{};
+    slot->bytes = bytes;
+    return slot;
+}
+
+void Spawner::free_slot(Slot* slot) {
+    char* const mapping = slot->mapping();
+    std::size_t const bytes = slot->bytes;
+    slot->~Slot();
+    ::munmap(mapping, bytes);
+}
+
+Spawner::Slot* Spawner::take_slot(std::size_t room) {
+    std::size_t const bytes = (stack_bytes + sizeof(Slot) + room + page - 1) / page * page;
+    recycle();
+    while (free_) {
+        Slot* const slot = std::exchange(free_, free_->next);
+        if (slot->bytes >= bytes) return slot;
+        free_slot(slot);  // a smaller plan's
+    }
+    return new_slot(bytes);
+}
+
+void Spawner::release(Slot* slot) {
+    slot->plan.reset();
+    slot->next = std::exchange(free_, slot);
+}
+
+/// Children leave in about the order in which they came, so it is enough to look at the oldest ones.
+void Spawner::recycle() {
+    while (oldest_ && oldest_->has_left())
+        release(std::exchange(oldest_, oldest_->next));
+    if (!oldest_) newest_ = nullptr;
+}
+
+void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, StartFiles const& files,
+                      Room const& room) const {
+    auto** const argv = reinterpret_cast<char**>(slot.room());
+    char** const envp = argv + room.argv;
+    auto* const moves = reinterpret_cast<FdMove*>(envp + room.envp);
+    auto* const arguments = reinterpret_cast<char*>(moves + room.moves);
+    std::size_t const argument_bytes = plan.command().buffer_size();
+
+    bool const has_default_signals = plan.attributes().has_default_signals;
+    bool const ignores_sigchld = inherited_.sigchld_was_ignored && !has_default_signals;
+
+    argv[0] = const_cast<char*>(plan.name());
+    plan.command().render(number, {arguments, argument_bytes}, {argv + 1, room.argv - 1});
+    slot.child = {.program = plan.program(),
+                  .argv = argv,
+                  .envp = plan.envp(),
+                  .inherited_mask = inherited_.mask,
+                  .inherited_sigchld = ignores_sigchld ? &inherited_.sigchld : nullptr,
+                  .to_default = has_default_signals ? inherited_.ignored : 0,
+                  .orphan_signal = orphan_signal_,
+                  .parent = own_pid_,
+                  .thread_id = -1,
+                  .failures = needs_own_memory(plan.attributes(), files) ? shared_failures_ : failures_,
+                  .attributes = plan.child_attributes(),
+                  .cgroup = files.cgroup,
+                  .moves = moves,
+                  .move_count = list_moves(moves, plan, files),
+                  .listen_pid = nullptr,
+                  .watchdog_pid = nullptr};
+    if (room.envp == 0) return;
+    EnvironmentWriter environment(envp, room.envp, arguments + argument_bytes, room.environment_text);
+    environment.add(plan);
+    for (CommandTemplate const& entries : plan.numbered_environment())
+        environment.add(entries, number);
+    if (!files.listen.empty()) slot.child.listen_pid = environment.add(listen_pid, "", pid_room);
+    if (plan.attributes().watchdog_microseconds > 0)
+        slot.child.watchdog_pid = environment.add(watchdog_pid, "", pid_room);
+    if (files.notify_socket) environment.add(notify_socket, files.notify_socket, std::strlen(files.notify_socket) + 1);
+    slot.child.envp = environment.finish();
+}
+
+std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
+                                              StartFiles const& files) {
+    assert(files.listen.size() == plan->attributes().listen_names.size());
+    Room const room(*plan, files);
+    bool const is_copy = needs_own_memory(plan->attributes(), files);
+    // A mapping that is shared is a file of its own to the kernel: only for those who need it.
+    if (is_copy && !shared_failures_) shared_failures_ = map_cells(MAP_SHARED);
+    FailureCells const* const failures = is_copy ? shared_failures_ : failures_;
+    Slot* const slot = failures ? take_slot(room.bytes) : nullptr;
+    if (!slot) return std::unexpected(SpawnError{SpawnStage::clone, ENOMEM});
+    prepare(*slot, *plan, number, files, room);
+    slot->plan = plan;
+    slot->next = nullptr;
+
+    unsigned long const sharing = is_copy ? 0 : CLONE_VM | CLONE_CHILD_CLEARTID;
+    raw::Value pid = files.cgroup >= 0 ? clone_into_cgroup(slot->child) : -ENOSYS;
+    if (pid == -ENOSYS)
+        pid = raw::clone(sharing | SIGCHLD, slot, &slot->child.thread_id, run_spawn_child, &slot->child);
+    if (pid == -EINVAL && !is_copy) {
+        // qemu's user mode emulation (an image of another architecture) knows only threads and vfork. With that the
+        // child has left our memory when clone returns.
+        pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, slot, nullptr, run_spawn_child, &slot->child);
+        slot->child.thread_id = 0;
+    }
+    if (pid < 0 || is_copy) {
+        release(slot);  // the child has its own
+    } else {
+        (newest_ ? newest_->next : oldest_) = slot;
+        newest_ = slot;
+    }
+    if (pid < 0) return std::unexpected(SpawnError{SpawnStage::clone, static_cast<int>(-pid)});
+    return Pid{static_cast<pid_t>(pid)};
+}
+
+std::optional<SpawnError> Spawner::take_error(Pid pid) {
+    for (FailureCells* const failures : {failures_, shared_failures_}) {
+        if (!failures) continue;
+        unsigned long const used = __atomic_load_n(&failures->used, __ATOMIC_ACQUIRE);
+        for (unsigned long& cell : std::span(failures->words, used)) {
+            unsigned long const word = __atomic_load_n(&cell, __ATOMIC_ACQUIRE);
+            if (word == 0 || FailureCells::pid(word) != static_cast<long>(pid)) continue;
+            __atomic_store_n(&cell, 0UL, __ATOMIC_RELEASE);
+            return SpawnError{static_cast<SpawnStage>(FailureCells::stage(word)), FailureCells::error(word)};
+        }
+    }
+    return std::nullopt;
+}
+
+bool Spawner::is_idle() {
+    recycle();
+    return !oldest_;
+}
+
+void Spawner::trim() {
+    recycle();
+    while (free_)
+        free_slot(std::exchange(free_, free_->next));
+}
+
+namespace {
+
+std::string number_after(std::string_view text, std::optional<std::int64_t> number) {
+    return number ? std::string(text) + " " + std::to_string(*number) : std::string(text);
+}
+
+std::string path_after(std::string_view text, std::string_view path) {
+    return path.empty() ? std::string(text) : std::string(text).append(" ").append(path);
+}
+
+}  // namespace
+
+std::string stage_text(SpawnStage stage, StartPlan const* plan) {
+    static Attributes const none;
+    Attributes const& with = plan ? plan->attributes() : none;
+    switch (stage) {
+        case SpawnStage::clone: return "clone";
+        case SpawnStage::cgroup: return "enter its cgroup";
+        case SpawnStage::descriptors: return "hand descriptors on";
+        case SpawnStage::process_group: return "make a process group";
+        case SpawnStage::oom_score: return number_after("set the OOM score adjustment", with.oom_score_adj);
+        case SpawnStage::resource_limit: return "set the resource limits";
+        case SpawnStage::nice: return number_after("set the nice value", with.nice);
+        case SpawnStage::cpu_affinity: return "set the CPU affinity";
+        case SpawnStage::root_directory: return path_after("enter the root directory", with.root_directory);
+        case SpawnStage::bounding_capabilities: return "drop capabilities from the bounding set";
+        case SpawnStage::groups: return "set the supplementary groups";
+        case SpawnStage::group: return number_after("become group", with.identity.group);
+        case SpawnStage::user: return number_after("become user", with.identity.user);
+        case SpawnStage::capabilities: return "set the capabilities";
+        case SpawnStage::no_new_privileges: return "set no_new_privs";
+        case SpawnStage::parent_death_signal: return "set the parent death signal";
+        case SpawnStage::working_directory: return path_after("enter the working directory", with.working_directory);
+        case SpawnStage::landlock: return "enter the Landlock sandbox";
+        case SpawnStage::seccomp: return "install the seccomp filter";
+        case SpawnStage::execute:
+            return path_after("execute", plan ? plan->program() : "") +
+                   (with.root_directory.empty() ? "" : " inside " + with.root_directory);
+    }
+    std::unreachable();
+}
+
+}  // namespace triton::process

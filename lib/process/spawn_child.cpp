@@ -1,0 +1,178 @@
+#include "lib/process/spawn_child.h"
+
+#include <cerrno>
+#include <csignal>
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+
+#include "lib/process/spawn_stage.h"
+
+namespace triton::process {
+
+namespace {
+
+/// Leaves word in one step, so that a kill cannot leave half of it.
+[[noreturn]] void give_up(SpawnChild& child, SpawnStage stage, raw::Value result) {
+    unsigned long const word = FailureCells::pack(raw::call(SYS_getpid), static_cast<unsigned char>(stage), -result);
+    unsigned long used = 0;
+    for (unsigned long& cell : child.failures->words) {
+        ++used;
+        unsigned long known = __atomic_load_n(&child.failures->used, __ATOMIC_RELAXED);
+        while (known < used && !__atomic_compare_exchange_n(&child.failures->used, &known, used, false,
+                                                            __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+        }
+        unsigned long free = 0;
+        if (__atomic_compare_exchange_n(&cell, &free, word, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) break;
+    }
+    raw::exit(127);
+}
+
+/// A system call that must succeed.
+template <class... Arguments>
+raw::Value need(SpawnChild& child, SpawnStage stage, long number, Arguments... arguments) {
+    raw::Value const result = raw::call(number, static_cast<long>(arguments)...);
+    if (result < 0) give_up(child, stage, result);
+    return result;
+}
+
+void write_file(SpawnChild& child, SpawnStage stage, int directory, char const* path, char const* text,
+                unsigned length) {
+    raw::Value const fd = need(child, stage, SYS_openat, directory, raw::address(path), O_WRONLY | O_CLOEXEC);
+    (void)need(child, stage, SYS_write, fd, raw::address(text), length);
+    (void)raw::call(SYS_close, fd);
+}
+
+/// Moves each descriptor to its number. Those that stand where another one goes are first moved above all of them; the
+/// ruleset, which is needed later and goes nowhere, too.
+void place_descriptors(SpawnChild& child, int& landlock) {
+    int highest = 2;
+    for (unsigned i = 0; i < child.move_count; ++i)
+        highest = child.moves[i].to > highest ? child.moves[i].to : highest;
+    auto const out_of_the_way = [&](int fd) {
+        if (fd < 0 || fd > highest) return fd;
+        return static_cast<int>(need(child, SpawnStage::descriptors, SYS_fcntl, fd, F_DUPFD_CLOEXEC, highest + 1));
+    };
+    landlock = out_of_the_way(landlock);
+    for (unsigned i = 0; i < child.move_count; ++i)
+        child.moves[i].from = out_of_the_way(child.moves[i].from);
+    for (unsigned i = 0; i < child.move_count; ++i)
+        (void)need(child, SpawnStage::descriptors, SYS_dup3, child.moves[i].from, child.moves[i].to, 0);
+}
+
+void render_pid(char* out, raw::Value pid) {
+    char digits[pid_room];
+    unsigned count = 0;
+    do {
+        digits[count++] = static_cast<char>('0' + pid % 10);
+        pid /= 10;
+    } while (pid > 0);
+    while (count > 0)
+        *out++ = digits[--count];
+    *out = '\0';
+}
+
+/// What needs privileges that the program may not have, or that its root directory would hide.
+void set_resources(SpawnChild& child, ChildAttributes const& with) {
+    if (with.oom_score_adj_length > 0)
+        write_file(child, SpawnStage::oom_score, AT_FDCWD, "/proc/self/oom_score_adj", with.oom_score_adj,
+                   with.oom_score_adj_length);
+    for (unsigned i = 0; i < with.limit_count; ++i)
+        (void)need(child, SpawnStage::resource_limit, SYS_prlimit64, 0, with.limits[i].resource,
+                   raw::address(with.limits[i].values), 0);
+    if (with.has_nice) (void)need(child, SpawnStage::nice, SYS_setpriority, 0 /* PRIO_PROCESS */, 0, with.nice);
+    if (with.cpu_mask_bytes > 0)
+        (void)need(child, SpawnStage::cpu_affinity, SYS_sched_setaffinity, 0, with.cpu_mask_bytes,
+                   raw::address(with.cpu_mask));
+    if (with.has_umask) (void)raw::call(SYS_umask, with.umask);
+    if (with.root_directory) {
+        (void)need(child, SpawnStage::root_directory, SYS_chroot, raw::address(with.root_directory));
+        // Nothing outside may stay reachable by "..".
+        (void)need(child, SpawnStage::root_directory, SYS_chdir, raw::address("/"));
+    }
+}
+
+void set_capabilities(SpawnChild& child, ChildAttributes const& with) {
+    constexpr auto stage = SpawnStage::capabilities;
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2];
+    (void)need(child, stage, SYS_capget, raw::address(&header), raw::address(data));
+    for (unsigned i = 0; i < 2; ++i) {
+        auto const ambient = static_cast<unsigned>(with.ambient >> (32 * i));
+        // As another user nothing is left but what is handed on. As ourselves execve decides, by the bounding set.
+        if (with.has_user) data[i].permitted = data[i].effective = ambient;
+        data[i].inheritable = static_cast<unsigned>(with.inheritable >> (32 * i));
+    }
+    (void)need(child, stage, SYS_capset, raw::address(&header), raw::address(data));
+    (void)need(child, stage, SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    for (int number = 0; number < 64; ++number) {
+        if (with.ambient >> number & 1)
+            (void)need(child, stage, SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number, 0, 0);
+    }
+}
+
+void change_identity(SpawnChild& child, ChildAttributes const& with) {
+    for (int number = 0; number < 64; ++number) {
+        if (with.drop_bounding >> number & 1)
+            (void)need(child, SpawnStage::bounding_capabilities, SYS_prctl, PR_CAPBSET_DROP, number);
+    }
+    if (with.has_groups)
+        (void)need(child, SpawnStage::groups, SYS_setgroups, with.group_count, raw::address(with.groups));
+    if (with.has_group) (void)need(child, SpawnStage::group, SYS_setresgid, with.group, with.group, with.group);
+    if (with.has_user) {
+        if (with.has_capabilities) (void)need(child, SpawnStage::capabilities, SYS_prctl, PR_SET_KEEPCAPS, 1);
+        (void)need(child, SpawnStage::user, SYS_setresuid, with.user, with.user, with.user);
+    }
+    if (with.has_capabilities) set_capabilities(child, with);
+    if (with.no_new_privileges)
+        (void)need(child, SpawnStage::no_new_privileges, SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+}  // namespace
+
+void run_spawn_child(void* spawn_child) {
+    auto& child = *static_cast<SpawnChild*>(spawn_child);
+    ChildAttributes const* const with = child.attributes;
+    int landlock = with ? with->landlock : -1;
+    // First, so that all we use counts there.
+    if (child.cgroup >= 0) write_file(child, SpawnStage::cgroup, child.cgroup, "cgroup.procs", "0", 1);
+    // Before the limit of descriptors, which does not count for those that are there.
+    if (child.move_count > 0) place_descriptors(child, landlock);
+    // A group of its own: the terminal's ^C is for the launcher, and the whole group can be signalled.
+    (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
+    if (with) {
+        set_resources(child, *with);
+        change_identity(child, *with);
+    }
+    // After the ids: changing them clears it.
+    int const orphan_signal = with && with->has_parent_death_signal ? with->parent_death_signal : child.orphan_signal;
+    if (orphan_signal) {
+        (void)need(child, SpawnStage::parent_death_signal, SYS_prctl, PR_SET_PDEATHSIG, orphan_signal);
+        if (raw::call(SYS_getppid) != child.parent) raw::exit(127);  // too late: it died before that
+    }
+    if (with) {
+        // As the program's user, who may have no access to it.
+        if (with->working_directory)
+            (void)need(child, SpawnStage::working_directory, SYS_chdir, raw::address(with->working_directory));
+        if (landlock >= 0) (void)need(child, SpawnStage::landlock, 446 /* landlock_restrict_self */, landlock, 0);
+    }
+    if (child.listen_pid) render_pid(child.listen_pid, raw::call(SYS_getpid));
+    if (child.watchdog_pid) render_pid(child.watchdog_pid, raw::call(SYS_getpid));
+    for (raw::SignalSet rest = child.to_default; rest != 0; rest &= rest - 1) {
+        raw::KernelSigaction const fresh{};
+        (void)raw::call(SYS_rt_sigaction, __builtin_ctzl(rest) + 1, raw::address(&fresh), 0, sizeof(raw::SignalSet));
+    }
+    if (child.inherited_sigchld)
+        (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(child.inherited_sigchld), 0, sizeof(raw::SignalSet));
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(raw::SignalSet));
+    if (with && with->seccomp)
+        (void)need(child, SpawnStage::seccomp, SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, raw::address(with->seccomp));
+    give_up(child, SpawnStage::execute,
+            raw::call(SYS_execve, raw::address(child.program), raw::address(child.argv), raw::address(child.envp)));
+}
+
+}  // namespace triton::process

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "lib/process/raw_syscall.h"
+
+struct sock_fprog;
+
+namespace triton::process {
+
+/// A limit as prlimit64(2) takes it.
+struct ChildLimit {
+    int resource;
+    unsigned long values[2];  // soft, hard
+};
+
+/// What a child does to itself before execve, beside what every child does. Prepared once for a plan; null, 0 and false
+/// mean: nothing to do.
+struct ChildAttributes {
+    char const* root_directory;
+    char const* working_directory;
+    ChildLimit const* limits;
+    unsigned limit_count;
+    unsigned long const* cpu_mask;
+    unsigned cpu_mask_bytes;
+    unsigned const* groups;
+    unsigned group_count;
+    unsigned user;
+    unsigned group;
+    int umask;
+    int nice;
+    int parent_death_signal;
+    char oom_score_adj[8];  // its text
+    unsigned oom_score_adj_length;
+    unsigned long drop_bounding;
+    unsigned long inheritable;
+    unsigned long ambient;
+    sock_fprog const* seccomp;
+    int landlock;  // descriptor, -1: none
+    bool has_groups;
+    bool has_group;
+    bool has_user;
+    bool has_umask;
+    bool has_nice;
+    bool has_parent_death_signal;
+    bool has_capabilities;
+    bool no_new_privileges;
+};
+
+/// A descriptor that the program finds under another number.
+struct FdMove {
+    int from;
+    int to;
+};
+
+/// Where children that never became their program leave word: one word for each, in memory that both sides see. 0:
+/// free. Only pages that were ever used are there.
+struct FailureCells {
+    unsigned long used;  // the words from there on have never been written
+    unsigned long words[65535];
+
+    static constexpr unsigned long pack(long pid, unsigned char stage, long error) {
+        return static_cast<unsigned long>(pid) << 32 | static_cast<unsigned long>(stage) << 16 |
+               static_cast<unsigned long>(error);
+    }
+    static constexpr long pid(unsigned long word) { return static_cast<long>(word >> 32); }
+    static constexpr unsigned char stage(unsigned long word) { return static_cast<unsigned char>(word >> 16); }
+    static constexpr int error(unsigned long word) { return static_cast<int>(word & 0xffff); }
+};
+
+/// What a child between clone and execve reads of its parent's memory (CLONE_VM), or of its own copy. With CLONE_VM the
+/// parent does not touch it while `thread_id` is set; the kernel clears that when the child leaves this memory, by
+/// execve or by its end (CLONE_CHILD_CLEARTID, set_tid_address(2)).
+struct SpawnChild {
+    char const* program;
+    char** argv;
+    char* const* envp;
+    raw::SignalSet inherited_mask;
+    raw::KernelSigaction const* inherited_sigchld;  // null: leave it
+    raw::SignalSet to_default;                      // signals that it is not to ignore
+    int orphan_signal;                              // 0: none
+    int parent;                                     // pid, to see whether it died before the orphan signal was set
+    int thread_id;
+    FailureCells* failures;
+
+    // Not in every start.
+    ChildAttributes const* attributes;  // null: none
+    int cgroup;                         // directory of the one to enter, -1: none
+    FdMove* moves;
+    unsigned move_count;
+    char* listen_pid;    // room for the digits of our pid at the end of "LISTEN_PID=", null: none
+    char* watchdog_pid;  // "WATCHDOG_PID="
+};
+
+/// Room for the digits of a pid and their NUL.
+inline constexpr unsigned pid_room = 12;
+
+/// The child's side of a start: never returns. Freestanding (see wrap.h): it runs beside its parent in one memory.
+void run_spawn_child(void* spawn_child);
+
+}  // namespace triton::process

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+namespace triton::process {
+
+/// Where a start failed, in the order in which the stages come. Each has a text: stage_text() in spawn.h.
+enum class SpawnStage : std::uint8_t {
+    clone,
+    cgroup,
+    descriptors,
+    process_group,
+    oom_score,
+    resource_limit,
+    nice,
+    cpu_affinity,
+    root_directory,
+    bounding_capabilities,
+    groups,
+    group,
+    user,
+    capabilities,
+    no_new_privileges,
+    parent_death_signal,
+    working_directory,
+    landlock,
+    seccomp,
+    execute,
+};
+
+struct SpawnError {
+    SpawnStage stage;
+    int code;  ///< errno
+
+    bool operator==(SpawnError const&) const = default;
+};
+
+}  // namespace triton::process

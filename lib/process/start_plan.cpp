@@ -1,0 +1,169 @@
+#include "lib/process/start_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/files/confined_path.h"
+
+namespace triton::process {
+
+namespace {
+
+/// A name was given by us, and by nobody else.
+bool is_named(std::string_view entry, std::string_view name) {
+    return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
+}
+
+std::string joined(std::vector<std::string> const& names) {
+    std::string text;
+    for (std::string const& name : names)
+        text.append(text.empty() ? "" : ":").append(name);
+    return text;
+}
+
+constexpr std::string_view default_path = "/usr/local/bin:/usr/bin:/bin";
+
+/// A path of the process, opened only to be looked at.
+Result<UniqueFd> open_for_process(std::string const& path, Attributes const& with) {
+    std::string const& directory = with.working_directory;
+    std::string const full = path.starts_with('/')          ? path
+                             : !directory.empty()           ? directory + "/" + path
+                             : !with.root_directory.empty() ? "/" + path
+                                                            : path;
+    return files::open_confined(with.root_directory, full, O_PATH | O_CLOEXEC);
+}
+
+std::string inside(Attributes const& with) {
+    return with.root_directory.empty() ? "" : " inside " + with.root_directory;
+}
+
+/// 0, or why it cannot be executed.
+Result<> check_executable(std::string const& path, Attributes const& with) {
+    std::string const what = "execute " + path + inside(with);
+    auto const file = open_for_process(path, with);
+    if (!file) return fail(file.error().code, what);
+    struct stat status;
+    if (::fstat(file->get(), &status) != 0) return fail(errno, what);
+    if (!S_ISREG(status.st_mode)) return fail("cannot " + what + ": is not a file");
+    if (status.st_size == 0) return fail("cannot " + what + ": is empty");
+    // By its number: the path leads elsewhere from here when there is a root directory.
+    std::string const own = "/proc/self/fd/" + std::to_string(file->get());
+    if (::faccessat(AT_FDCWD, own.c_str(), X_OK, AT_EACCESS) != 0 && errno == EACCES) return fail(EACCES, what);
+    return {};
+}
+
+}  // namespace
+
+Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
+                                 Attributes const& with) {
+    if (word.find('/') != std::string::npos) {
+        TRY(check_executable(word, with));
+        return word;
+    }
+    auto const entry =
+        std::ranges::find_if(environment, [](std::string const& text) { return is_named(text, "PATH"); });
+    std::string_view rest = entry == environment.end() ? default_path : std::string_view(*entry).substr(5);
+    std::string const searched(rest);
+    std::optional<Error> refused;  // found, but not to be executed: execvp(3) goes on, too
+    for (bool is_last = false; !is_last && !word.empty();) {
+        std::size_t const colon = rest.find(':');
+        is_last = colon == std::string_view::npos;
+        std::string path(rest.substr(0, colon));
+        if (!is_last) rest.remove_prefix(colon + 1);
+        path.append(path.empty() ? "./" : "/").append(word);
+        auto const checked = check_executable(path, with);
+        if (checked) return path;
+        if (checked.error().code != ENOENT && checked.error().code != ENOTDIR && !refused) refused = checked.error();
+    }
+    if (refused) return std::unexpected(std::move(*refused));
+    return fail("cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));
+}
+
+StartPlan::StartPlan(std::string program, std::vector<std::string> environment, CommandTemplate command,
+                     std::vector<CommandTemplate> numbered_environment, Attributes attributes, std::string name)
+    : program_(std::move(program)),
+      name_(std::move(name)),
+      environment_(std::move(environment)),
+      command_(std::move(command)),
+      numbered_environment_(std::move(numbered_environment)),
+      attributes_(std::move(attributes)) {
+    auto const replace = [this](std::string_view variable, std::string const& value) {
+        std::erase_if(environment_, [variable](std::string const& entry) { return is_named(entry, variable); });
+        if (!value.empty()) environment_.push_back(std::string(variable) + "=" + value);
+    };
+    if (!attributes_.listen_names.empty()) {
+        replace("LISTEN_PID", "");  // for each child
+        replace("LISTEN_FDS", std::to_string(attributes_.listen_names.size()));
+        replace("LISTEN_FDNAMES", joined(attributes_.listen_names));
+    }
+    if (attributes_.watchdog_microseconds > 0) {
+        replace("WATCHDOG_PID", "");  // for each child
+        replace("WATCHDOG_USEC", std::to_string(attributes_.watchdog_microseconds));
+    }
+    envp_.reserve(environment_.size() + 1);
+    for (std::string& entry : environment_)
+        envp_.push_back(entry.data());
+    envp_.push_back(nullptr);
+    prepare_child();
+}
+
+/// Everything by pointers and numbers, so that the child has nothing to work out.
+void StartPlan::prepare_child() {
+    Attributes const& with = attributes_;
+    auto const text_or_null = [](std::string const& text) { return text.empty() ? nullptr : text.c_str(); };
+    child_.root_directory = text_or_null(with.root_directory);
+    child_.working_directory = text_or_null(with.working_directory);
+    for (ResourceLimit const& limit : with.limits)
+        limits_.push_back({limit.resource, {limit.soft, limit.hard}});
+    child_.limits = limits_.data();
+    child_.limit_count = static_cast<unsigned>(limits_.size());
+    cpu_mask_ = cpu_mask(with.cpu_affinity);
+    child_.cpu_mask = cpu_mask_.data();
+    child_.cpu_mask_bytes = static_cast<unsigned>(cpu_mask_.size() * sizeof(unsigned long));
+    if (auto const& groups = with.identity.supplementary_groups) {
+        child_.has_groups = true;
+        child_.groups = groups->data();
+        child_.group_count = static_cast<unsigned>(groups->size());
+    }
+    auto const set = [](auto const& value, bool& has, auto& into) {
+        has = value.has_value();
+        if (has) into = static_cast<std::remove_reference_t<decltype(into)>>(*value);
+    };
+    set(with.identity.group, child_.has_group, child_.group);
+    set(with.identity.user, child_.has_user, child_.user);
+    set(with.umask, child_.has_umask, child_.umask);
+    set(with.nice, child_.has_nice, child_.nice);
+    set(with.parent_death_signal, child_.has_parent_death_signal, child_.parent_death_signal);
+    if (with.oom_score_adj) {
+        std::string const text = std::to_string(*with.oom_score_adj);
+        std::memcpy(child_.oom_score_adj, text.data(), text.size());  // -1000 to 1000
+        child_.oom_score_adj_length = static_cast<unsigned>(text.size());
+    }
+    if (with.capabilities) {
+        child_.has_capabilities = true;
+        child_.drop_bounding = with.capabilities->drop;
+        child_.inheritable = with.capabilities->inheritable;
+        child_.ambient = with.capabilities->ambient;
+    }
+    child_.no_new_privileges = with.no_new_privileges;
+    if (with.seccomp) {
+        seccomp_ = with.seccomp->program();
+        child_.seccomp = &seccomp_;
+    }
+    child_.landlock = with.landlock ? with.landlock->fd() : -1;
+    has_attributes_ = child_.root_directory || child_.working_directory || child_.limit_count > 0 ||
+                      child_.cpu_mask_bytes > 0 || child_.has_groups || child_.has_group || child_.has_user ||
+                      child_.has_umask || child_.has_nice || child_.has_parent_death_signal ||
+                      child_.oom_score_adj_length > 0 || child_.has_capabilities || child_.no_new_privileges ||
+                      child_.seccomp || child_.landlock >= 0;
+}
+
+}  // namespace triton::process

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/process/attributes.h"
+#include "lib/process/command_template.h"
+#include "lib/process/spawn_child.h"
+
+namespace triton::process {
+
+/// The file that a command's first word means for a process with this environment and these attributes, as execvp(3)
+/// looks for it: a word with a slash is its own path, relative to the working directory; another is searched for in
+/// PATH (without one: "/usr/local/bin:/usr/bin:/bin"), inside the root directory. Errors: "cannot find \"web\" in PATH
+/// (/usr/bin:/bin)"; of the path itself as "cannot execute /srv/web: <reason>", which includes "is not a file" and "is
+/// empty"; both name the root directory. Execute permission is looked at as ours, not as the other user's.
+Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
+                                 Attributes const& attributes);
+
+/// How all processes of one program are started: immutable, shared by the children until the last one has left our
+/// memory.
+class StartPlan {
+public:
+    /// `program`: the path for execve(2) (inside the root directory, relative to the working directory). argv is
+    /// `name` (empty: the program's path) and the arguments of `command`. `environment`: NAME=value entries.
+    /// `numbered_environment`: templates whose arguments are NAME=value entries too, rendered for each process.
+    /// Entries that the attributes define (LISTEN_FDS, WATCHDOG_USEC ..) are left out of `environment`.
+    StartPlan(std::string program, std::vector<std::string> environment, CommandTemplate command,
+              std::vector<CommandTemplate> numbered_environment = {}, Attributes attributes = {},
+              std::string name = {});
+    StartPlan(StartPlan const&) = delete;
+    StartPlan& operator=(StartPlan const&) = delete;
+
+    [[nodiscard]] char const* program() const { return program_.c_str(); }
+    [[nodiscard]] char const* name() const { return name_.empty() ? program() : name_.c_str(); }
+    [[nodiscard]] CommandTemplate const& command() const { return command_; }
+    /// Without what is made for each process.
+    [[nodiscard]] std::vector<std::string> const& environment() const { return environment_; }
+    [[nodiscard]] char* const* envp() const { return envp_.data(); }
+    [[nodiscard]] std::vector<CommandTemplate> const& numbered_environment() const { return numbered_environment_; }
+    [[nodiscard]] Attributes const& attributes() const { return attributes_; }
+    /// For the child between clone and execve; null when there is nothing to do.
+    [[nodiscard]] ChildAttributes const* child_attributes() const { return has_attributes_ ? &child_ : nullptr; }
+
+    /// Whether they start the same.
+    bool operator==(StartPlan const& other) const {
+        return program_ == other.program_ && name_ == other.name_ && environment_ == other.environment_ &&
+               command_ == other.command_ && numbered_environment_ == other.numbered_environment_ &&
+               attributes_ == other.attributes_;
+    }
+
+private:
+    void prepare_child();
+
+    std::string program_;
+    std::string name_;
+    std::vector<std::string> environment_;
+    std::vector<char*> envp_;
+    CommandTemplate command_;
+    std::vector<CommandTemplate> numbered_environment_;
+    Attributes attributes_;
+    std::vector<ChildLimit> limits_;
+    std::vector<unsigned long> cpu_mask_;
+    sock_fprog seccomp_{};
+    ChildAttributes child_{};
+    bool has_attributes_ = false;
+};
+
+}  // namespace triton::process

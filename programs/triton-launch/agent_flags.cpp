@@ -1,0 +1,196 @@
+#include "programs/triton-launch/agent_flags.h"
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
+#include <unistd.h>
+
+#include "config/socket_address.h"
+#include "lib/json/writer.h"
+
+namespace triton::program {
+
+namespace {
+
+constexpr char const* service_account_token = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+constexpr std::array<Choice<Kubernetes>, 3> kubernetes_choices{
+    {{"auto", Kubernetes::automatic}, {"on", Kubernetes::on}, {"off", Kubernetes::off}}};
+
+Apply append_address(std::vector<std::string>& target) {
+    return [&target](std::string const& text) -> Result<> {
+        auto const address = config::parse_socket_address("tcp:" + text);
+        if (!address)
+            return fail("\"" + text + "\" is no address; known: IPV4:PORT, [IPV6]:PORT, :PORT for all of this host");
+        target.push_back(text);
+        return {};
+    };
+}
+
+std::string own_path() {
+    std::array<char, PATH_MAX> path{};
+    ssize_t const size = ::readlink("/proc/self/exe", path.data(), path.size());
+    return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "/usr/bin/triton-launch";
+}
+
+std::string default_agent_path() {
+    std::string const own = own_path();
+    return own.substr(0, own.rfind('/') + 1) + "triton-launch-agent";
+}
+
+bool is_in_a_pod() {
+    char const* const host = std::getenv("KUBERNETES_SERVICE_HOST");
+    return host && *host && ::access(service_account_token, F_OK) == 0;
+}
+
+void add(std::vector<std::string>& arguments, std::string_view name, std::string const& value) {
+    if (!value.empty()) arguments.push_back("--" + std::string(name) + "=" + value);
+}
+
+Result<> add_tls(AgentFlags const& agent, std::vector<std::string>& arguments) {
+    bool const is_plain = !agent.plain_certificate.empty() || !agent.plain_key.empty();
+    if (is_plain && (!agent.certificate.empty() || !agent.key.empty()))
+        return fail("--certificate-path: --tls-certificate-file says it already");
+    if (agent.has_tls) arguments.emplace_back("--tls");
+    add(arguments, "tls-certificate-file", is_plain ? agent.plain_certificate : agent.certificate);
+    add(arguments, "tls-key-file", is_plain ? agent.plain_key : agent.key);
+    add(arguments, "tls-ca-file", agent.authority);
+    bool const asks_nobody = is_plain && agent.authority.empty() && agent.verify_peers.empty();
+    add(arguments, "tls-verify-peers", asks_nobody ? "none" : agent.verify_peers);
+    return {};
+}
+
+Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
+    options.path = agent.path.empty() ? default_agent_path() : agent.path;
+    options.user = agent.user;
+    options.listen = agent.listen;
+    TRY(add_tls(agent, options.arguments));
+    return {};
+}
+
+/// Last, so that they win.
+void add_own_options(AgentFlags const& agent, launcher::AgentOptions& options) {
+    for (std::string const& option : agent.options)
+        options.arguments.push_back(option.starts_with("--") ? option : "--" + option);
+}
+
+}  // namespace
+
+void add_agent_flags(Flags& flags, AgentFlags& agent) {
+    Flag const rows[] = {
+        {"listen", "bind-address", 0, "ADDRESS",
+         "serve hashes, status and metrics over HTTP on HOST:PORT, [V6]:PORT or :PORT (may be repeated)",
+         append_address(agent.listen)},
+        {"listen-address", "", 0, "ADDRESS", "the same, as the shipped monitor calls it", append_address(agent.listen)},
+        {"tls", "", 0, "", "over HTTPS; the files also from FDB_TLS_CERTIFICATE_FILE, _KEY_FILE and _CA_FILE",
+         into_switch(agent.has_tls)},
+        {"tls-certificate-file", "", 0, "FILE", "its certificate, with those between it and the CA",
+         into(agent.certificate)},
+        {"tls-key-file", "", 0, "FILE", "the certificate's key", into(agent.key)},
+        {"tls-ca-file", "", 0, "FILE", "who signs the certificates of peers", into(agent.authority)},
+        {"tls-verify-peers", "", 0, "RULES", "which peers are let in; none: certificates are not asked for",
+         into(agent.verify_peers)},
+        {"certificate-path", "", 0, "FILE", "as --tls-certificate-file, without asking peers for certificates",
+         into(agent.plain_certificate)},
+        {"certificate-key-path", "", 0, "FILE", "its key", into(agent.plain_key)},
+        {"agent-path", "", 0, "FILE", "the program that does that (default: triton-launch-agent beside this one)",
+         into(agent.path)},
+        {"agent-user", "", 0, "USER", "its user, by name or number (default: nobody, where that is possible)",
+         into(agent.user)},
+        {"agent-option", "", 0, "OPTION", "a further option of its own, as max-connections=100 (may be repeated)",
+         append_to(agent.options)},
+    };
+    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+}
+
+void add_report_flags(Flags& flags, AgentFlags& agent) {
+    Flag const rows[] = {
+        {"output-dir", "", 0, "DIR", "the files that may be asked for with --listen (default: none)",
+         into(agent.output_directory)},
+        {"kubernetes", "", 0, "WHEN",
+         "report to the Kubernetes API: auto, when there is a service account (default), on or off",
+         into_choice(agent.kubernetes, kubernetes_choices)},
+        {"annotation-prefix", "", 0, "PREFIX", "of the pod's annotations (default: foundationdb.org/)",
+         into_key_prefix(agent.annotation_prefix)},
+        {"enable-node-watch", "", 0, "", "labels of the node as variables NODE_LABEL_* for substitution",
+         into_switch(agent.watches_node)},
+    };
+    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+}
+
+Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file, launcher::LaunchOptions& launch) {
+    launcher::AgentOptions& options = launch.agent;
+    TRY(fill(agent, options));
+    options.output_directory = agent.output_directory;
+    add(options.arguments, "version-file", version_file);
+    add(options.arguments, "main-container-version", launch.source.binary.container_version);
+    add(options.arguments, "additional-env-file", launch.source.environment_file);
+    bool reports = agent.kubernetes == Kubernetes::on || (agent.kubernetes == Kubernetes::automatic && is_in_a_pod());
+    int const err = ::access(options.path.c_str(), X_OK) == 0 ? 0 : errno;
+    if (reports && agent.kubernetes == Kubernetes::automatic && agent.listen.empty() && err != 0) {
+        launch.warnings.push_back("nothing is reported to Kubernetes: no agent at " + options.path + " (" +
+                                  errno_text(err) + "); --kubernetes off ends this warning");
+        reports = false;
+    }
+    // The operator's way to ask for node labels has no prefix.
+    char const* const node_watch = std::getenv("ENABLE_NODE_WATCH");
+    bool const watches_node = agent.watches_node || (node_watch && std::string_view(node_watch) == "true");
+    if (reports) {
+        options.arguments.emplace_back("--kubernetes=on");
+        add(options.arguments, "annotation-prefix", agent.annotation_prefix);
+        if (watches_node) options.arguments.emplace_back("--watch-node");
+        options.watches_node = watches_node;
+    } else if (watches_node) {
+        launch.warnings.emplace_back("--enable-node-watch: there is no Kubernetes to ask for the node");
+    }
+    options.is_reporting = reports;
+    options.is_wanted = reports || wants_listener(agent);
+    add_own_options(agent, options);
+    return {};
+}
+
+Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions const& stage,
+                             std::span<char const* const> arguments, launcher::LaunchOptions& launch) {
+    launcher::AgentOptions& options = launch.agent;
+    TRY(fill(agent, options));
+    options.is_wanted = true;
+    options.output_directory = stage.output_directory;
+    std::vector<std::string>& own = options.arguments;
+    add(own, "version-file", stage.version_file);
+    add(own, "main-container-version", stage.main_container_version);
+    add(own, "main-container-conf-dir", stage.main_container_conf_directory);
+    add(own, "binary-dir", stage.binary_directory);
+    add(own, "additional-env-file", stage.environment_file);
+    for (std::string const& name : stage.substitute_variables)
+        add(own, "substitute-variable", name);
+    if (stage.public_ip_family)
+        add(own, "public-ip-family", *stage.public_ip_family == config::IpFamily::v4 ? "4" : "6");
+    add_own_options(agent, options);
+
+    bool const is_init = stage.mode == sidecar::StageMode::init;
+    json::Writer json;
+    json.open('{').key("programs").open('{').key("stage").open('{');
+    json.key("command").open('[').value(own_path()).value(std::string_view("stage"));
+    launch.built_in.stage_once = {"stage-once"};
+    for (char const* const word : arguments) {
+        json.value(std::string_view(word));
+        launch.built_in.stage_once.emplace_back(word);
+    }
+    json.close(']').key("critical").value(true);
+    if (is_init) {
+        json.key("oneShot").value(true);
+    } else {
+        json.key("restart").value(std::string_view("never"));
+        json.key("readiness").open('{').key("type").value(std::string_view("notify")).close('}');
+    }
+    json.close('}').close('}').close('}');
+    launch.built_in.configuration = json.text();
+    launch.built_in.is_to_finish = is_init;
+    launch.exit_on_bad_configuration = true;
+    return {};
+}
+
+}  // namespace triton::program

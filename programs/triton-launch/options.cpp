@@ -1,0 +1,299 @@
+#include "programs/triton-launch/options.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include <unistd.h>
+
+#include "config/limits.h"
+#include "launcher/plan/configuration_source.h"
+#include "launcher/plan/version.h"
+#include "launcher/wrap/wrap.h"
+#include "lib/base/nearest.h"
+#include "lib/base/read_file.h"
+#include "programs/triton-launch/agent_flags.h"
+#include "programs/triton-launch/launch_flags.h"
+#include "programs/triton-launch/stage_flags.h"
+
+namespace triton::program {
+
+using namespace launcher;
+
+namespace {
+
+constexpr std::array<Choice<Shell>, 3> shells{{{"bash", Shell::bash}, {"zsh", Shell::zsh}, {"fish", Shell::fish}}};
+
+constexpr char const* examples = R"(Examples:
+  triton-launch -- nginx -g 'daemon off;'       run one command as PID 1, as tini does
+  triton-launch -g --rewrite 15:3 -- nginx      signals to its whole group, TERM as QUIT
+  triton-launch --input-dir /var/dynamic-conf --main-container-version 7.3.63 --server-count 2
+                                                run two processes from /var/dynamic-conf/config.json
+  triton-launch check config.json --main-container-version 7.3.63
+                                                print the exact commands, or everything that is wrong
+  triton-launch --mode init --output-dir /shared --copy-binary fdbserver
+                                                copy a program for another container, and end
+  triton-launch --mode sidecar --output-dir /shared --copy-binary fdbserver --listen :8080
+                                                the same, and say over HTTP what is there: /check_hash/bin/...
+
+Each option is also an environment variable: --server-count is TRITON_LAUNCH_SERVER_COUNT.
+Signals to the launcher: TERM, INT, QUIT stop all in order, twice: at once; HUP opens the log again and reads the
+configuration again; all others go to the processes. Manual: triton-launch(1), triton-launch-config(5).
+)";
+
+std::string wrap_help() {
+    std::string text;
+    for (WrapOptionRow const& row : wrap_option_rows)
+        text += help_row(row.short_name, row.long_name, row.value_name, row.help);
+    return text;
+}
+
+constexpr std::string_view usage =
+    "Usage: triton-launch [--mode launch] [OPTIONS]        processes from a ProcessConfiguration\n"
+    "       triton-launch --mode init|sidecar [OPTIONS]    copy files for other containers; sidecar then waits\n"
+    "       triton-launch [OPTIONS] -- COMMAND [ARG...]    one command, as tini or dumb-init\n"
+    "       triton-launch ctl COMMAND [ARG...]             asks a running launcher, or tells it what to do\n"
+    "       triton-launch check FILE [OPTIONS]             what a configuration would run, or all that is wrong\n"
+    "       triton-launch schema [--markdown]              the JSON Schema of a configuration, or its reference page\n"
+    "       triton-launch completion bash|zsh|fish         a completion script\n"
+    "       triton-launch --help | --version\n\n";
+
+constexpr std::array<std::string_view, 5> commands{"check", "ctl", "schema", "completion", "help"};
+
+/// The options of both kinds of modes, of which nothing is read: for the help, and to tell where an option belongs.
+class Tables {
+public:
+    Tables() {
+        add_launch_flags(launch, unused_.launch, text_, text_, mode_);
+        add_source_flags(launch, unused_.launch.source, version_);
+        add_report_flags(launch, agent_);
+        add_stage_flags(stage, unused_.stage, mode_);
+        add_stage_control_flags(stage, unused_.launch);
+        add_agent_flags(agent, agent_);
+    }
+    Tables(Tables const&) = delete;
+    Tables& operator=(Tables const&) = delete;
+
+    Flags launch;
+    Flags stage;
+    Flags agent;  // of both
+
+private:
+    Command unused_;
+    AgentFlags agent_;
+    ContainerVersion version_;
+    std::string text_;
+    Mode mode_ = Mode::launch;
+};
+
+std::string general_help() {
+    Tables const tables;
+    std::string text(usage);
+    text.append("Options of launch mode:\n").append(help_rows(tables.launch));
+    text.append("\nOptions of the modes init and sidecar:\n").append(help_rows(tables.stage));
+    text.append("\nOptions of the agent, in every mode:\n").append(help_rows(tables.agent));
+    text.append("\nOptions before -- COMMAND:\n").append(wrap_help());
+    return text.append("\n").append(examples);
+}
+
+std::string check_help(Flags const& check_flags) {
+    return "Usage: triton-launch check FILE [OPTIONS]\n\n"
+           "Prints the exact command line of each process, or everything that is wrong with FILE (- for standard "
+           "input).\n"
+           "Exit code: 0 good, 1 not good, 2 usage.\n\n" +
+           help_rows(check_flags);
+}
+
+std::string unknown_command(std::string const& given) {
+    std::string text = "unknown command \"" + given + "\"";
+    if (auto const meant = nearest(given, commands)) return text.append("; did you mean ").append(*meant).append("?");
+    return text + "; to run a program: triton-launch -- " + given;
+}
+
+Command print(std::string text) {
+    Command command;
+    command.kind = Command::Kind::print;
+    command.text = std::move(text);
+    return command;
+}
+
+std::string_view in_launch_mode(std::string_view option) {
+    return find_flag(Tables().launch, option) ? "launch mode" : "";
+}
+
+std::string_view in_stage_modes(std::string_view option) {
+    return find_flag(Tables().stage, option) ? "--mode init and --mode sidecar" : "";
+}
+
+Result<Command> parse_check(std::span<char const* const> arguments) {
+    Command command;
+    command.kind = Command::Kind::check;
+    CheckOptions& check = command.check;
+    ContainerVersion version;
+    std::uint32_t process_number = 0;
+    Flags flags;
+    add_check_flags(flags, check, process_number);
+    add_source_flags(flags, check.source, version);
+    Words const words = TRY(parse_words(flags, arguments));
+    if (words.wants_help) return print(check_help(flags));
+    if (words.wants_version) return print(version_line() + "\n");
+    if (words.positional.empty()) return fail("check: FILE is missing; for example: triton-launch check config.json");
+    if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
+    check.configuration_path = words.positional[0];
+    if (process_number > 0) check.process_number = process_number;
+    // Away from its container a configuration is taken for the version that the container has, unless it is strict.
+    if (Result<> const resolved = resolve_container_version(check.source, version); !resolved)
+        check.source.missing_version = resolved.error().text;
+    return command;
+}
+
+Result<Command> parse_launch(std::span<char const* const> arguments) {
+    Command command;
+    LaunchOptions& launch = command.launch;
+    std::string directory = ".";
+    std::string name = "config.json";
+    Mode mode = Mode::launch;
+    ContainerVersion version;
+    AgentFlags agent;
+    Flags flags;
+    add_launch_flags(flags, launch, directory, name, mode);
+    add_source_flags(flags, launch.source, version);
+    add_agent_flags(flags, agent);
+    add_report_flags(flags, agent);
+    Words const words = TRY(parse_words(flags, arguments, in_stage_modes));
+    if (words.wants_help) return print(general_help());
+    if (words.wants_version) return print(version_line() + "\n");
+    if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
+    launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
+    if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
+        // Nobody who runs commands has to know what a version is. What comes later may need one after all, and is
+        // rejected then.
+        if (needs_container_version(read_file(launch.configuration_path, json::Limits{}.document_bytes)))
+            return std::unexpected(std::move(resolved.error()));
+        launch.source.missing_version = resolved.error().text;
+    }
+    TRY(resolve_agent(agent, version.file, launch));
+    return command;
+}
+
+/// What belongs to the agent says nothing where there is none. The environment may: it is often that of several
+/// containers.
+Result<> refuse_agent_flags(std::span<char const* const> arguments) {
+    Tables tables;
+    launcher::LaunchOptions unused;
+    add_stage_control_flags(tables.agent, unused);
+    for (std::string_view const argument : arguments) {
+        std::string_view const name = argument.substr(0, argument.find('='));
+        if (name.starts_with("--") && find_flag(tables.agent, name))
+            return fail(std::string(name) + ": needs --listen");
+    }
+    return {};
+}
+
+Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
+    Command command;
+    command.kind = Command::Kind::stage;
+    AgentFlags agent;
+    Flags flags;
+    add_stage_flags(flags, command.stage, mode);
+    add_stage_control_flags(flags, command.launch);
+    add_agent_flags(flags, agent);
+    Words const words = TRY(parse_words(flags, arguments, in_launch_mode));
+    if (words.wants_help) return print(general_help());
+    if (words.wants_version) return print(version_line() + "\n");
+    if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
+    command.stage.options.mode = mode == Mode::init ? sidecar::StageMode::init : sidecar::StageMode::sidecar;
+    if (agent.listen.empty()) {
+        TRY(refuse_agent_flags(arguments));
+        return command;
+    }
+    command.kind = Command::Kind::launch;
+    command.launch.log = command.stage.log;
+    if (command.stage.options.as_json) command.launch.log.console = STDERR_FILENO;
+    (void)into_rewrite(command.launch.rewrite);  // every signal counts as itself
+    TRY(resolve_stage_agent(agent, command.stage.options, arguments, command.launch));
+    return command;
+}
+
+/// Each mode has a table of its own, so the mode comes first. What is no mode is for that table to refuse.
+Result<Command> parse_mode(std::span<char const* const> arguments) {
+    Mode mode = Mode::launch;
+    if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
+    return mode == Mode::launch ? parse_launch(arguments) : parse_stage(arguments, mode);
+}
+
+/// What our own child does in the modes init and sidecar with a listener: the staging alone. "stage-once": one round of
+/// one kind, told as a summary.
+Result<Command> parse_own_stage(std::span<char const* const> arguments, std::optional<std::string_view> kind) {
+    Mode mode = Mode::launch;
+    if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
+    if (mode == Mode::launch) return fail("stage: these are no options of the modes init and sidecar");
+    Command command = TRY(parse_stage(arguments, mode));
+    command.kind = Command::Kind::stage;
+    if (!kind) return command;
+    sidecar::StageOptions& options = command.stage.options;
+    options.is_once = true;
+    command.stage.repeats_summary = options.as_json;
+    options.as_json = true;
+    bool const is_all = *kind == "all";
+    if (!is_all && *kind != "files") {
+        options.files.clear();
+        options.templates.clear();
+        options.require_not_empty.clear();
+    }
+    if (!is_all && *kind != "binaries") options.binaries.clear();
+    if (!is_all && *kind != "libraries") {
+        options.libraries.clear();
+        options.primary_library.clear();
+    }
+    if (!is_all && *kind != "monitor_conf") options.monitor_conf.clear();
+    return command;
+}
+
+/// What the launcher that runs asks another version before that takes over, with its own command line.
+Result<Command> parse_upgrade_check(std::span<char const* const> arguments) {
+    Command command = TRY(parse_mode(arguments));
+    if (command.kind != Command::Kind::launch) return fail("upgrade-check: these are no options of launch mode");
+    command.kind = Command::Kind::upgrade_check;
+    return command;
+}
+
+Result<Command> parse_completion(std::span<char const* const> arguments) {
+    Command command;
+    command.kind = Command::Kind::completion;
+    if (arguments.size() != 1)
+        return fail("completion: one of bash, zsh, fish is missing; for example: triton-launch completion bash");
+    Result<> const result = into_choice(command.shell, shells)(arguments[0]);
+    if (!result) return fail("completion: " + result.error().text);
+    return command;
+}
+
+}  // namespace
+
+Result<Command> parse_command_line(int argc, char const* const* argv) {
+    std::span<char const* const> arguments(argv, static_cast<std::size_t>(argc));
+    if (!arguments.empty()) arguments = arguments.subspan(1);
+    std::string_view const first = arguments.empty() ? std::string_view() : arguments[0];
+    if (first == "check") return parse_check(arguments.subspan(1));
+    if (first == "upgrade-check") return parse_upgrade_check(arguments.subspan(1));
+    if (first == "stage") return parse_own_stage(arguments.subspan(1), std::nullopt);
+    if (first == "stage-once" && arguments.size() > 1) return parse_own_stage(arguments.subspan(2), arguments[1]);
+    if (first == "completion") return parse_completion(arguments.subspan(1));
+    if (first == "schema") {
+        bool const is_page = arguments.size() == 2 && std::string_view(arguments[1]) == "--markdown";
+        if (arguments.size() > 1 && !is_page) return fail("schema takes no argument but --markdown");
+        Command command;
+        command.kind = is_page ? Command::Kind::reference : Command::Kind::schema;
+        return command;
+    }
+    if (first == "help") {
+        constexpr std::array<char const*, 1> help{"--help"};
+        bool const of_check = arguments.size() > 1 && std::string_view(arguments[1]) == "check";
+        return of_check ? parse_check(help) : parse_launch(help);
+    }
+    return parse_mode(arguments);
+}
+
+}  // namespace triton::program
