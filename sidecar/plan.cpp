@@ -144,7 +144,7 @@ private:
         if (!given.empty()) return check_path("--binary-output-dir", given) ? given : std::string();
         if (!version_) {
             plan_.errors.push_back("--binary-output-dir is missing, and so is this container's version: " +
-                                   version_.error().text);
+                                   version_.error().text());
             return {};
         }
         // As it stands: launch mode looks for exactly the text in its configuration.
@@ -176,7 +176,7 @@ private:
     void compare_versions() {
         if (options_.mode != StageMode::sidecar || options_.main_container_version.empty()) return;
         if (!version_) {
-            std::string reason = "--main-container-version has nothing to be compared with: " + version_.error().text;
+            std::string reason = "--main-container-version has nothing to be compared with: " + version_.error().text();
             plan_.errors.push_back(std::move(reason));
             return;
         }

@@ -105,8 +105,8 @@ Result<std::string> read_version(std::string const& path) {
 
 /// Of a text that is read as a whole.
 std::string naming_the_limit(Error const& error) {
-    if (error.code != EFBIG) return error.text;
-    return error.text + ": it has more than " + std::to_string(json::Limits{}.document_bytes >> 20) + " MiB";
+    if (error.code != EFBIG) return error.text();
+    return error.text() + ": it has more than " + std::to_string(json::Limits{}.document_bytes >> 20) + " MiB";
 }
 
 /// Why nothing can be made in a directory, which may not be there yet, as far as that shows without trying: a file in
@@ -187,7 +187,7 @@ private:
             planned.copies, [](PlannedCopy const& copy) { return copy.kind != CopyKind::verbatim; });
         if (substitutes) read_variables();
         for (std::string const& source : planned.unplaced) {
-            if (auto looked = files::look_at_source(source); !looked) add_error(std::move(looked).error().text);
+            if (auto looked = files::look_at_source(source); !looked) add_error(looked.error().text());
         }
         for (PlannedCopy const& copy : planned.copies) {
             if (signals_.arrived() != 0) {
@@ -200,7 +200,7 @@ private:
                 job->is_new = is_new;
                 jobs_.push_back(std::move(*job));
             } else {
-                add_error(std::move(job).error().text);
+                add_error(job.error().text());
             }
         }
     }
@@ -250,7 +250,7 @@ private:
     Result<std::string> substituted(PlannedCopy const& copy) {
         auto const source = TRY(files::open_source(copy.source));
         auto const text = read_open_file(source.file.get(), source.path, json::Limits{}.document_bytes);
-        if (!text) return std::unexpected(Error{text.error().code, naming_the_limit(text.error())});
+        if (!text) return fail(text.error().kind, naming_the_limit(text.error()));
         auto result =
             copy.kind == CopyKind::substituted
                 ? substitute_template(*text, variables_)
@@ -273,11 +273,11 @@ private:
 
     void act() {
         auto output = files::make_directories(AT_FDCWD, options_.output_directory);
-        if (!output) return add_error(std::move(output).error().text);
+        if (!output) return add_error(output.error().text());
         for (Job const& job : jobs_) {
             Result<> done = stage_one(output->get(), job);
             clear_progress();
-            if (!done) add_error(std::move(done).error().text);
+            if (!done) add_error(done.error().text());
             if (!done || round_.was_stopped) break;
             if (waiting_.size() >= most_waiting_ || waiting_bytes_ >= most_waiting_bytes) {
                 if (!publish_waiting()) break;
@@ -288,7 +288,7 @@ private:
         for (auto const& [path, directory] : directories_) {
             if (::fsync(directory.get()) != 0) {
                 int const err = errno;
-                add_error(fail(err, "write directory " + path).error().text);
+                add_error(fail(err, "write directory " + path).error().text());
             }
         }
     }
@@ -346,7 +346,7 @@ private:
         for (Waiting& waiting : std::exchange(waiting_, {})) {
             Result<files::Staged> staged = files::publish(std::move(waiting.prepared), is_durable);
             if (!staged) {
-                add_error(std::move(staged).error().text);
+                add_error(staged.error().text());
                 return false;
             }
             round_.files.push_back({std::move(waiting.path), std::move(*staged)});
@@ -451,7 +451,7 @@ Result<std::unique_ptr<ChangeWatch>> make_watch(StageOptions const& options, Sta
 void renew_watch(ChangeWatch* watch, StageOptions const& options, StageSurroundings const& around) {
     if (!watch) return;
     auto const result = watch->watch(watched_paths(options));
-    if (!result && around.log) around.log(StageLevel::error, "watch-failed", result.error().text);
+    if (!result && around.log) around.log(StageLevel::error, "watch-failed", result.error().text());
 }
 
 Result<int> run(StageOptions const& options, StageSurroundings const& around) {
@@ -478,7 +478,7 @@ Result<int> run(StageOptions const& options, StageSurroundings const& around) {
 int stage(StageOptions const& options, StageSurroundings const& around) {
     Result<int> const code = run(options, around);
     if (code) return *code;
-    if (around.log) around.log(StageLevel::error, "staging-failed", code.error().text);
+    if (around.log) around.log(StageLevel::error, "staging-failed", code.error().text());
     return 1;
 }
 

@@ -41,14 +41,12 @@ Result<> make_directory_of(std::string const& path) {
 Result<> make_way(std::string const& path, sockaddr_un const& address) {
     struct stat status;
     if (::lstat(path.c_str(), &status) != 0) return {};  // bind(2) says what is wrong, if something is
-    if (!S_ISSOCK(status.st_mode))
-        return std::unexpected(Error{EEXIST, "cannot listen on " + path + ": it exists and is no socket"});
+    if (!S_ISSOCK(status.st_mode)) return fail(ErrorKind::exists, "listen on " + path, "it exists and is not a socket");
     UniqueFd const probe = TRY(open_socket());
     int const result = ::connect(probe.get(), as_address(address), sizeof address);
     int const err = errno;
     // EAGAIN: there is a listener, and a crowd before it.
-    if (result == 0 || err == EAGAIN)
-        return std::unexpected(Error{EADDRINUSE, "cannot listen on " + path + ": another launcher does"});
+    if (result == 0 || err == EAGAIN) return fail(ErrorKind::busy, "listen on " + path, "another launcher does");
     if (err != ECONNREFUSED && err != ENOENT) return fail(err, "find out who listens on " + path);
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
         int const unlink_error = errno;

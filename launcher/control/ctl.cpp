@@ -153,7 +153,7 @@ private:
 
 Outcome<CtlConnection> Ctl::connect() const {
     auto connection = CtlConnection::connect(options_.socket);
-    if (!connection) return std::unexpected(Failure{unreachable, connection.error().text, {}});
+    if (!connection) return std::unexpected(Failure{unreachable, connection.error().text(), {}});
     return std::move(*connection);
 }
 
@@ -488,7 +488,7 @@ int ctl_main(int argc, char** argv, char** envp) try {
     Result<CtlOptions> options =
         parse_ctl(argc - 2, argv + 2, std::string(socket.empty() ? "/run/triton-launch/control" : socket));
     if (!options) {
-        complain(options.error().text);
+        complain(options.error().text());
         return usage_error;
     }
     bool const is_quiet = options->verb == CtlVerb::names;  // a shell that completes shows nothing

@@ -222,7 +222,7 @@ Result<Words> split(std::span<char const* const> arguments, CtlOptions& options)
             }
             words.used.push_back(row);
             if (auto const applied = row->apply(options, value); !applied)
-                return fail(shown + ": " + applied.error().text);
+                return fail(shown + ": " + applied.error().text());
         } while (!letters.empty());
     }
     return words;

@@ -39,9 +39,9 @@ Result<> RotatingFile::open() {
     struct stat status;
     if (::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings_.path);
     if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
-        Error error{EINVAL, "cannot log to " + settings_.path + ": it is no regular file"};
-        if (S_ISFIFO(status.st_mode)) error.text += "; without a file, lines go to our own standard output";
-        return std::unexpected(std::move(error));
+        std::string reason = "it is not a regular file";
+        if (S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to our own standard output";
+        return fail(ErrorKind::invalid, "log to " + settings_.path, std::move(reason));
     }
     fd_ = std::move(fd);
     is_regular_ = S_ISREG(status.st_mode);

@@ -109,7 +109,7 @@ std::vector<config::EnvironmentVariable> read_environment_file(std::string const
     config::Limits const limits;
     auto const text = read_file(path, limits.document.document_bytes);
     if (!text) {
-        rejected.errors.push_back("additional environment file: " + text.error().text);
+        rejected.errors.push_back("additional environment file: " + text.error().text());
         return {};
     }
     config::EnvironmentFile file = config::parse_environment_file(*text, limits);
@@ -260,7 +260,7 @@ std::string Planner::find_command(std::string const& word, json::Where const& at
     if (check_ == BinaryCheck::skipped) return word;
     // Nothing is found in a root directory that is not there, which is told where it is named.
     if (files::open_confined(attributes.root_directory, "/", O_PATH | O_DIRECTORY | O_CLOEXEC))
-        add(at, found.error().text);
+        add(at, found.error().text());
     if (word.starts_with('/')) rejected_.missing_binaries.push_back(attributes.root_directory + word);
     return {};
 }
@@ -550,7 +550,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
     Rejected rejected;
     auto const values = read_environment_file(options.environment_file, rejected);
     if (!text) {
-        rejected.errors.push_back(text.error().text);
+        rejected.errors.push_back(text.error().text());
         return std::unexpected(std::move(rejected));
     }
     rejected.document = std::hash<std::string>{}(*text);

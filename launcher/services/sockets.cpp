@@ -29,8 +29,9 @@ bool is_stream(SocketKind kind) { return kind == SocketKind::tcp || kind == Sock
 int type_of(SocketKind kind) { return (is_stream(kind) ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC; }
 
 std::unexpected<Error> refuse(SocketRequest const& request, int err) {
-    return std::unexpected(Error{err, request.place + ": cannot listen on " +
-                                          config::format_socket_address(request.address) + ": " + errno_text(err)});
+    std::string text =
+        request.place + ": cannot listen on " + config::format_socket_address(request.address) + ": " + errno_text(err);
+    return std::unexpected(Error{kind_of_errno(err), {}, std::move(text), {}, err});
 }
 
 /// A socket address of any family with its length.

@@ -67,8 +67,10 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
                    [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
                        using How = process::CommandRunner::How;
                        helper_ended(
-                           key, verdict.ok ? process::CommandRunner::Outcome{}
-                                           : process::CommandRunner::Outcome{How::not_started, 0, {0, verdict.detail}});
+                           key, verdict.ok
+                                    ? process::CommandRunner::Outcome{}
+                                    : process::CommandRunner::Outcome{
+                                          How::not_started, 0, {ErrorKind::unavailable, {}, verdict.detail, {}, 0}});
                    }},
               static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
       source_(options.source),
@@ -343,8 +345,8 @@ void Shell::tell_start() {
         log::LogLevel::info, "launcher-started", version_line() + " started, pid " + std::to_string(::getpid()),
         {{"version", std::string_view(version())}, {"pid", std::int64_t{::getpid()}}, {"pid1", setup_.is_pid_1}});
     if (!log_file) {
-        log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text + "; trying again",
-                   {{"error", std::string_view(log_file.error().text)}});
+        log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again",
+                   {{"error", std::string_view(log_file.error().text())}});
     }
     for (std::string const& warning : options_.warnings)
         log_.write(log::LogLevel::warning, "option-warning", warning);
@@ -391,8 +393,8 @@ void Shell::forget_files() {
 void Shell::hang_up() {
     Result<bool> const reopened = log_.reopen_file(true);
     if (!reopened) {
-        log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text,
-                   {{"error", std::string_view(reopened.error().text)}});
+        log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text(),
+                   {{"error", std::string_view(reopened.error().text())}});
     } else if (*reopened) {
         log_.write(log::LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again",
                    {{"path", std::string_view(options_.log.path)}});
@@ -421,7 +423,7 @@ void Shell::run_loop() {
         try {
             Result<> const ran = loop_->run();
             if (ran) continue;
-            tell_error(ran.error().text.c_str());
+            tell_error(ran.error().text().c_str());
             timespec const moment{0, 100'000'000};  // epoll itself has failed, so it cannot do the waiting
             (void)::nanosleep(&moment, nullptr);
         } catch (std::exception const& error) {
@@ -445,7 +447,7 @@ Result<int> Shell::run() {
         rejected = std::move(loaded.error());
     } else if (Result<> activated = activate(std::move(*loaded)); !activated) {
         is_good = false;
-        rejected.errors.push_back(std::move(activated.error().text));
+        rejected.errors.push_back(activated.error().text());
     }
     bool const may_be_good = !is_good && may_labels_come(rejected);
     bool const is_the_end = !is_good && !may_be_good && options_.exit_on_bad_configuration;

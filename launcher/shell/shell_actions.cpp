@@ -50,7 +50,7 @@ std::string outcome_text(process::CommandRunner::Outcome const& outcome) {
         case process::CommandRunner::How::signalled: return signal_text(outcome.code);
         case process::CommandRunner::How::timed_out: return "it took too long";
         case process::CommandRunner::How::cancelled: return "cancelled";
-        case process::CommandRunner::How::not_started: return outcome.error.text;
+        case process::CommandRunner::How::not_started: return outcome.error.text();
     }
     std::unreachable();
 }

@@ -158,7 +158,7 @@ void Shell::staging_ended(process::CommandRunner::Key key, process::CommandRunne
             reason += "it took longer than " + format_duration(time_to_stage);
             break;
         case process::CommandRunner::How::cancelled: reason += "it was cancelled"; break;
-        case process::CommandRunner::How::not_started: reason += outcome.error.text; break;
+        case process::CommandRunner::How::not_started: reason += outcome.error.text(); break;
     }
     control_->answer_stage(staging.ticket,
                            std::unexpected(ControlError{ControlError::Kind::failed, std::move(reason), {}}));
@@ -220,7 +220,7 @@ void Shell::set_pod(PodState state) {
 void Shell::activate_again() {
     if (supervisor_.phase() != SupervisorPhase::running) return;
     if (Result<> const done = activate(std::nullopt); !done)
-        log_.write(log::LogLevel::error, "internal-error", done.error().text);
+        log_.write(log::LogLevel::error, "internal-error", done.error().text());
 }
 
 /// Whether the container stays for a while although everything has ended.

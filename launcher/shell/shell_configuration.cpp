@@ -104,7 +104,7 @@ bool Shell::load() {
     std::size_t const document = std::hash<std::string>{}(loaded->text);
     try {
         if (Result<> activated = activate(std::move(*loaded)); !activated) {
-            reject({.errors = {std::move(activated.error().text)}, .document = document});
+            reject({.errors = {activated.error().text()}, .document = document});
             return false;
         }
     } catch (std::bad_alloc const&) {
@@ -159,7 +159,7 @@ Result<> Shell::check_cgroups(Plans const& plans) const {
         std::string const place = "programs." + plan->settings.name + ".cgroup: ";
         if (!cgroups_) return fail(place + cgroup_error_);
         if (Result<> const possible = cgroups_->check(*plan->settings.cgroup); !possible)
-            return fail(place + possible.error().text);
+            return fail(place + possible.error().text());
     }
     return {};
 }
@@ -191,7 +191,7 @@ Result<> Shell::open_what_is_shared(Plans const& plans, std::vector<ProgramId> c
         for (std::size_t before = 0; before < i; ++before)
             restore_output(ids[before]);
         sockets_.keep_only(all_sockets(plans_));
-        return fail("programs." + program.name + ".output: " + opened.error().text);
+        return fail("programs." + program.name + ".output: " + opened.error().text());
     }
     return {};
 }
@@ -219,7 +219,7 @@ void Shell::open_cgroups() {
         cgroups_ = std::move(*tree);
         return;
     }
-    cgroup_error_ = tree.error().text;
+    cgroup_error_ = tree.error().text();
     log_.write(log::LogLevel::debug, "cgroup-unavailable", "no control groups for processes: " + cgroup_error_,
                {{"error", std::string_view(cgroup_error_)}});
 }
@@ -381,8 +381,8 @@ void Shell::set_schedules(std::vector<ProgramId> const& ids) {
         }
         Result<> const set = schedules_->set(id, *schedule, steady_clock::now());
         if (set) continue;
-        log_.write(log::LogLevel::error, "schedule-failed", set.error().text,
-                   {{"error", std::string_view(set.error().text)}});
+        log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
+                   {{"error", std::string_view(set.error().text())}});
     }
 }
 
@@ -405,8 +405,8 @@ void Shell::open_channels() {
             .failed =
                 [this, program_of](std::uint32_t program, Error const& error) {
                     log_.write(log::LogLevel::error, "output-failed",
-                               "output of " + std::string(program_of(program)) + ": " + error.text,
-                               {{"program", program_of(program)}, {"error", std::string_view(error.text)}});
+                               "output of " + std::string(program_of(program)) + ": " + error.text(),
+                               {{"program", program_of(program)}, {"error", std::string_view(error.text())}});
                 }});
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     notify_ = std::make_unique<NotifyReceiver>(
@@ -554,8 +554,8 @@ void Shell::look_again() {
         reload_at_ = last_reload_ + between_looks;
         log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
         log_.write(level, "watch-failed",
-                   watched.error().text + "; looking every " + format_duration(between_looks) + " instead",
-                   {{"error", std::string_view(watched.error().text)}});
+                   watched.error().text() + "; looking every " + format_duration(between_looks) + " instead",
+                   {{"error", std::string_view(watched.error().text())}});
     } else {
         is_blind_ = false;
     }

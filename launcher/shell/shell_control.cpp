@@ -72,7 +72,7 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
         }
         // One that was asked for is missed; the default's place is one that many containers do not have.
         log_.write(options_.is_control_asked_for ? log::LogLevel::error : log::LogLevel::info, "control-failed",
-                   "no control socket: " + opened.error().text, {{"error", std::string_view(opened.error().text)}});
+                   "no control socket: " + opened.error().text(), {{"error", std::string_view(opened.error().text())}});
     }
     if (agent_plan_) open_control_for_agent();
 }

@@ -59,7 +59,7 @@ ControlResult<> Shell::upgrade(std::string const& path) {
     upgrade_.emplace();
     upgrade_->path = path;
     if (Result<> const begun = check_successor(); !begun)
-        give_up_upgrade({ControlError::Kind::failed, begun.error().text, {}});
+        give_up_upgrade({ControlError::Kind::failed, begun.error().text(), {}});
     return {};
 }
 
@@ -107,7 +107,7 @@ void Shell::successor_answered(process::CommandRunner::Outcome const& outcome) {
     }
     std::string reason = upgrade_->path + " cannot take over";
     if (outcome.how == process::CommandRunner::How::timed_out) reason += ": it did not answer in time";
-    if (outcome.how == process::CommandRunner::How::not_started) reason += ": " + outcome.error.text;
+    if (outcome.how == process::CommandRunner::How::not_started) reason += ": " + outcome.error.text();
     if (lines.empty() && outcome.how == process::CommandRunner::How::exited) {
         reason += ": it is no launcher that can be upgraded to";
     }
@@ -239,8 +239,8 @@ void Shell::capture_again(std::uint32_t at, Runtime const& program) {
     config::Output const& wanted = program.plan->settings.output;
     Result<> const configured = output_->configure(at, program.name, wanted);
     if (configured) return;
-    log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text,
-               {{"program", std::string_view(program.name)}, {"error", std::string_view(configured.error().text)}});
+    log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text(),
+               {{"program", std::string_view(program.name)}, {"error", std::string_view(configured.error().text())}});
     (void)output_->configure(at, program.name, {.kind = wanted.kind, .when_full = wanted.when_full});  // opens nothing
 }
 
@@ -305,8 +305,8 @@ void Shell::restore_agent(UpgradeState const& state) {
     }
     if (!options_.agent.is_wanted && !(active_ && active_->needs_agent())) return;
     if (Result<> const prepared = prepare_agent(); !prepared) {
-        log_.write(log::LogLevel::error, "agent-failed", "there is no agent any more: " + prepared.error().text,
-                   {{"error", std::string_view(prepared.error().text)}});
+        log_.write(log::LogLevel::error, "agent-failed", "there is no agent any more: " + prepared.error().text(),
+                   {{"error", std::string_view(prepared.error().text())}});
     }
 }
 
@@ -374,7 +374,7 @@ Result<int> Shell::take_over(UpgradeState state) {
     open_control(state.control);
 
     Result<> const log_file = log_.open_file();
-    if (!log_file) log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text + "; trying again");
+    if (!log_file) log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again");
     bool const has_agent =
         std::ranges::any_of(programs_, [](Runtime const& program) { return program.name == agent_name; });
     if (agent_plan_ && !has_agent) activate_again();

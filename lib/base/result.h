@@ -1,16 +1,43 @@
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace triton {
 
+/// What a caller may have to tell apart. kind_table in error_kinds.h says what each means to a shell, an HTTP client
+/// and a Varlink client.
+enum class ErrorKind : std::uint8_t {
+    invalid,      ///< what was asked for makes no sense
+    not_found,    ///< what it names does not exist
+    exists,       ///< what it would make exists already
+    refused,      ///< it is understood, and not done in this state
+    busy,         ///< somebody else uses it now; later it may work
+    unavailable,  ///< a resource or a peer that it needs is not there now
+    timeout,      ///< it took too long
+    denied,       ///< the caller, or we, may not do that
+    corrupt,      ///< data are not what they should be
+    unsupported,  ///< this system or version cannot do that
+    internal,     ///< everything else
+};
+
+/// The kind of a system call's error. Source: errno(3).
+ErrorKind kind_of_errno(int err);
+
 /// Why something failed, ready to be shown to an operator.
 struct Error {
-    int code = 0;      ///< errno, or 0 when no system call is to blame
-    std::string text;  ///< "cannot open config/box.json: No such file or directory"
+    ErrorKind kind = ErrorKind::internal;
+    std::string attempted;             ///< what, and on what: "open config/box.json"; empty: the reason says it all
+    std::string reason;                ///< "No such file or directory"
+    std::vector<std::string> details;  ///< one sentence each, when there is more to say
+    int code = 0;                      ///< errno, only to be shown: callers tell cases apart by the kind
+
+    /// "cannot open config/box.json: No such file or directory"
+    [[nodiscard]] std::string text() const;
 
     bool operator==(Error const&) const = default;
 };
@@ -18,10 +45,16 @@ struct Error {
 template <class T = void>
 using Result = std::expected<T, Error>;
 
-/// "cannot <what>: <strerror(err)>", with `err` kept as the code.
+/// What a system call could not do: "cannot <what>: <strerror(err)>", of that errno's kind.
 std::unexpected<Error> fail(int err, std::string_view what);
 
-/// An error that no system call caused: the text as it is, code 0.
+/// "cannot <what>: <reason>".
+std::unexpected<Error> fail(ErrorKind kind, std::string_view what, std::string reason);
+
+/// The text as it is.
+std::unexpected<Error> fail(ErrorKind kind, std::string text);
+
+/// The same of kind `invalid`: what most of what we refuse is.
 std::unexpected<Error> fail(std::string text);
 
 /// The system's text for an errno, without a locale and without a static buffer.

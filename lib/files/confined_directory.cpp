@@ -39,9 +39,9 @@ std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path
 std::unexpected<Error> not_opened(int err, std::string const& path) {
     std::string const what = "open " + json::shown(path);
     // The system's texts for these two say something else than what happened.
-    if (err == EXDEV) return std::unexpected(Error{err, "cannot " + what + ": it leads outside the directory"});
-    if (err == EINVAL) return std::unexpected(Error{err, "cannot " + what + ": it is no regular file"});
-    if (err == ESTALE) return std::unexpected(Error{err, "cannot " + what + ": the directory has been removed"});
+    if (err == EXDEV) return fail(ErrorKind::refused, what, "it leads outside the directory");
+    if (err == EINVAL) return fail(ErrorKind::invalid, what, "it is not a regular file");
+    if (err == ESTALE) return fail(ErrorKind::unavailable, what, "the directory has been removed");
     return fail(err, what);
 }
 

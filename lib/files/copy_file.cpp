@@ -38,8 +38,7 @@ char const* kind_of(mode_t mode) {
 }
 
 std::unexpected<Error> not_a_file(std::string const& path, mode_t mode) {
-    int const code = S_ISDIR(mode) ? EISDIR : EINVAL;
-    return std::unexpected(Error{code, path + " is a " + kind_of(mode) + ", not a file"});
+    return fail(ErrorKind::invalid, path + " is a " + kind_of(mode) + ", not a file");
 }
 
 ssize_t read_at(int fd, std::span<char> buffer, off_t at) {
@@ -370,7 +369,7 @@ Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySe
         again = TRY(open_source(source.path));  // it may have been replaced, and be whole under its name
         current = &*again;
     }
-    return std::unexpected(Error{EBUSY, source.path + " keeps changing while it is copied"});
+    return fail(ErrorKind::busy, source.path + " keeps changing while it is copied");
 }
 
 Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target const& target,

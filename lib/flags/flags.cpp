@@ -35,7 +35,7 @@ std::string unknown_option(Program const& program, Flags const& flags, std::stri
 /// Adds the flag's name to what is wrong with its value.
 Result<> apply(Flag const& flag, std::string const& name, std::string const& value) {
     Result<> result = flag.apply(value);
-    if (!result) result.error().text = name + ": " + result.error().text;
+    if (!result) result = fail(result.error().kind, name + ": " + result.error().text());
     return result;
 }
 

@@ -123,7 +123,7 @@ public:
 
     Result<> begin(std::string const& host, ResolverSettings const& settings) {
         auto const text = read_file(settings.configuration, most_configuration_bytes);
-        if (!text && text.error().code != ENOENT) return std::unexpected(text.error());
+        if (!text && text.error().kind != ErrorKind::not_found) return std::unexpected(text.error());
         // c-ares knows no timeout and no attempts in that file.
         ResolverPatience const patience = parse_patience(text ? *text : std::string());
         std::string path = settings.configuration;
@@ -269,7 +269,7 @@ awaitable<Result<std::vector<asio::ip::address>>> Resolver::resolve(std::string 
     std::erase_if(lookups_, [](auto const& weak) { return weak.expired(); });
     lookups_.push_back(lookup);
     auto const begun = lookup->begin(host, settings_);
-    if (!begun) co_return fail(failure + begun.error().text);
+    if (!begun) co_return fail(failure + begun.error().text());
     TimePoint const deadline = std::chrono::steady_clock::now() + settings_.limit;
     while (!lookup->status()) {
         if (std::chrono::steady_clock::now() >= deadline)

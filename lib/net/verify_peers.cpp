@@ -95,7 +95,7 @@ public:
         for (std::size_t i = 0; i < conditions.size(); ++i) {
             if (auto const done = add(rule, conditions[i]); !done) {
                 return fail("alternative " + std::to_string(number) + ", condition " + std::to_string(i + 1) + ": " +
-                            done.error().text);
+                            done.error().text());
             }
         }
         return rule;
@@ -228,7 +228,7 @@ Result<> PeerRules::check(PeerCertificate const& peer) const {
     for (Rule const& rule : rules_) {
         auto const result = check_rule(rule, peer);
         if (result) return {};
-        reasons.append(reasons.empty() ? "" : "; ").append(result.error().text);
+        reasons.append(reasons.empty() ? "" : "; ").append(result.error().text());
     }
     return fail(std::move(reasons));
 }

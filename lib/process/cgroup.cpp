@@ -121,7 +121,7 @@ Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
     });
     for (std::string const& group : groups_below(path)) {
         auto const collected = collect_processes(group, pids);
-        if (!collected && collected.error().code != ENOENT && collected.error().code != ENODEV) return collected;
+        if (!collected && collected.error().kind != ErrorKind::not_found) return collected;
     }
     return {};
 }
@@ -170,7 +170,7 @@ std::string not_delegated(std::string_view controller, std::string const& path) 
 /// Writes one file of a group; when it is not there, says why.
 Result<> write_limit(std::string const& path, std::string_view file, std::string_view text) {
     auto written = write_file(path + "/" + std::string(file), text);
-    if (written || written.error().code != ENOENT) return written;
+    if (written || written.error().kind != ErrorKind::not_found) return written;
     std::string_view const controller = file.substr(0, file.find('.'));
     auto const controllers = read(path + "/cgroup.controllers");
     if (controllers && has_word(*controllers, controller))

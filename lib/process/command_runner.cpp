@@ -21,7 +21,8 @@ void CommandRunner::kill_group(Running const& run) const {
 }
 
 void CommandRunner::run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn) {
-    if (find(key)) return done_(key, {How::not_started, 0, {0, "the one before has not ended"}});
+    if (find(key))
+        return done_(key, {How::not_started, 0, {ErrorKind::busy, {}, "the one before has not ended", {}, 0}});
     running_.reserve(running_.size() + 1);  // before there is a child that must not get lost
     Result<pid_t> pid = spawn();
     if (!pid) return done_(key, {How::not_started, 0, std::move(pid.error())});

@@ -72,7 +72,7 @@ void sort_once(std::vector<std::uint32_t>& ids) {
 Result<Accounts> Accounts::read(AccountFiles const& files) {
     auto const content = [](std::string const& path) -> Result<std::string> {
         auto text = read_file(path, largest_file);
-        if (!text && text.error().code == ENOENT) return std::string();
+        if (!text && text.error().kind == ErrorKind::not_found) return std::string();
         return text;
     };
     std::string passwd = TRY(content(files.passwd));
@@ -214,7 +214,7 @@ std::expected<Identity, Problems> resolve_identity(Settings const& settings, Whe
                                                    AccountFiles const& files) {
     if (!settings.user && !settings.group && !settings.supplementary_groups) return Identity{};
     auto const accounts = Accounts::read(files);
-    if (!accounts) return std::unexpected(Problems{{at.text(), accounts.error().text}});
+    if (!accounts) return std::unexpected(Problems{{at.text(), accounts.error().text()}});
     Resolver resolver(*accounts, files, at);
     Identity identity = resolver.identity(settings);
     if (Problems problems = resolver.take(); !problems.empty()) return std::unexpected(std::move(problems));

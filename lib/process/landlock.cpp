@@ -72,7 +72,7 @@ public:
     void add(std::vector<std::string> const& paths, std::uint64_t rights, Where const& at) {
         for (std::size_t i = 0; i < paths.size(); ++i) {
             auto const added = add(paths[i], rights & handled_);
-            if (!added) problems_.push_back({Where{&at, i}.text(), added.error().text});
+            if (!added) problems_.push_back({Where{&at, i}.text(), added.error().text()});
         }
     }
 
@@ -110,7 +110,7 @@ std::expected<LandlockRuleset, Problems> LandlockRuleset::create(LandlockSetting
     RulesetAttributes const attributes{rights_of(abi)};
     UniqueFd fd{static_cast<int>(::syscall(create_ruleset_call, &attributes, sizeof attributes, 0))};
     int const err = errno;
-    if (!fd) return std::unexpected(Problems{{at.text(), fail(err, "make a Landlock ruleset").error().text}});
+    if (!fd) return std::unexpected(Problems{{at.text(), fail(err, "make a Landlock ruleset").error().text()}});
 
     Problems problems;
     RuleAdder adder(fd.get(), attributes.handled_access_fs, root_directory, problems);

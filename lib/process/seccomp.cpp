@@ -229,7 +229,7 @@ std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings con
     }
     auto code = is_deny_list ? compile_deny_list(denied, libseccomp_action(seccomp.action))
                              : compile_allow_list(allowed, seccomp.action);
-    if (!code) return std::unexpected(Problems{{at.text(), code.error().text}});
+    if (!code) return std::unexpected(Problems{{at.text(), code.error().text()}});
     SeccompFilter filter;
     filter.source_ = seccomp;
     filter.code_ = std::make_shared<std::vector<sock_filter> const>(std::move(*code));

@@ -49,7 +49,7 @@ std::string inside(Attributes const& with) {
 Result<> check_executable(std::string const& path, Attributes const& with) {
     std::string const what = "execute " + path + inside(with);
     auto const file = open_for_process(path, with);
-    if (!file) return fail(file.error().code, what);
+    if (!file) return fail(file.error().kind, what, file.error().reason);
     struct stat status;
     if (::fstat(file->get(), &status) != 0) return fail(errno, what);
     if (!S_ISREG(status.st_mode)) return fail("cannot " + what + ": is not a file");
@@ -81,7 +81,7 @@ Result<std::string> find_program(std::string const& word, std::vector<std::strin
         path.append(path.empty() ? "./" : "/").append(word);
         auto const checked = check_executable(path, with);
         if (checked) return path;
-        if (checked.error().code != ENOENT && checked.error().code != ENOTDIR && !refused) refused = checked.error();
+        if (checked.error().kind != ErrorKind::not_found && !refused) refused = checked.error();
     }
     if (refused) return std::unexpected(std::move(*refused));
     return fail("cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));

@@ -23,15 +23,15 @@ int complain(std::string_view text, int exit_code) {
 
 int run(int argc, char** argv, char** envp) {
     auto options = agent::parse_agent_options(argc, argv, envp);
-    if (!options) return complain(options.error().text, 2);
+    if (!options) return complain(options.error().text(), 2);
     if (!options->text.empty()) return say(STDOUT_FILENO, options->text, 0);
     auto handed = agent::take_handed_over();
-    if (!handed) return complain(handed.error().text, 1);
+    if (!handed) return complain(handed.error().text(), 1);
     // Executed by a descriptor it would have the descriptor's number for a name.
     (void)::prctl(PR_SET_NAME, "triton-launch-agent");
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
     auto const code = agent::run_agent(std::move(*options), std::move(*handed), envp);
-    return code ? *code : complain(code.error().text, 1);
+    return code ? *code : complain(code.error().text(), 1);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ Result<> resolve_container_version(SourceOptions& source, ContainerVersion const
     if (!version.given.empty()) return {};
     auto text = read_file(version.file, 4096);
     if (!text) {
-        return fail("--main-container-version is missing, and so is the version file: " + text.error().text);
+        return fail("--main-container-version is missing, and so is the version file: " + text.error().text());
     }
     auto const is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
     while (!text->empty() && is_blank(text->back()))

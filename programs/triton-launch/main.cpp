@@ -40,14 +40,14 @@ int run(Command const& command, char** envp) {
         }
         case Command::Kind::upgrade_check: {
             Result<std::string> const state = read_sealed(STDIN_FILENO);
-            if (!state) return complain(state.error().text, 1);
+            if (!state) return complain(state.error().text(), 1);
             UpgradeCheck const checked = check_upgrade(*state, command.launch, envp);
             return print(checked.output, checked.exit_code);
         }
         case Command::Kind::stage: return run_stage(command.stage, envp);
         case Command::Kind::launch: {
             Result<int> const code = launch(command.launch, envp);
-            return code ? *code : complain(code.error().text, 1);
+            return code ? *code : complain(code.error().text(), 1);
         }
     }
     std::unreachable();
@@ -62,7 +62,7 @@ int main(int argc, char** argv, char** envp) try {
     if (parsed.result != WrapParse::not_wrap) return wrap_main(parsed, wrap_options, argc, argv, envp);
     if (argc > 1 && std::string_view(argv[1]) == "ctl") return ctl_main(argc, argv, envp);
     Result<Command> command = parse_command_line(argc, argv);
-    if (!command) return complain(command.error().text, usage_error);
+    if (!command) return complain(command.error().text(), usage_error);
     command->launch.arguments = argv;
     return run(*command, envp);
 } catch (std::exception const& error) {

@@ -145,7 +145,7 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     if (process_number > 0) check.process_number = process_number;
     // Away from its container a configuration is taken for the version that the container has, unless it is strict.
     if (Result<> const resolved = resolve_container_version(check.source, version); !resolved)
-        check.source.missing_version = resolved.error().text;
+        check.source.missing_version = resolved.error().text();
     return command;
 }
 
@@ -172,7 +172,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
         // rejected then.
         if (needs_container_version(read_file(launch.configuration_path, json::Limits{}.document_bytes)))
             return std::unexpected(std::move(resolved.error()));
-        launch.source.missing_version = resolved.error().text;
+        launch.source.missing_version = resolved.error().text();
     }
     TRY(resolve_agent(agent, version.file, launch));
     return command;
@@ -266,7 +266,7 @@ Result<Command> parse_completion(std::span<char const* const> arguments) {
     if (arguments.size() != 1)
         return fail("completion: one of bash, zsh, fish is missing; for example: triton-launch completion bash");
     Result<> const result = into_choice(command.shell, shells)(arguments[0]);
-    if (!result) return fail("completion: " + result.error().text);
+    if (!result) return fail("completion: " + result.error().text());
     return command;
 }
 

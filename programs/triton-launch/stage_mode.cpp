@@ -47,7 +47,8 @@ class StageLog {
 public:
     explicit StageLog(log::Log::Settings const& settings) : log_(settings), path_(settings.path) {
         if (auto const opened = log_.open_file(); !opened)
-            log_.write(log::LogLevel::error, "log-open-failed", opened.error().text, {{"error", opened.error().text}});
+            log_.write(log::LogLevel::error, "log-open-failed", opened.error().text(),
+                       {{"error", opened.error().text()}});
     }
     ~StageLog() { log_.drain(patience_at_the_end); }
     StageLog(StageLog const&) = delete;
@@ -65,8 +66,8 @@ public:
     void reopen() {
         auto const reopened = log_.reopen_file(true);
         if (!reopened) {
-            log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text,
-                       {{"error", reopened.error().text}});
+            log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text(),
+                       {{"error", reopened.error().text()}});
         } else if (*reopened) {
             log_.write(log::LogLevel::info, "log-reopened", "log file " + path_ + " opened again", {{"path", path_}});
         }

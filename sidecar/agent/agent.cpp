@@ -125,9 +125,9 @@ private:
             return {};
         }
         if (!server_ && !has_broker_) return std::unexpected(std::move(reporter).error());
-        std::string const text = "nothing is reported to Kubernetes: " + reporter.error().text;
+        std::string const text = "nothing is reported to Kubernetes: " + reporter.error().text();
         log_.write(sidecar::control::AgentLogLevel::error, "kubernetes-off", text);
-        if (has_broker_) tell_launcher(reporter.error().text);
+        if (has_broker_) tell_launcher(reporter.error().text());
         return {};
     }
 
@@ -151,7 +151,7 @@ private:
             co_await control_.call("org.tritonlaunch.Launcher.SetReporter", std::move(parameters), false, grace);
         if (!done)
             log_.write(sidecar::control::AgentLogLevel::warning, "launcher-refused",
-                       "SetReporter: " + done.error().text);
+                       "SetReporter: " + done.error().text());
     }
 
     [[nodiscard]] std::vector<std::string> certificate_paths() const {
@@ -168,7 +168,7 @@ private:
         } else {
             // inotify is used up on this machine. That is no reason to serve nobody.
             log_.write(sidecar::control::AgentLogLevel::warning, "watch-failed",
-                       watch.error().text + "; they are read on SIGHUP and POST /refresh_certs only");
+                       watch.error().text() + "; they are read on SIGHUP and POST /refresh_certs only");
         }
     }
 
@@ -180,7 +180,7 @@ private:
         } else if (!result) {
             ++figures_.failed_certificate_reloads;
             log_.write(sidecar::control::AgentLogLevel::error, "certificate-rejected",
-                       "the new certificate is no good, the old one stays: " + result.error().text);
+                       "the new certificate is no good, the old one stays: " + result.error().text());
         } else if (*result) {
             ++figures_.certificate_reloads;
             figures_.certificate_not_after = certificates_->not_after();
@@ -201,7 +201,7 @@ private:
             exit_code_ = exit_to_be_started_again;
             begin_stop();
         }
-        return std::unexpected(Error{0, std::move(text)});
+        return fail(std::move(text));
     }
 
     [[nodiscard]] SandboxRules sandbox_rules() const {

@@ -136,7 +136,7 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
             "--tls-verify-peers none");
     }
     auto rules = net::PeerRules::parse(verify_peers);
-    if (!rules) return fail("--tls-verify-peers: " + rules.error().text);
+    if (!rules) return fail("--tls-verify-peers: " + rules.error().text());
     options.server.rules = std::move(*rules);
     return {};
 }

@@ -8,7 +8,7 @@ namespace triton::agent {
 namespace {
 
 std::unexpected<Error> no_http(std::string_view why) {
-    return std::unexpected(Error{0, "the answer is no HTTP: " + std::string(why)});
+    return fail(ErrorKind::corrupt, "the answer is not HTTP: " + std::string(why));
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -152,7 +152,7 @@ private:
 
     awaitable<void> make(Probe& probe) {
         auto const target = target_of(probe.order);
-        if (!target) co_return answer(probe, target.error().text);
+        if (!target) co_return answer(probe, target.error().text());
         beast::tcp_stream stream(io_);
         struct Link {  // the socket can be closed from elsewhere as long as it lives
             Probe& probe;
@@ -220,7 +220,7 @@ private:
             text.resize(before + size);
             total += size;
             auto const taken = head.take(text);
-            if (!taken) co_return answer(probe, taken.error().text);
+            if (!taken) co_return answer(probe, taken.error().text());
             text.erase(0, *taken);
         }
         unsigned const status = *head.status();

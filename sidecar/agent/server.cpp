@@ -252,7 +252,7 @@ private:
             identify(peer, stream, tls, faults);
         } else {
             ++around_.figures.failed_handshakes;
-            around_.log.write(sidecar::control::AgentLogLevel::debug, "handshake-failed", done.error().text,
+            around_.log.write(sidecar::control::AgentLogLevel::debug, "handshake-failed", done.error().text(),
                               {{"peer", stream.peer_address()}});
         }
         co_return done.has_value();
@@ -265,7 +265,7 @@ private:
         auto const verdict = shown ? settings_.rules.check(*shown) : fail("no certificate was shown");
         peer.has_certificate = verdict.has_value();
         if (verdict) return;
-        peer.refusal = verdict.error().text;
+        peer.refusal = verdict.error().text();
         peer.address = stream.peer_address();
     }
 

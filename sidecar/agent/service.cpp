@@ -9,6 +9,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "lib/base/error_kinds.h"
 #include "lib/json/text.h"
 #include "sidecar/control/control_reply.h"
 
@@ -44,7 +45,7 @@ Reply make_reply(unsigned status, std::string_view type, std::string body) {
 }
 
 Reply failed(Error const& error) {
-    Reply reply = text_reply(status_of(error), error.text);
+    Reply reply = text_reply(status_of(error), error.text());
     reply.asks_to_retry = reply.status == 503;
     return reply;
 }
@@ -64,28 +65,7 @@ Reply text_reply(unsigned status, std::string text) {
     return reply;
 }
 
-unsigned status_of(Error const& error) {
-    switch (error.code) {
-        case EXDEV:
-        case ELOOP:
-        case EACCES:
-        case EPERM: return 403;
-        case ENOENT:
-        case ENOTDIR: return 404;
-        case EISDIR:
-        case EINVAL:
-        case ENAMETOOLONG: return 400;
-        case EBUSY: return 409;
-        case ENOSYS: return 501;
-        case EAGAIN:
-        case EMFILE:
-        case ENFILE:
-        case ENOTCONN:
-        case ESTALE: return 503;
-        case ETIMEDOUT: return 504;
-        default: return 500;
-    }
-}
+unsigned status_of(Error const& error) { return row_of(error.kind).http_status; }
 
 /// A timer that nobody lets expire is a condition variable for coroutines.
 struct Service::Waiting {
@@ -191,7 +171,7 @@ awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
 awaitable<Result<std::vector<json::Node>>> Service::ask(std::string method, std::string parameters, bool more,
                                                         Duration limit) {
     auto replies = co_await around_.control.call(method, parameters, more, limit);
-    if (replies || replies.error().code != ENOTCONN) co_return replies;
+    if (replies || replies.error().kind != ErrorKind::unavailable) co_return replies;
     co_return co_await around_.control.call(method, parameters, more, limit);
 }
 
@@ -212,7 +192,7 @@ awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
 awaitable<Reply> Service::readyz() {
     if (!around_.control.has_launcher()) co_return text_reply(200, "ready");
     auto const seen = co_await snapshot();
-    if (!seen) co_return text_reply(503, "[-]launcher: " + seen.error().text + "\nnot ready");
+    if (!seen) co_return text_reply(503, "[-]launcher: " + seen.error().text() + "\nnot ready");
     Readiness const found = readiness((*seen)->status);
     co_return make_reply(found.is_ready ? 200U : 503U, text_type, found.text);
 }
@@ -243,7 +223,7 @@ awaitable<Reply> Service::status() {
             body.append(R"(,"ready":)").append(readiness((*seen)->status).is_ready ? "true" : "false");
         } else {
             body += R"(,"error":)";
-            json::append_json_string(body, seen.error().text);
+            json::append_json_string(body, seen.error().text());
         }
     }
     co_return make_reply(200, json_type, body + "}\n");
@@ -343,7 +323,7 @@ awaitable<Result<Service::HashedFile>> Service::hash(std::string path, Begun beg
         if (!begun.error()) co_return std::unexpected(begun.error().error());
         auto result = co_await finish_hash(*begun.error());
         // Most likely it was replaced, and is whole under its name now.
-        if (result || result.error().code != EBUSY || attempt == most_hash_attempts) co_return result;
+        if (result || result.error().kind != ErrorKind::busy || attempt == most_hash_attempts) co_return result;
         begun = begin_hash(path);
     }
 }
@@ -386,7 +366,7 @@ awaitable<Reply> Service::hashes(std::string_view request) {
             body.append(R"(,"sha256":")").append(result->sha256).append("\"}");
         } else {
             body.append(R"(,"status":)").append(std::to_string(status_of(result.error()))).append(R"(,"error":)");
-            json::append_json_string(body, result.error().text);
+            json::append_json_string(body, result.error().text());
             body += '}';
         }
     }
@@ -396,7 +376,7 @@ awaitable<Reply> Service::hashes(std::string_view request) {
 Reply Service::refresh_certificates() {
     if (!around_.reload_certificates) return text_reply(400, "Server is not using TLS");
     auto const done = around_.reload_certificates();
-    return done ? text_reply(200, "OK") : text_reply(500, done.error().text);
+    return done ? text_reply(200, "OK") : text_reply(500, done.error().text());
 }
 
 }  // namespace triton::agent

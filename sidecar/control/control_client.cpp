@@ -284,7 +284,7 @@ awaitable<void> ControlClient::stream_always(SharedPointer shared, std::string m
         };
         auto const done = co_await stream_once(shared, method, parameters, note);
         if (shared->is_closed) co_return;
-        on_end(done ? Error{0, "the launcher has ended it"} : done.error());
+        on_end(done ? Error{ErrorKind::unavailable, {}, "the launcher has ended it", {}, 0} : done.error());
         pause = has_brought ? shortest_pause : std::min(2 * pause, longest_pause);
         timer.expires_after(pause);
         error_code ignored;

@@ -37,8 +37,8 @@ public:
     [[nodiscard]] bool has_launcher() const;
 
     /// The `parameters` of each reply (objects): one, or with `more` as many as come.
-    /// `parameters`: a JSON object. Errors: ENOTCONN when the launcher cannot be reached, or the connection ended
-    /// before the answer; ETIMEDOUT; EAGAIN when too many calls wait; ENOSYS when it has no such method; else code 0
+    /// `parameters`: a JSON object. Errors: unavailable when the launcher cannot be reached, or the connection ended
+    /// before the answer, or too many calls wait; timeout; unsupported when it has no such method; else refused
     /// with the error's name and its parameters.
     boost::asio::awaitable<Result<std::vector<json::Node>>> call(std::string method, std::string parameters, bool more,
                                                                  Duration limit);

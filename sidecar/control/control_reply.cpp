@@ -46,7 +46,10 @@ Result<ControlReply> parse_control_reply(std::string_view frame) {
             std::string const value = parameters ? text_member(*parameters, key) : std::string();
             if (!value.empty()) text.append(": ").append(value);
         }
-        return std::unexpected(Error{is_missing ? ENOSYS : is_denied ? EPERM : 0, std::move(text)});
+        return fail(is_missing  ? ErrorKind::unsupported
+                    : is_denied ? ErrorKind::denied
+                                : ErrorKind::refused,
+                    std::move(text));
     }
     ControlReply reply;
     auto const* const continues = value_of<bool>(*document, "continues");

@@ -19,8 +19,8 @@ struct ControlReply {
     bool continues = false;
 };
 
-/// Reads one, without its NUL. Errors: ENOSYS when there is no such method, EPERM when it is not for us; else code 0;
-/// the error's name with the parameter or the reason, or what is wrong with the reply.
+/// Reads one, without its NUL. Errors: unsupported when there is no such method, denied when it is not for us; else
+/// refused; the error's name with the parameter or the reason, or what is wrong with the reply.
 Result<ControlReply> parse_control_reply(std::string_view frame);
 
 /// The member of an object with this name; nullptr when there is none, or no object.

@@ -45,7 +45,7 @@ std::string reason(error_code why, Duration limit) {
     if (why == beast::error::timeout) return "no answer within " + format_duration(limit);
     if (is_end(why)) return "the connection ended before the answer did";
     if (why == http::error::header_limit || why == http::error::body_limit) return "the answer is too long";
-    if (why.category() == error_code(http::error::bad_version).category()) return "the answer is no HTTP";
+    if (why.category() == error_code(http::error::bad_version).category()) return "the answer is not HTTP";
     if (why.category() == asio::error::get_ssl_category()) return "TLS: " + why.message();
     return errno_text(why.value());
 }
@@ -223,7 +223,7 @@ awaitable<Result<std::shared_ptr<ApiClient::Connection>>> ApiClient::connect(std
     for (asio::ip::address const& address : *addresses) {
         auto connection = co_await connect_to(shared, *tls, address);
         if (connection) co_return connection;
-        failures += (failures.empty() ? "" : "; ") + connection.error().text;
+        failures += (failures.empty() ? "" : "; ") + connection.error().text();
         if (shared->is_stopped) break;
     }
     co_return fail(std::move(failures));
@@ -291,7 +291,7 @@ awaitable<Result<ApiAnswer>> ApiClient::run_request(std::shared_ptr<Shared> shar
     if (auto const kept = std::exchange(shared->kept, nullptr)) {
         shared->idle.cancel();
         auto answer = co_await exchange(shared, kept, request, *token);
-        if (answer || answer.error().code != ENOTCONN) co_return answer;
+        if (answer || answer.error().kind != ErrorKind::unavailable) co_return answer;
     }
     auto const fresh = co_await connect(shared);
     if (!fresh) co_return std::unexpected(fresh.error());

@@ -76,7 +76,7 @@ Result<std::string> parse_host(std::string_view host) {
 Result<std::uint16_t> parse_port(std::string const& text) {
     if (text.empty()) return 443;
     auto const port = flags::whole_number(text, 1, 65535);
-    if (!port) return fail("KUBERNETES_SERVICE_PORT: " + port.error().text);
+    if (!port) return fail("KUBERNETES_SERVICE_PORT: " + port.error().text());
     return static_cast<std::uint16_t>(*port);
 }
 
@@ -207,14 +207,14 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
                                     std::string parameters) {
         auto const replies = co_await self->control.call(std::move(method), std::move(parameters), false, call_limit);
         if (!replies) {
-            int const code = replies.error().code;
-            if (code == ENOTCONN || code == ETIMEDOUT || code == EAGAIN) {
+            ErrorKind const why = replies.error().kind;
+            if (why == ErrorKind::unavailable || why == ErrorKind::timeout) {
                 self->hear(heard::CallLost{kind});
                 co_return;
             }
             // Of a reload the launcher tells itself, and to all who listen.
             if (kind != LauncherCall::reload) {
-                self->hear(heard::CallRefused{kind, replies.error().text, code == EPERM});
+                self->hear(heard::CallRefused{kind, replies.error().text(), why == ErrorKind::denied});
                 co_return;
             }
         }
@@ -250,7 +250,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             if (got) {
                 answer = heard::Response{id, got->status, got->retry_after, std::move(got->body)};
             } else {
-                answer = heard::Unreachable{id, std::move(got).error().text};
+                answer = heard::Unreachable{id, std::move(got).error().text()};
             }
         } catch (std::exception const& error) {  // of Asio and the standard library
             answer = heard::Unreachable{id, error.what()};
@@ -282,7 +282,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             if (got) {
                 ended = {id, got->status, got->retry_after, std::move(got->body)};
             } else {
-                ended.text = std::move(got).error().text;
+                ended.text = std::move(got).error().text();
             }
         } catch (std::exception const& error) {  // of Asio and the standard library
             ended.text = error.what();

@@ -176,7 +176,7 @@ void Reporter::server_failed(Part part, std::string why, std::optional<Duration>
 void Reporter::on_success(InFlight const& flight, std::string const& body) {
     bool const is_event = flight.part == Part::events;
     auto const pod = is_event ? Result<ObjectView>() : parse_object(body, wanted_);
-    if (!pod) return server_failed(flight.part, pod.error().text, std::nullopt, false);
+    if (!pod) return server_failed(flight.part, pod.error().text(), std::nullopt, false);
     server_retry_at_.reset();
     server_backoff_.reset();
     last_success_ = now_.unix_microseconds;

@@ -109,7 +109,7 @@ void Reporter::on(heard::WatchLine const& line) {
     auto const event = parse_watch_event(line.text, wanted_);
     if (event) return watch_heard(*what, *event);
     close_watch(*what);
-    watch_broke(*what, event.error().text);
+    watch_broke(*what, event.error().text());
 }
 
 void Reporter::watch_heard(Watched what, WatchEvent const& event) {

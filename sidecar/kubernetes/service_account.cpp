@@ -30,8 +30,8 @@ std::string trimmed(std::string text) {
 /// Who we are is asked of no system call: the filter knows only those that we need.
 Result<std::string> read_token(std::string const& path) {
     auto text = read_file(path, most_token_bytes);
-    if (text || text.error().code != EACCES) return text;
-    return fail(EACCES, text.error().text + "; the agent is user " + std::to_string(::getauxval(AT_EUID)) +
+    if (text || text.error().kind != ErrorKind::denied) return text;
+    return fail(EACCES, text.error().text() + "; the agent is user " + std::to_string(::getauxval(AT_EUID)) +
                             ": see --agent-user and fsGroup");
 }
 

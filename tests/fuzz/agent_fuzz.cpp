@@ -26,7 +26,7 @@ void require(bool holds) {
 
 void check_rules(std::string_view text) {
     auto const rules = net::PeerRules::parse(text);
-    if (!rules) return require(!rules.error().text.empty());
+    if (!rules) return require(!rules.error().text().empty());
     net::PeerCertificate peer;
     peer.subject = {
         {net::NameField::common_name, "client"}, {net::NameField::domain, "a"}, {net::NameField::domain, "b"}};
@@ -43,14 +43,14 @@ void check_rules(std::string_view text) {
 
 void check_reply(std::string_view text) {
     auto const reply = sidecar::control::parse_control_reply(text);
-    if (!reply) return require(!reply.error().text.empty());
+    if (!reply) return require(!reply.error().text().empty());
     auto const status = supervision_status(reply->parameters, {reply->parameters, reply->parameters});
     require(readiness(status).text.ends_with("ready\n"));
     require(render_metrics(&status, {}, "1", 1, MetricsFormat::open_metrics).ends_with("# EOF\n"));
     if (auto const order = parse_probe_order(reply->parameters)) {
         require(order->timeout > Duration::zero());
         auto const target = target_of(*order);
-        require(target ? target->port != 0 && !target->host.empty() : !target.error().text.empty());
+        require(target ? target->port != 0 && !target->host.empty() : !target.error().text().empty());
     }
     std::string json;
     append_json(json, reply->parameters);
@@ -68,7 +68,7 @@ void check_reply(std::string_view text) {
 void check_answer(std::string_view text) {
     ProbeAnswer whole;
     auto const taken = whole.take(text);
-    require(taken ? *taken <= text.size() : !taken.error().text.empty());
+    require(taken ? *taken <= text.size() : !taken.error().text().empty());
     require(!whole.status() || (taken && *whole.status() >= 200 && *whole.status() <= 999));
     ProbeAnswer dripping;
     std::string waiting;

@@ -198,7 +198,7 @@ def test_a_connection_that_ends_is_replaced(api, launcher, start):
 
 
 @pytest.mark.parametrize("answer, detail", [
-    (b"nonsense\r\n\r\n", "the answer is no HTTP"),
+    (b"nonsense\r\n\r\n", "the answer is not HTTP"),
     (b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 100_000 + b"\r\n\r\n", "the answer is too long"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", "the answer is too long"),
     (b"", "the connection ended before the answer did")], ids=["garbage", "long header", "long body", "nothing"])

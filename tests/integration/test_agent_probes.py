@@ -121,7 +121,7 @@ ANSWERS = {
     "server-error": (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", "status 503"),
     "no-reason": (b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", ""),
     "bare-lines": (b"HTTP/1.0 500\nContent-Length: 0\n\n", "status 500"),
-    "mail": (b"220 mail.example.org\r\n", "the answer is no HTTP: bad version"),
+    "mail": (b"220 mail.example.org\r\n", "the answer is not HTTP: bad version"),
     "long-header": (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", "the answer's header is too long"),
     "nothing": (b"", "the connection ended without an answer"),
     "half": (b"HTTP/1.1 200", "the connection ended without an answer")}

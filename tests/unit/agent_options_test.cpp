@@ -19,7 +19,7 @@ TEST(AgentOptions, TheCommandLineWinsOverTheEnvironment) {
     auto const options = parse({"--listen=127.0.0.1:1", "--bind-address", "[::1]:2", "--max-connections", "7"},
                                {"TRITON_AGENT_LISTEN=:3", "TRITON_AGENT_MAX_CONNECTIONS=8",
                                 "TRITON_AGENT_IDLE_TIMEOUT=5s", "TRITON_AGENT_OUTPUT_DIR="});
-    ASSERT_TRUE(options) << options.error().text;
+    ASSERT_TRUE(options) << options.error().text();
     ASSERT_EQ(options->listen.size(), 3U) << "what may be repeated adds up";
     EXPECT_EQ(options->listen[2].host, "::1");
     EXPECT_EQ(options->server.limits.connections, 7U);
@@ -32,7 +32,7 @@ TEST(AgentOptions, KubernetesIsCompletedFromThePodsVariables) {
     std::vector<char const*> const variables{"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=6443",
                                              "HOSTNAME=web-0", "POD_NAMESPACE=shop", "NODE_NAME=node-a"};
     auto options = parse({"--kubernetes", "on", "--annotation-prefix", "example.org/", "--watch-node"}, variables);
-    ASSERT_TRUE(options) << options.error().text;
+    ASSERT_TRUE(options) << options.error().text();
     EXPECT_TRUE(options->has_kubernetes);
     EXPECT_EQ(options->kubernetes.api_host, "10.0.0.1");
     EXPECT_EQ(options->kubernetes.api_port, "6443");
@@ -47,7 +47,7 @@ TEST(AgentOptions, KubernetesIsCompletedFromThePodsVariables) {
     more.insert(more.end(), {"FDB_POD_NAME=db-1", "POD_NAME=db-2", "FDB_POD_NAMESPACE=data",
                              "FDB_NODE_NAME=", "TRITON_AGENT_KUBERNETES=1"});
     options = parse({"--node-name", "node-b", "--readiness-gate", "example.org/ready"}, more);
-    ASSERT_TRUE(options) << options.error().text;
+    ASSERT_TRUE(options) << options.error().text();
     EXPECT_EQ(options->kubernetes.pod_name, "db-1");
     EXPECT_EQ(options->kubernetes.pod_namespace, "data");
     EXPECT_EQ(options->kubernetes.node_name, "node-b");
@@ -59,7 +59,7 @@ TEST(AgentOptions, TlsIsCompletedFromFoundationDbsVariables) {
     std::vector<char const*> const variables{"FDB_TLS_CERTIFICATE_FILE=/c", "FDB_TLS_KEY_FILE=/k", "FDB_TLS_CA_FILE=/a",
                                              "FDB_TLS_PASSWORD=secret"};
     auto const options = parse({"--tls", "--tls-key-file", "/other"}, variables);
-    ASSERT_TRUE(options) << options.error().text;
+    ASSERT_TRUE(options) << options.error().text();
     EXPECT_TRUE(options->has_tls);
     EXPECT_EQ(options->certificates.certificate, "/c");
     EXPECT_EQ(options->certificates.key, "/other");
@@ -76,7 +76,7 @@ TEST(AgentOptions, SurroundingsThatAreNoGoodAreNoErrorOfTheCommandLine) {
           {"KUBERNETES_SERVICE_HOST=10.0.0.1", "HOSTNAME="},
           {"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=tcp://10.0.0.1:443", "HOSTNAME=a"}}) {
         auto const options = parse({"--kubernetes=on"}, variables);
-        ASSERT_TRUE(options) << options.error().text;
+        ASSERT_TRUE(options) << options.error().text();
         EXPECT_TRUE(options->has_kubernetes);
     }
 }
@@ -84,7 +84,7 @@ TEST(AgentOptions, SurroundingsThatAreNoGoodAreNoErrorOfTheCommandLine) {
 TEST(AgentOptions, APrefixMayBeginAName) {
     for (char const* const prefix : {"foo-", "example.org/", "example.org/foo-"}) {
         auto const options = parse({"--annotation-prefix", prefix});
-        ASSERT_TRUE(options) << options.error().text;
+        ASSERT_TRUE(options) << options.error().text();
         EXPECT_EQ(options->kubernetes.annotation_prefix, prefix);
     }
 }
@@ -118,7 +118,7 @@ TEST(AgentOptions, Errors) {
     for (Row const& row : rows) {
         auto const options = parse(row.arguments);
         ASSERT_FALSE(options) << row.error;
-        EXPECT_EQ(options.error().text, row.error);
+        EXPECT_EQ(options.error().text(), row.error);
     }
 }
 

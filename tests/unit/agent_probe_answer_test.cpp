@@ -17,7 +17,7 @@ std::string read_in_pieces(std::string_view text, std::size_t piece) {
         waiting += text.substr(0, piece);
         text.remove_prefix(std::min(piece, text.size()));
         auto const taken = answer.take(waiting);
-        if (!taken) return taken.error().text;
+        if (!taken) return taken.error().text();
         waiting.erase(0, *taken);
     }
     return answer.status() ? std::to_string(*answer.status()) : "more";
@@ -28,9 +28,9 @@ TEST(ProbeAnswer, IsReadHoweverItComes) {
         std::string_view text;
         std::string_view result;
     };
-    constexpr std::string_view version = "the answer is no HTTP: bad version";
-    constexpr std::string_view status = "the answer is no HTTP: bad status";
-    constexpr std::string_view field = "the answer is no HTTP: bad field";
+    constexpr std::string_view version = "the answer is not HTTP: bad version";
+    constexpr std::string_view status = "the answer is not HTTP: bad status";
+    constexpr std::string_view field = "the answer is not HTTP: bad field";
     Row const rows[] = {
         {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "200"},
         {"HTTP/1.0 404 Not Found\r\n\r\nbody\r\nwithout fields", "404"},

@@ -42,7 +42,7 @@ TEST(ProbeOrder, Targets) {
     EXPECT_EQ(page->path, "/healthz?full");
     EXPECT_TRUE(page->is_tls);
     EXPECT_FALSE(target_of(ProbeOrder{1, "tcp", "http://localhost/", {}}));
-    EXPECT_EQ(target_of(ProbeOrder{1, "udp", "127.0.0.1:1", {}}).error().text,
+    EXPECT_EQ(target_of(ProbeOrder{1, "udp", "127.0.0.1:1", {}}).error().text(),
               "probes of kind \"udp\" are unknown here");
 }
 

@@ -28,7 +28,7 @@ PeerCertificate client() {
 
 bool accepts(std::string_view rules, PeerCertificate const& peer) {
     auto const parsed = PeerRules::parse(rules);
-    EXPECT_TRUE(parsed) << rules << ": " << parsed.error().text;
+    EXPECT_TRUE(parsed) << rules << ": " << parsed.error().text();
     return parsed && parsed->check(peer);
 }
 
@@ -109,7 +109,7 @@ TEST(PeerRules, ValidityIsOverlookedAsFarAsTheRulesSay) {
 
 TEST(PeerRules, ReasonsNameWhatDoesNotMatch) {
     auto const reason = [](std::string_view rules, PeerCertificate const& peer) {
-        return PeerRules::parse(rules)->check(peer).error().text;
+        return PeerRules::parse(rules)->check(peer).error().text();
     };
     EXPECT_EQ(reason("CN=x|I.CN=y", client()),
               "the certificate does not match CN=x; the certificate does not match I.CN=y");
@@ -153,7 +153,7 @@ TEST(PeerRules, WhatCannotBeMeantIsAnError) {
     for (Row const& row : rows) {
         auto const rules = PeerRules::parse(row.rules);
         ASSERT_FALSE(rules) << row.rules;
-        EXPECT_EQ(rules.error().text, row.error) << row.rules;
+        EXPECT_EQ(rules.error().text(), row.error) << row.rules;
     }
 }
 

@@ -34,7 +34,7 @@ std::string content_of(std::string const& path) {
 
 template <class T>
 std::string text_of(Result<T> const& result) {
-    return result ? "ok" : result.error().text;
+    return result ? "ok" : result.error().text();
 }
 
 // Where it is.
@@ -264,7 +264,7 @@ pid_t start_two_in(process::Spawner& spawner, process::Cgroup const& group) {
 TEST(CgroupTree, MovesUsIntoALeafAndProcessesIntoGroups) {
     IN_OWN_CGROUP([]() -> std::string {
         auto const tree = process::CgroupTree::create();
-        if (!tree) return tree.error().text;
+        if (!tree) return tree.error().text();
         if (tree->path() != "/tmp") return "the tree is at " + tree->path();
         if (content_of("/proc/self/cgroup").find("0::/launcher\n") == std::string::npos)
             return "we are in " + content_of("/proc/self/cgroup");
@@ -279,7 +279,7 @@ TEST(CgroupTree, MovesUsIntoALeafAndProcessesIntoGroups) {
 TEST(CgroupTree, WithoutClone3TheChildMovesItself) {
     IN_OWN_CGROUP([]() -> std::string {
         auto const tree = process::CgroupTree::create();
-        if (!tree) return tree.error().text;
+        if (!tree) return tree.error().text();
         json::Where const at;
         auto const filter =
             process::SeccompFilter::create({.profile = process::SeccompProfile::none, .deny = {"clone3"}}, at);
@@ -297,7 +297,7 @@ TEST(CgroupTree, WithoutClone3TheChildMovesItself) {
 TEST(CgroupTree, KillReachesAllAndNobodyElse) {
     IN_OWN_CGROUP([]() -> std::string {
         auto const tree = process::CgroupTree::create();
-        if (!tree) return tree.error().text;
+        if (!tree) return tree.error().text();
         process::Cgroup group = tree->make_group("web", 1).value();
         process::Spawner spawner({}, 0);
         pid_t const pid = start_two_in(spawner, group);
@@ -306,12 +306,12 @@ TEST(CgroupTree, KillReachesAllAndNobodyElse) {
         if (group.contains(::getpid())) return "the group has us";
         if (group.is_populated() != true) return "the group is empty";
         if (group.remove()) return "a group with processes was removed";
-        if (auto const killed = group.kill(); !killed) return killed.error().text;
+        if (auto const killed = group.kill(); !killed) return killed.error().text();
         int status = -1;
         (void)::waitpid(pid, &status, 0);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return "status " + std::to_string(status);
         if (!waits_until_empty(group)) return "somebody is left";
-        if (auto const removed = group.remove(); !removed) return removed.error().text;
+        if (auto const removed = group.remove(); !removed) return removed.error().text();
         return {};
     });
 }
@@ -319,13 +319,13 @@ TEST(CgroupTree, KillReachesAllAndNobodyElse) {
 TEST(CgroupTree, TheGroupCanBeUsedAfterAKill) {
     IN_OWN_CGROUP([]() -> std::string {
         auto const tree = process::CgroupTree::create();
-        if (!tree) return tree.error().text;
+        if (!tree) return tree.error().text();
         process::Cgroup const group = tree->make_group("web", 1).value();
         UniqueFd const directory = group.directory().value();
         process::Spawner spawner({}, 0);
         pid_t const pid = start_two_in(spawner, group);
         if (pid < 0) return "cannot start";
-        if (auto const killed = group.kill(); !killed) return killed.error().text;
+        if (auto const killed = group.kill(); !killed) return killed.error().text();
         (void)::waitpid(pid, nullptr, 0);
         if (!waits_until_empty(group)) return "somebody is left";
         return run(plan_of("/bin/true", {}), {.cgroup = directory.get()}).is_ok() ? "" : "the next one was killed too";
@@ -335,16 +335,16 @@ TEST(CgroupTree, TheGroupCanBeUsedAfterAKill) {
 TEST(CgroupTree, SignalsFreezesAndThaws) {
     IN_OWN_CGROUP([]() -> std::string {
         auto const tree = process::CgroupTree::create();
-        if (!tree) return tree.error().text;
+        if (!tree) return tree.error().text();
         process::Cgroup group = tree->make_group("web", 1).value();
         process::Spawner spawner({}, 0);
         pid_t const pid = start_two_in(spawner, group);
         if (pid < 0) return "cannot start";
-        if (auto const frozen = group.freeze(true); !frozen) return frozen.error().text;
+        if (auto const frozen = group.freeze(true); !frozen) return frozen.error().text();
         if (!waits_for(group, "frozen 1")) return "it does not freeze";
-        if (auto const thawed = group.freeze(false); !thawed) return thawed.error().text;
+        if (auto const thawed = group.freeze(false); !thawed) return thawed.error().text();
         if (!waits_for(group, "frozen 0")) return "it does not thaw";
-        if (auto const sent = group.signal(SIGTERM); !sent) return sent.error().text;
+        if (auto const sent = group.signal(SIGTERM); !sent) return sent.error().text();
         int status = -1;
         (void)::waitpid(pid, &status, 0);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM) return "status " + std::to_string(status);
@@ -355,7 +355,7 @@ TEST(CgroupTree, SignalsFreezesAndThaws) {
 TEST(CgroupTree, WhatTheProgramMadeBelowIsKilledAndRemovedToo) {
     IN_OWN_CGROUP([]() -> std::string {
         auto const tree = process::CgroupTree::create();
-        if (!tree) return tree.error().text;
+        if (!tree) return tree.error().text();
         std::string path;
         {
             process::Cgroup group = tree->make_group("", 1).value();
@@ -370,7 +370,7 @@ TEST(CgroupTree, WhatTheProgramMadeBelowIsKilledAndRemovedToo) {
                                         {.cgroup = directory.get()});
             if (!outcome.is_ok()) return "the program failed: " + outcome.output;
             if (!group.contains(std::stoi(outcome.output))) return "a process below is not found";
-            if (auto const killed = group.kill(); !killed) return killed.error().text;
+            if (auto const killed = group.kill(); !killed) return killed.error().text();
             if (!waits_until_empty(group)) return "somebody is left";
         }
         return ::access(path.c_str(), F_OK) == 0 ? "the group is left" : "";
@@ -388,8 +388,8 @@ TEST(CgroupTree, ASharedCgroupIsNotTouched) {
         (void)::kill(other, SIGKILL);
         (void)::waitpid(other, nullptr, 0);
         if (tree) return "it was taken";
-        if (tree.error().text != "cgroup /tmp is shared with process " + std::to_string(other))
-            return tree.error().text;
+        if (tree.error().text() != "cgroup /tmp is shared with process " + std::to_string(other))
+            return tree.error().text();
         return ::access("/tmp/launcher", F_OK) == 0 ? "a group was made" : "";
     });
 }
@@ -399,7 +399,7 @@ TEST(CgroupTree, AReadOnlyOneIsNotOurs) {
         if (::mount("none", "/tmp", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) return "cannot remount";
         auto const tree = process::CgroupTree::create();
         if (tree) return "it was taken";
-        return tree.error().text == "cannot write cgroup /tmp: Read-only file system" ? "" : tree.error().text;
+        return tree.error().text() == "cannot write cgroup /tmp: Read-only file system" ? "" : tree.error().text();
     });
 }
 

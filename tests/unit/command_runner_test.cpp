@@ -44,7 +44,7 @@ protected:
             static constexpr char const* names[] = {"exited", "signalled", "timed out", "cancelled", "not started"};
             std::string text =
                 std::to_string(key) + " " + names[static_cast<int>(outcome.how)] + " " + std::to_string(outcome.code);
-            if (!outcome.error.text.empty()) text += " " + outcome.error.text;
+            if (!outcome.error.text().empty()) text += " " + outcome.error.text();
             told.push_back(text);
         }};
     using Texts = std::vector<std::string>;

@@ -33,7 +33,7 @@ Result<CtlOptions> parse(std::vector<char const*> const& words) {
 
 TEST(CtlOptions, CommandsAndTheirWords) {
     auto const options = parse({"--socket=/x", "logs", "-fn20", "web:3", "--json"});
-    ASSERT_TRUE(options) << options.error().text;
+    ASSERT_TRUE(options) << options.error().text();
     EXPECT_EQ(options->verb, CtlVerb::logs);
     EXPECT_EQ(options->socket, "/x");
     EXPECT_TRUE(options->follows && options->is_json);
@@ -41,7 +41,7 @@ TEST(CtlOptions, CommandsAndTheirWords) {
     EXPECT_THAT(options->targets, ElementsAre(CtlTarget{"web", 3}));
 
     auto const restart = parse({"restart", "--no-wait", "-", "-:2", "a.b", "--timeout", "1m"});
-    ASSERT_TRUE(restart) << restart.error().text;
+    ASSERT_TRUE(restart) << restart.error().text();
     EXPECT_THAT(restart->targets, ElementsAre(CtlTarget{"", {}}, CtlTarget{"", 2}, CtlTarget{"a.b", {}}));
     EXPECT_FALSE(restart->waits);
     EXPECT_EQ(restart->timeout, std::chrono::minutes(1));
@@ -106,7 +106,7 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
          }) {
         auto const options = parse(row.words);
         ASSERT_FALSE(options) << row.text;
-        EXPECT_EQ(options.error().text, row.text);
+        EXPECT_EQ(options.error().text(), row.text);
     }
 }
 
@@ -336,7 +336,7 @@ protected:
         std::filesystem::create_symlink(path + ".kept", path);
         server.reset();
         auto next = ControlServer::create(*loop, {.path = path, .adopted = handed}, backend);
-        ASSERT_TRUE(next) << next.error().text;
+        ASSERT_TRUE(next) << next.error().text();
         server = std::move(*next);
     }
 
@@ -552,7 +552,7 @@ TEST_F(CtlTest, OnlyWhoIsMeantIsLetIn) {
     EXPECT_THAT(ask_as(group, {}), HasSubstr("Permission denied"));  // the kernel's
     server.reset();
     auto made = ControlServer::create(*loop, {.path = path, .mode = 0660, .group = group}, backend);
-    ASSERT_TRUE(made) << made.error().text;
+    ASSERT_TRUE(made) << made.error().text();
     server = std::move(*made);
     EXPECT_EQ(ask_as(group, {}), "0 ");
     EXPECT_EQ(ask_as(65534, {1, group}), "0 ");

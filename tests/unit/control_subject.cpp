@@ -213,7 +213,7 @@ ControlSubject::~ControlSubject() {
 void ControlSubject::start(ControlLimits const& limits, mode_t mode) {
     ControlSettings settings{.path = path, .mode = mode, .keeps_for_agent = keeps_for_agent};
     auto made = ControlServer::create(*loop, std::move(settings), backend, limits);
-    ASSERT_TRUE(made) << made.error().text;
+    ASSERT_TRUE(made) << made.error().text();
     server = std::move(*made);
 }
 

@@ -262,7 +262,7 @@ protected:
     /// The addresses as one text, or the error.
     std::string texts(std::string host) {
         Addresses const found = resolve(std::move(host));
-        if (!found) return found.error().text;
+        if (!found) return found.error().text();
         std::string text;
         for (auto const& address : *found)
             text += (text.empty() ? "" : " ") + address.to_string();
@@ -290,7 +290,7 @@ TEST_F(ResolverTest, AnAddressIsItselfAndNobodyIsAsked) {
 TEST_F(ResolverTest, BothFamiliesAreFound) {
     DnsServer const& server = serve(always({{"127.0.0.7", "::1", "127.0.0.8"}}));
     Addresses const found = resolve("api.example.org");
-    ASSERT_TRUE(found) << found.error().text;
+    ASSERT_TRUE(found) << found.error().text();
     EXPECT_THAT(*found, UnorderedElementsAre(asio::ip::make_address("127.0.0.7"), asio::ip::make_address("127.0.0.8"),
                                              asio::ip::make_address("::1")));
     EXPECT_THAT(server.asked, ElementsAre("api.example.org"));
@@ -393,7 +393,7 @@ TEST_F(ResolverTest, ATruncatedAnswerIsAskedForByTcp) {
         many.push_back("127.1.1." + std::to_string(last));
     DnsServer const& server = serve(always({.addresses = many, .is_truncated = true}));
     Addresses const found = resolve("api.example.org");
-    ASSERT_TRUE(found) << found.error().text;
+    ASSERT_TRUE(found) << found.error().text();
     EXPECT_EQ(found->size(), 60);
     EXPECT_EQ(server.tcp_questions, 2);
 }
@@ -410,7 +410,7 @@ TEST_F(ResolverTest, TheConfigurationIsReadForEachLookup) {
     std::filesystem::create_directory(area_ / "resolv.conf");
     Addresses const none = resolve(resolver, "api.example.org");
     ASSERT_FALSE(none);
-    EXPECT_EQ(none.error().text,
+    EXPECT_EQ(none.error().text(),
               "cannot resolve api.example.org: cannot read " + settings_.configuration + ": Is a directory");
 }
 
@@ -429,7 +429,7 @@ TEST_F(ResolverTest, StopEndsWhatIsUnderWayAndWhatComes) {
             io_,
             [](net::Resolver& asked, std::vector<std::string>& out) -> awaitable<void> {
                 auto const found = co_await asked.resolve("api.example.org");
-                out.push_back(found ? "found" : found.error().text);
+                out.push_back(found ? "found" : found.error().text());
             }(resolver, ends),
             asio::detached);
     }
@@ -439,7 +439,8 @@ TEST_F(ResolverTest, StopEndsWhatIsUnderWayAndWhatComes) {
     while (ends.size() < 2)
         ASSERT_GT(io_.run_one_for(seconds(20)), 0);
     EXPECT_THAT(ends, testing::Each("cannot resolve api.example.org: DNS query cancelled"));
-    EXPECT_EQ(resolve(resolver, "api.example.org").error().text, "cannot resolve api.example.org: DNS query cancelled");
+    EXPECT_EQ(resolve(resolver, "api.example.org").error().text(),
+              "cannot resolve api.example.org: DNS query cancelled");
 }
 
 TEST_F(ResolverTest, NoDescriptorIsLeft) {

@@ -88,7 +88,7 @@ TEST(ApiObjects, AWatchEventIsReducedToWhatConcernsUs) {
         "annotations":{"a.b/one":"1","other":"x","a.b/two":"2"},"labels":{"l":"v"}},"spec":{"nodeName":"n"},
         "status":{"conditions":[{"type":"Ready","status":"True"},{"type":"gate/x","status":"False"}]}}})",
         {"a.b/", "gate/x"});
-    ASSERT_TRUE(event) << event.error().text;
+    ASSERT_TRUE(event) << event.error().text();
     EXPECT_EQ(event->type, WatchEventType::modified);
     EXPECT_EQ(event->object.name, "p");
     EXPECT_EQ(event->object.uid, "u");

@@ -94,12 +94,12 @@ protected:
     }
     char const* open(NotifyKey key, NotifyReceiver::SocketSettings const& settings = {}) {
         auto const address = receiver->open_socket(key, settings);
-        EXPECT_TRUE(address) << address.error().text;
+        EXPECT_TRUE(address) << address.error().text();
         return address.value_or("");
     }
     UniqueFd open_pipe(NotifyKey key) {
         auto pipe = receiver->open_pipe(key);
-        EXPECT_TRUE(pipe) << pipe.error().text;
+        EXPECT_TRUE(pipe) << pipe.error().text();
         return std::move(*pipe);
     }
     /// As sd_notify(3) does, with a descriptor if there is one. Returns 0 or the errno.

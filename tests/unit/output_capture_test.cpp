@@ -80,11 +80,11 @@ protected:
     }
     void configure(std::uint32_t program, std::string_view name, config::Output const& output) {
         auto const done = capture->configure(program, name, output);
-        ASSERT_TRUE(done) << done.error().text;
+        ASSERT_TRUE(done) << done.error().text();
     }
     OutputCapture::WriteEnds ends(OutputKey key) {
         auto const opened = capture->write_ends(key);
-        EXPECT_TRUE(opened) << opened.error().text;
+        EXPECT_TRUE(opened) << opened.error().text();
         return opened.value_or(OutputCapture::WriteEnds{});
     }
     void write_out(OutputKey key, std::string_view text) { write(ends(key).out, text); }
@@ -154,7 +154,7 @@ protected:
         return std::make_unique<OutputCapture>(
             *loop, *console,
             OutputCapture::Callbacks{[this](std::uint32_t program, std::uint64_t lines) { dropped[program] += lines; },
-                                     [this](std::uint32_t, Error const& error) { failures.push_back(error.text); }});
+                                     [this](std::uint32_t, Error const& error) { failures.push_back(error.text()); }});
     }
 };
 

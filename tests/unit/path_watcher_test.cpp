@@ -21,7 +21,7 @@ protected:
         std::string name = ::testing::TempDir() + "watch.XXXXXX";
         directory = ::mkdtemp(name.data());
     }
-    void SetUp() override { ASSERT_TRUE(watcher) << watcher.error().text; }
+    void SetUp() override { ASSERT_TRUE(watcher) << watcher.error().text(); }
     ~PathWatcherTest() override { std::filesystem::remove_all(directory); }
 
     /// Whether something that concerns a path has been seen, or is seen soon.

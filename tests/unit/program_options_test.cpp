@@ -31,7 +31,7 @@ std::string set(Flags const& flags, std::string_view name, std::string const& va
     auto const flag = std::ranges::find(flags, name, &Flag::name);
     if (flag == flags.end()) return "no such flag";
     auto const result = flag->apply(value);
-    return result ? "" : result.error().text;
+    return result ? "" : result.error().text();
 }
 
 TEST(StageFlags, RepeatableOnesAddUpAndOthersReplace) {
@@ -120,18 +120,18 @@ Result<Command> parse(std::vector<char const*> words) {
 
 std::string refusal(std::vector<char const*> const& words) {
     auto const command = parse(words);
-    return command ? "" : command.error().text;
+    return command ? "" : command.error().text();
 }
 
 TEST(CommandLine, ModeDecidesWhichTableIsRead) {
     auto const launch = parse({"--mode", "launcher", "--main-container-version", "1", "--process-count", "3"});
-    ASSERT_TRUE(launch) << launch.error().text;
+    ASSERT_TRUE(launch) << launch.error().text();
     EXPECT_EQ(launch->kind, Command::Kind::launch);
     EXPECT_EQ(launch->launch.source.server_count, 3);
     for (auto const& [name, mode] :
          {std::pair("init", sidecar::StageMode::init), std::pair("sidecar", sidecar::StageMode::sidecar)}) {
         auto const stage = parse({"--copy-file", "a", "--mode", name, "--log-path", "/l", "--copy-binary=b"});
-        ASSERT_TRUE(stage) << stage.error().text;
+        ASSERT_TRUE(stage) << stage.error().text();
         EXPECT_EQ(stage->kind, Command::Kind::stage);
         EXPECT_EQ(stage->stage.options.mode, mode);
         EXPECT_EQ(stage->stage.options.files, std::vector<std::string>{"a"});
@@ -143,10 +143,10 @@ TEST(CommandLine, ModeDecidesWhichTableIsRead) {
 TEST(CommandLine, ModeOfTheEnvironmentIsBeatenByTheCommandLine) {
     Variable const variable("TRITON_LAUNCH_MODE", "sidecar");
     auto const by_variable = parse({"--copy-file", "a"});
-    ASSERT_TRUE(by_variable) << by_variable.error().text;
+    ASSERT_TRUE(by_variable) << by_variable.error().text();
     EXPECT_EQ(by_variable->stage.options.mode, sidecar::StageMode::sidecar);
     auto const by_option = parse({"--mode=init", "--mode", "launch", "--main-container-version", "1"});
-    ASSERT_TRUE(by_option) << by_option.error().text;
+    ASSERT_TRUE(by_option) << by_option.error().text();
     EXPECT_EQ(by_option->kind, Command::Kind::launch);
 }
 
@@ -165,7 +165,7 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
 TEST(CommandLine, UpgradeCheckTakesTheOptionsOfLaunchMode) {
     auto const command = parse({"upgrade-check", "--main-container-version", "1", "--stop-signal", "INT",
                                 "--restart-delay", "3s", "--stop-timeout", "4s", "--stop-limit", "5s"});
-    ASSERT_TRUE(command) << command.error().text;
+    ASSERT_TRUE(command) << command.error().text();
     EXPECT_EQ(command->kind, Command::Kind::upgrade_check);
     EXPECT_EQ(command->launch.source.defaults.stop_signal, SIGINT);
     EXPECT_EQ(command->launch.source.defaults.backoff.delay, std::chrono::seconds(3));
@@ -176,14 +176,14 @@ TEST(CommandLine, UpgradeCheckTakesTheOptionsOfLaunchMode) {
 
 TEST(CommandLine, ControlSocketAndGroups) {
     auto const plain = parse({"--main-container-version", "1"});
-    ASSERT_TRUE(plain) << plain.error().text;
+    ASSERT_TRUE(plain) << plain.error().text();
     EXPECT_EQ(plain->launch.control_socket, "/run/triton-launch/control");
     EXPECT_EQ(plain->launch.control_mode, 0600U);
     EXPECT_FALSE(plain->launch.is_control_asked_for);
     EXPECT_EQ(plain->launch.cgroup, launcher::CgroupMode::automatic);
     auto const given = parse({"--main-container-version", "1", "--control-socket", "none", "--control-mode", "0660",
                               "--control-group", "adm", "--cgroup", "required"});
-    ASSERT_TRUE(given) << given.error().text;
+    ASSERT_TRUE(given) << given.error().text();
     EXPECT_EQ(given->launch.control_socket, "");
     EXPECT_TRUE(given->launch.is_control_asked_for);
     EXPECT_EQ(given->launch.control_mode, 0660U);

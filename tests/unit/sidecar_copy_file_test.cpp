@@ -73,7 +73,7 @@ protected:
 
     std::string read(std::string const& name) const {
         auto const source = files::open_source(path(name));
-        return source ? read_open_file(source->file.get(), source->path, 1 << 28).value() : source.error().text;
+        return source ? read_open_file(source->file.get(), source->path, 1 << 28).value() : source.error().text();
     }
 
     struct stat status(std::string const& name) const {
@@ -100,7 +100,7 @@ protected:
 
     files::Outcome outcome(std::string const& name) const {
         auto const staged = copy(name);
-        EXPECT_TRUE(staged) << staged.error().text;
+        EXPECT_TRUE(staged) << staged.error().text();
         return staged ? staged->outcome : files::Outcome::stopped;
     }
 
@@ -122,7 +122,7 @@ TEST_P(CopyFile, KeepsContentModeAndTimes) {
     write("a", content, 0751);
     set_time("a", {1234567890, 123456789});
     auto const staged = copy("a");
-    ASSERT_TRUE(staged) << staged.error().text;
+    ASSERT_TRUE(staged) << staged.error().text();
     EXPECT_EQ(staged->outcome, files::Outcome::copied);
     EXPECT_EQ(staged->bytes, content.size());
     EXPECT_EQ(staged->sha256, "");
@@ -152,7 +152,7 @@ TEST_P(CopyFile, AFileThatLiesAboutItsSize) {
     ASSERT_TRUE(source);
     ASSERT_EQ(source->status.st_size, 0);
     auto const staged = copy(*source, target());
-    ASSERT_TRUE(staged) << staged.error().text;
+    ASSERT_TRUE(staged) << staged.error().text();
     EXPECT_THAT(read("out/copy"), testing::HasSubstr("\nPid:\t"));
     EXPECT_GT(staged->bytes, 100U);
 }
@@ -247,7 +247,7 @@ TEST_P(CopyFile, ALongNameHasRoomForATemporaryOne) {
     std::string const name(255, 'n');
     write("out/" + name, "old");
     auto const staged = copy(*source, target(name));
-    ASSERT_TRUE(staged) << staged.error().text;
+    ASSERT_TRUE(staged) << staged.error().text();
     EXPECT_EQ(read("out/" + name), "x");
 }
 
@@ -290,24 +290,23 @@ TEST_P(CopyFile, ASourceThatKeepsChangingIsAnError) {
     };
     auto const staged = copy("a");
     ASSERT_FALSE(staged);
-    EXPECT_EQ(staged.error(), (Error{EBUSY, path("a") + " keeps changing while it is copied"}));
+    EXPECT_EQ(staged.error().text(), (path("a") + " keeps changing while it is copied"));
     EXPECT_THAT(names("out"), IsEmpty());
 }
 
 TEST_P(CopyFile, WhatIsNoFileIsNamed) {
     ASSERT_EQ(::mkdir(path("directory").c_str(), 0755), 0);
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0644), 0);
-    EXPECT_EQ(copy("directory").error(), (Error{EISDIR, path("directory") + " is a directory, not a file"}));
-    EXPECT_EQ(copy("fifo").error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
-    EXPECT_EQ(files::open_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
-    EXPECT_EQ(copy("nothing").error(),
-              (Error{ENOENT, "cannot open " + path("nothing") + ": No such file or directory"}));
+    EXPECT_EQ(copy("directory").error().text(), (path("directory") + " is a directory, not a file"));
+    EXPECT_EQ(copy("fifo").error().text(), (path("fifo") + " is a FIFO, not a file"));
+    EXPECT_EQ(files::open_source("/dev/null").error().text(), ("/dev/null is a device, not a file"));
+    EXPECT_EQ(copy("nothing").error().text(), ("cannot open " + path("nothing") + ": No such file or directory"));
 }
 
 TEST_P(CopyFile, ADirectoryAtTheTargetStays) {
     write("a", "x");
     ASSERT_EQ(::mkdir(path("out/copy").c_str(), 0755), 0);
-    EXPECT_EQ(copy("a").error(), (Error{EISDIR, "cannot replace " + path("out/copy") + ": Is a directory"}));
+    EXPECT_EQ(copy("a").error().text(), ("cannot replace " + path("out/copy") + ": Is a directory"));
     EXPECT_THAT(names("out"), ElementsAre("copy"));
     ASSERT_EQ(::rmdir(path("out/copy").c_str()), 0);
 }
@@ -315,7 +314,7 @@ TEST_P(CopyFile, ADirectoryAtTheTargetStays) {
 TEST_P(CopyFile, ADirectoryThatIsGone) {
     write("a", "x");
     ASSERT_EQ(::rmdir(path("out").c_str()), 0);
-    EXPECT_EQ(copy("a").error(), (Error{ENOENT, "cannot create " + path("out/copy") + ": No such file or directory"}));
+    EXPECT_EQ(copy("a").error().text(), ("cannot create " + path("out/copy") + ": No such file or directory"));
     ASSERT_EQ(::mkdir(path("out").c_str(), 0755), 0);
 }
 
@@ -374,10 +373,10 @@ TEST_P(CopyFile, ALookTellsWhatOpeningWould) {
     write("a", "content", 0640);
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0644), 0);
     EXPECT_EQ(files::look_at_source(path("a"))->st_size, 7);
-    EXPECT_EQ(files::look_at_source(path("fifo")).error(), (Error{EINVAL, path("fifo") + " is a FIFO, not a file"}));
-    EXPECT_EQ(files::look_at_source("/dev/null").error(), (Error{EINVAL, "/dev/null is a device, not a file"}));
-    EXPECT_EQ(files::look_at_source(path("nothing")).error(),
-              (Error{ENOENT, "cannot open " + path("nothing") + ": No such file or directory"}));
+    EXPECT_EQ(files::look_at_source(path("fifo")).error().text(), (path("fifo") + " is a FIFO, not a file"));
+    EXPECT_EQ(files::look_at_source("/dev/null").error().text(), ("/dev/null is a device, not a file"));
+    EXPECT_EQ(files::look_at_source(path("nothing")).error().text(),
+              ("cannot open " + path("nothing") + ": No such file or directory"));
 }
 
 TEST_P(CopyFile, WhatAKilledCopyLeftIsRemovedAndNothingElse) {
@@ -415,11 +414,11 @@ TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
     EXPECT_TRUE(files::make_directories(inside.get(), "b"));
     EXPECT_TRUE(files::make_directories(inside.get(), "."));
     UniqueFd const file{::open((root + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
-    EXPECT_EQ(files::make_directories(AT_FDCWD, root + "/f/x").error(),
-              (Error{ENOTDIR, "cannot create directory " + root + "/f/x: Not a directory"}));
+    EXPECT_EQ(files::make_directories(AT_FDCWD, root + "/f/x").error().text(),
+              ("cannot create directory " + root + "/f/x: Not a directory"));
     // where nothing can be made, the cause is why not, not that it is missing
-    EXPECT_EQ(files::make_directories(AT_FDCWD, "/proc/triton").error(),
-              (Error{ENOENT, "cannot create directory /proc/triton: No such file or directory"}));
+    EXPECT_EQ(files::make_directories(AT_FDCWD, "/proc/triton").error().text(),
+              ("cannot create directory /proc/triton: No such file or directory"));
     for (char const* const made : {"/a/b", "/a", "/f"})
         EXPECT_EQ(::remove((root + made).c_str()), 0);
     EXPECT_EQ(::rmdir(root.c_str()), 0);
@@ -428,8 +427,8 @@ TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
 TEST(ReadOpenFile, UpToALimit) {
     auto const source = files::open_source("/proc/self/status");
     ASSERT_TRUE(source);
-    EXPECT_EQ(read_open_file(source->file.get(), source->path, 10).error(),
-              (Error{EFBIG, "cannot read /proc/self/status: File too large"}));
+    EXPECT_EQ(read_open_file(source->file.get(), source->path, 10).error().text(),
+              ("cannot read /proc/self/status: File too large"));
 }
 
 }  // namespace

@@ -459,7 +459,7 @@ TEST(FindProgram, LooksAsExecvpDoes) {
     EXPECT_EQ(process::find_program("./env", environment, {.working_directory = "/usr/bin"}), "./env");
     EXPECT_EQ(process::find_program("bin/env", environment, {.root_directory = "/usr"}), "bin/env");
     EXPECT_EQ(process::find_program("env", {"PATH=/bin"}, {.root_directory = "/usr"}), "/bin/env");
-    auto const text = [](Result<std::string> const& found) { return found ? "found " + *found : found.error().text; };
+    auto const text = [](Result<std::string> const& found) { return found ? "found " + *found : found.error().text(); };
     EXPECT_EQ(text(process::find_program("no-such-program", environment, {})),
               "cannot find \"no-such-program\" in PATH (/nonexistent:/usr/bin:/bin)");
     EXPECT_EQ(text(process::find_program("", environment, {})),

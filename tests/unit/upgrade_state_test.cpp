@@ -319,13 +319,13 @@ TEST(UpgradeState, ListsAllDescriptors) {
 TEST(UpgradeState, IsSealed) {
     std::string const text = std::string(200'000, 'x') + binary();
     auto const file = seal_upgrade_state(text);
-    ASSERT_TRUE(file) << file.error().text;
+    ASSERT_TRUE(file) << file.error().text();
     EXPECT_EQ(::write(file->get(), "y", 1), -1);
     EXPECT_EQ(errno, EPERM);
     EXPECT_NE(::fcntl(file->get(), F_GETFD) & FD_CLOEXEC, 0);
     for (int i = 0; i < 2; ++i) {  // whoever has read it before
         auto const again = read_sealed(file->get());
-        ASSERT_TRUE(again) << again.error().text;
+        ASSERT_TRUE(again) << again.error().text();
         EXPECT_EQ(*again, text);
     }
 }
