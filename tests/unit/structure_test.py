@@ -2,7 +2,8 @@
 """Three promises of the tree that no compiler checks:
 
 1. includes follow the table FOLDERS, which has no circle, and headers declare into the namespace of their folder;
-2. every *_test.cpp and *_fuzz.cpp below tests/ is listed in a CMakeLists.txt there, so that none is silently not built;
+2. every *_test.cpp and *_fuzz.cpp below tests/ is built by a target: its folder is in a call of tests_of(), or a CMakeLists.txt
+   names it;
 3. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
 
 usage: structure_test.py SOURCE_DIR [--nm NM OBJECT...]
@@ -52,6 +53,7 @@ FOLDERS = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
+TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)
 COMMENT = re.compile(r"#[^\n]*")
 # The entry point of early.cpp jumps there, into libc, when the command line is not the wrap mode's.
 PROVIDED_BY_LIBC_START = {"_start"}
@@ -109,11 +111,16 @@ def circles() -> list[str]:
 def unlisted_tests(root: Path) -> list[str]:
     tests = root / "tests"
     listed = set()
+    found = []
     for lists in tests.rglob("CMakeLists.txt"):
-        words = re.split(r'[\s()"]+', COMMENT.sub("", lists.read_text()))
-        listed |= {(lists.parent / word).resolve() for word in words if word.endswith(".cpp")}
+        text = COMMENT.sub("", lists.read_text())
+        listed |= {(lists.parent / word).resolve() for word in re.split(r'[\s()"]+', text) if word.endswith(".cpp")}
+        for call in TESTS_OF.findall(text):
+            found += [f"{lists.relative_to(root)}: tests_of names {folder}, which FOLDERS does not have" for folder in call.split() if folder not in FOLDERS]
+            listed |= {source.resolve() for folder in call.split() for source in (tests / "unit" / folder).glob("*.cpp")}
     sources = {source for kind in ("*_test.cpp", "*_fuzz.cpp") for source in tests.rglob(kind)}
-    return [f"{source.relative_to(root)} is built by no target" for source in sorted(sources) if source.resolve() not in listed]
+    hint = "tests of a folder of the source are tests/unit/<folder>/*_test.cpp"
+    return found + [f"{source.relative_to(root)} is built by no target; {hint}" for source in sorted(sources) if source.resolve() not in listed]
 
 
 def foreign_symbols(nm: str, objects: list[str]) -> list[str]:

@@ -1,0 +1,240 @@
+#include "sidecar/agent/status.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "config/limits.h"
+#include "sidecar/agent/metrics.h"
+#include "sidecar/control/control_reply.h"
+
+namespace triton::agent {
+namespace {
+
+json::Node node(std::string_view json) {
+    json::ProblemList problems{1};
+    auto parsed = json::read_json(json, json::Limits{}, problems);
+    EXPECT_TRUE(parsed) << json;
+    return parsed ? *parsed : json::Node{};
+}
+
+SupervisionStatus status_of(std::string_view launcher, std::vector<std::string_view> const& lists) {
+    std::vector<json::Node> parts;
+    for (std::string_view const list : lists)
+        parts.push_back(node(list));
+    return supervision_status(node(launcher), parts);
+}
+
+TEST(ControlReply, EveryKind) {
+    auto const good = sidecar::control::parse_control_reply(R"({"parameters":{"a":1},"continues":true})");
+    ASSERT_TRUE(good);
+    EXPECT_TRUE(good->continues);
+    EXPECT_NE(sidecar::control::member(good->parameters, "a"), nullptr);
+    auto const bare = sidecar::control::parse_control_reply("{}");
+    ASSERT_TRUE(bare);
+    EXPECT_FALSE(bare->continues);
+    auto const missing =
+        sidecar::control::parse_control_reply(R"({"error":"org.varlink.service.MethodNotFound","parameters":{}})");
+    EXPECT_EQ(missing.error().text(), ("org.varlink.service.MethodNotFound"));
+    auto const failed =
+        sidecar::control::parse_control_reply(R"({"error":"org.x.Failed","parameters":{"reason":"disk full"}})");
+    EXPECT_EQ(failed.error().text(), ("org.x.Failed: disk full"));
+    for (std::string_view const bad : {"", "[]", "{", "1", "{}{}"})
+        EXPECT_EQ(sidecar::control::parse_control_reply(bad).error().text(), ("the launcher's reply is no JSON object"))
+            << bad;
+}
+
+TEST(ControlReply, TheLongestConfigurationFits) {
+    std::string escaped;  // the worst that a document can be made of
+    for (std::size_t i = 0; i < json::Limits{}.document_bytes; ++i)
+        escaped += "\\\"";
+    auto const reply =
+        sidecar::control::parse_control_reply(R"({"parameters":{"configuration":")" + escaped + R"("}})");
+    ASSERT_TRUE(reply) << reply.error().text();
+    EXPECT_EQ(sidecar::control::text_member(reply->parameters, "configuration"),
+              std::string(json::Limits{}.document_bytes, '"'));
+}
+
+TEST(SupervisionStatus, WhatIsMissingOrOddCountsAsAbsent) {
+    auto const empty = status_of("{}", {});
+    EXPECT_TRUE(empty.programs.empty());
+    EXPECT_FALSE(readiness(empty).is_ready);
+    auto const odd = status_of(R"({"launcher":{"phase":3,"uptime_seconds":"x","rejection":[1,"why"]}})",
+                               {R"({"programs":[{"name":7,"processes":{}},{"processes":[3,{}]}]})"});
+    EXPECT_EQ(odd.rejection, std::vector<std::string>{"why"});
+    ASSERT_EQ(odd.programs.size(), 1U) << "both are the unnamed one";
+    ASSERT_EQ(odd.programs[0].processes.size(), 2U);
+    EXPECT_EQ(odd.programs[0].processes[1].number, 1);
+}
+
+TEST(SupervisionStatus, AProgramMayGoOnInTheNextPart) {
+    auto const status =
+        status_of(R"({"launcher":{"phase":"running","has_configuration":true,"uptime_seconds":1.5}})",
+                  {R"({"programs":[{"name":"a","wanted":2,"processes":[{"number":1}]}]})",
+                   R"({"programs":[{"name":"a","wanted":2,"processes":[{"number":2}]},{"name":"b"}]})"});
+    ASSERT_EQ(status.programs.size(), 2U);
+    EXPECT_EQ(status.programs[0].processes.size(), 2U);
+    EXPECT_EQ(status.uptime_seconds, 1.5);
+}
+
+TEST(Readiness, NamesWhatIsNotReady) {
+    auto status = status_of(R"({"launcher":{"phase":"running","has_configuration":true}})", {});
+    EXPECT_EQ(readiness(status).text, "ready\n");
+    SupervisedProgram program;
+    program.name = "web";
+    program.kind = "service";
+    program.wanted = 2;
+    SupervisedProcess process;
+    process.state = "backoff";
+    program.processes.push_back(process);
+    process.number = 2;
+    process.state = "done";
+    program.processes.push_back(process);
+    process.number = 3;  // more than are wanted: on its way out
+    process.state = "stopping";
+    program.processes.push_back(process);
+    status.programs.push_back(program);
+    EXPECT_EQ(readiness(status).text, "[-]web not ready: process 1 backoff\nnot ready\n");
+    status.programs[0].is_ready = true;
+    EXPECT_EQ(readiness(status).text, "[+]web ok\nready\n");
+    status.programs[0].is_ready = false;
+    status.programs[0].kind = "scheduled";
+    EXPECT_TRUE(readiness(status).is_ready);
+    status.phase = "stopping";
+    EXPECT_EQ(readiness(status).text, "[-]launcher stopping\nnot ready\n");
+}
+
+TEST(AppendJson, GivesBackWhatWasRead) {
+    for (std::string_view const text : {"null", "true", "false", "-12", "1.5e300", "18446744073709551616",
+                                        R"("a\"b\n")", "[]", "[1,[2],{}]", R"({"a":1,"b":{"c":[null]}})"}) {
+        std::string out;
+        append_json(out, node(text));
+        EXPECT_EQ(out, text);
+    }
+    EXPECT_EQ(programs_json({node(R"({"programs":[{"a":1},{"b":2}]})"), node("{}"), node(R"({"programs":[{"c":3}]})")}),
+              R"([{"a":1},{"b":2},{"c":3}])");
+}
+
+TEST(HashesRequest, GoodAndBad) {
+    EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b/c"],"more":1})", 2), (std::vector<std::string>{"a", "b/c"}));
+    EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b","c"]})", 2).error(), "more than 2 paths in one request");
+    EXPECT_EQ(parse_hashes_request(R"({"paths":["a",""]})", 2).error(), "paths[1] is no path");
+    EXPECT_EQ(parse_hashes_request("[]", 2).error(), "the body is no object with an array \"paths\"");
+    EXPECT_TRUE(parse_hashes_request("{", 2).error().starts_with("the body is no JSON: "));
+}
+
+/// Each family once, before its samples, its samples together; a counter's samples end in _total.
+void expect_well_formed(std::string const& text, bool is_open_metrics) {
+    std::vector<std::string> seen;
+    std::string family;
+    std::string kind;
+    std::size_t at = 0;
+    for (; at < text.size(); at = text.find('\n', at) + 1) {
+        std::string const line = text.substr(at, text.find('\n', at) - at);
+        if (line == "# EOF") break;
+        if (line.starts_with("# TYPE ")) {
+            family = line.substr(7, line.rfind(' ') - 7);
+            kind = line.substr(line.rfind(' ') + 1);
+            EXPECT_EQ(std::ranges::count(seen, family), 0) << line;
+            seen.push_back(family);
+        } else if (line.starts_with("# HELP ")) {
+            EXPECT_TRUE(line.starts_with("# HELP " + family + " ")) << line;
+        } else {
+            std::string const name = line.substr(0, line.find_first_of("{ "));
+            EXPECT_EQ(name, is_open_metrics && kind == "counter" ? family + "_total" : family) << line;
+        }
+    }
+    EXPECT_EQ(text.substr(at), is_open_metrics ? "# EOF\n" : "");
+}
+
+TEST(StageRequest, GoodAndBad) {
+    EXPECT_EQ(parse_stage_request(""), "all");
+    EXPECT_EQ(parse_stage_request("{}"), "all");
+    EXPECT_EQ(parse_stage_request(R"({"what":"monitor_conf"})"), "monitor_conf");
+    for (std::string_view const bad : {"[]", "1", "{"})
+        EXPECT_EQ(parse_stage_request(bad), std::unexpected("the body is no JSON object")) << bad;
+    for (std::string_view const bad : {R"({"what":""})", R"({"what":["all"]})", R"({"what":"All"})"}) {
+        EXPECT_EQ(parse_stage_request(bad),
+                  std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf"))
+            << bad;
+    }
+}
+
+TEST(StagingReply, IsWrittenAsItWasRead) {
+    auto const reply = staging_reply({node(R"({"files":["/out/a\n",3],"errors":[]})"), node(R"({"errors":["why"]})")});
+    EXPECT_EQ(staging_json(reply), "{\"files\":[\"/out/a\\n\"],\"errors\":[\"why\"]}\n");
+    EXPECT_EQ(staging_json({}), "{\"files\":[],\"errors\":[]}\n");
+}
+
+TEST(Readiness, TheLaunchersOwnProgramsDoNotCount) {
+    auto const status = status_of(R"({"launcher":{"phase":"running","has_configuration":true}})",
+                                  {R"({"programs":[{"name":"web","ready":true},
+                                                   {"name":"triton-agent","ready":false,"internal":true}]})"});
+    EXPECT_TRUE(readiness(status).is_ready);
+    EXPECT_EQ(readiness(status).text, "[+]web ok\nready\n");
+}
+
+TEST(Metrics, BothFormatsAreWellFormed) {
+    auto const status = status_of(
+        R"({"launcher":{"version":"0.1","phase":"running","uptime_seconds":2.25,"configuration_changes":3,)"
+        R"("configuration_time":1000.5,"rejection":["x"]}})",
+        {R"({"programs":[{"name":"a\"\\\n","wanted":1,"ready":true,"version":"7.1","processes":[{"number":1,"state":"up",)"
+         R"("ready":true,"starts":2,"uptime_seconds":1,"memory_bytes":5,"cpu_seconds":0.25,"version":"7.1"}]}]})"});
+    AgentFigures figures;
+    figures.requests[{Endpoint::check_hash, 200}] = 7;
+    figures.certificate_not_after = 123;
+    for (auto const format : {MetricsFormat::prometheus_text, MetricsFormat::open_metrics}) {
+        std::string const text = render_metrics(&status, figures, "1.0", 100, format);
+        expect_well_formed(text, format == MetricsFormat::open_metrics);
+        for (std::string_view const line :
+             {R"(triton_launch_process_starts_total{program="a\"\\\n",process="1"} 2)",
+              R"(triton_launch_process_cpu_seconds_total{program="a\"\\\n",process="1"} 0.25)",
+              R"(triton_launch_process_start_time_seconds{program="a\"\\\n",process="1"} 99)",
+              "triton_launch_start_time_seconds 97", "triton_launch_configuration_rejected 1",
+              R"(triton_agent_requests_total{endpoint="check_hash",code="200"} 7)",
+              R"(fdbkubernetesmonitor_restart_count{process="a\"\\\n:1"} 2)",
+              R"(fdbkubernetesmonitor_running_version{version="7.1"} 1)",
+              "triton_agent_certificate_not_after_seconds 123"}) {
+            EXPECT_NE(text.find("\n" + std::string(line) + "\n"), text.npos) << line;
+        }
+        expect_well_formed(render_metrics(nullptr, {}, "1.0", 100, format), format == MetricsFormat::open_metrics);
+    }
+}
+
+TEST(Metrics, TheFormatIsTheOneThatIsAccepted) {
+    EXPECT_EQ(metrics_format(""), MetricsFormat::prometheus_text);
+    EXPECT_EQ(metrics_format("text/plain"), MetricsFormat::prometheus_text);
+    EXPECT_EQ(metrics_format("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"),
+              MetricsFormat::open_metrics);
+    constexpr auto text = MetricsFormat::prometheus_text;
+    constexpr auto open_metrics = MetricsFormat::open_metrics;
+    struct Row {
+        std::string_view accept;
+        MetricsFormat format;
+    };
+    Row const rows[] = {
+        {"application/openmetrics-text", open_metrics},
+        {"Application/OpenMetrics-Text ; version=1.0.0", open_metrics},
+        {"application/openmetrics-text;q=0", text},
+        {"application/openmetrics-text; Q = 0.000, text/plain", text},
+        {"application/openmetrics-text;q=0,*/*", text},
+        {"application/openmetrics-text;q=0.2,text/plain;q=0.8", text},
+        {"text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.6", open_metrics},
+        {"application/openmetrics-text,text/plain", open_metrics},
+        {"application/openmetrics-text;q=", text},
+        {"application/openmetrics-text;q=high", text},
+        {"application/openmetrics-text;q=nan", text},
+        {"application/openmetrics-text2", text},
+        {"x/application/openmetrics-text", text},
+        {",;,q=1;", text},
+    };
+    for (Row const& row : rows)
+        EXPECT_EQ(metrics_format(row.accept), row.format) << row.accept;
+}
+
+}  // namespace
+}  // namespace triton::agent
