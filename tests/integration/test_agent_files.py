@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from agent_harness import Agent, run_agent
-from harness import eventually
+from harness.agent import Agent, run_agent
+from harness.process import eventually
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_link_that_is_swapped_all_the_time_never_leads_outside(agent, output):
                 (output / "new").symlink_to(target)
                 (output / "new").rename(output / "swapped")
     (output / "swapped").symlink_to("fdb.cluster")
-    thread = threading.Thread(target=swap)
+    thread = threading.Thread(target=swap, daemon=True)
     thread.start()
     try:
         answers = [agent.get("/check_hash/swapped") for _ in range(300)]

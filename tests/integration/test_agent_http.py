@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from agent_harness import Agent, read_answer, read_to_end, run_agent
-from harness import Exit, eventually, wait_readable
+from harness.agent import Agent, read_answer, read_to_end, run_agent
+from harness.process import Exit, eventually, wait_readable
 
 READY = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"
 

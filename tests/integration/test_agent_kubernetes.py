@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from agent_harness import Agent, Authority, FakeLauncher
-from harness import Exit, eventually, wait_readable
-from kubernetes_standin import PREFIX, StandIn, status_body
+from harness.agent import Agent, Authority, FakeLauncher
+from harness.kubernetes_standin import PREFIX, StandIn, status_body
+from harness.process import Exit, eventually, wait_readable
 
 RECOVERY = 60  # seconds: backoff after what a server fails at is 30 s at most
 

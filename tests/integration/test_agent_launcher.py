@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from agent_harness import Agent, Authority, FakeLauncher, read_answer
-from harness import TIMEOUT, Exit, eventually
+from harness.agent import Agent, Authority, FakeLauncher, read_answer
+from harness.process import TIMEOUT, Exit, eventually
 
 INTERFACE = "org.tritonlaunch.Launcher."
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from agent_harness import Agent, Authority, FakeLauncher, read_to_end
-from harness import TIMEOUT, Exit, eventually, free_port
+from harness.agent import Agent, Authority, FakeLauncher, read_to_end
+from harness.process import TIMEOUT, Exit, eventually, free_port
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -132,7 +132,7 @@ def test_requests(prober, name):
     answer, problem = ANSWERS[name]
     received = []
     with listening() as server:
-        thread = threading.Thread(target=lambda: ignore_resets(serve_once, server, answer, received))
+        thread = threading.Thread(daemon=True, target=lambda: ignore_resets(serve_once, server, answer, received))
         thread.start()
         assert prober.probe("http", f"http://127.0.0.1:{port_of(server)}/healthz?full=1") == (not problem, problem)
         thread.join()
@@ -162,7 +162,7 @@ def test_a_request_to_the_address_of_the_other_family(prober):
     received = []
     with listening(socket.AF_INET6, "::1") as server:
         for host in ("localhost", "[::1]"):
-            thread = threading.Thread(target=serve_once, args=(server, OK, received))
+            thread = threading.Thread(target=serve_once, args=(server, OK, received), daemon=True)
             thread.start()
             assert prober.probe("http", f"http://{host}:{port_of(server)}/") == (True, "")
             thread.join()
@@ -177,12 +177,12 @@ def test_requests_by_tls_verify_nothing(prober, area):
     with listening() as server:
         url = f"https://127.0.0.1:{port_of(server)}/"
         for answer, result in ((OK, (True, "")), (b"HTTP/1.1 500 No\r\n\r\n", (False, "status 500"))):
-            thread = threading.Thread(target=serve_once, args=(server, answer, received, context))
+            thread = threading.Thread(target=serve_once, args=(server, answer, received, context), daemon=True)
             thread.start()
             assert prober.probe("http", url) == result
             thread.join()
         # A server without TLS
-        thread = threading.Thread(target=answer_anything, args=(server,))
+        thread = threading.Thread(target=answer_anything, args=(server,), daemon=True)
         thread.start()
         succeeded, detail = prober.probe("http", url)
         thread.join()

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from agent_harness import Agent
-from dns_standin import Dns, ResolverFiles, dns  # noqa: F401 (a fixture)
-from harness import Exit
-from kubernetes_standin import StandIn
+from harness.agent import Agent
+from harness.dns_standin import Dns, ResolverFiles, dns  # noqa: F401 (a fixture)
+from harness.kubernetes_standin import StandIn
+from harness.process import Exit
 from test_agent_kubernetes import RECOVERY, account, authority, launcher  # noqa: F401 (fixtures)
 
 NAME = "api.example.org"

@@ -12,11 +12,11 @@ import subprocess
 
 import pytest
 
-from agent_harness import AGENT, Authority
-from control_harness import Varlink, reach
-from harness import BINARY, TIMEOUT, Exit, eventually, free_port, is_static, run_plainly
-from kubernetes_standin import StandIn
-from programs_harness import RESTART_AT_ONCE, probe, run, service
+from harness.agent import AGENT, Authority
+from harness.control import Varlink, reach
+from harness.kubernetes_standin import StandIn
+from harness.process import BINARY, TIMEOUT, Exit, eventually, free_port, is_static, run_plainly
+from harness.programs import RESTART_AT_ONCE, probe, run, service
 
 LISTEN = ("--listen", "127.0.0.1:0", "--agent-path", AGENT)
 CONTENT = b"x" * 1000

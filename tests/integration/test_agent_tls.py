@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from agent_harness import Agent, Authority, read_answer, read_to_end, run_agent
-from harness import TIMEOUT, Exit, eventually, wait_readable
+from harness.agent import Agent, Authority, read_answer, read_to_end, run_agent
+from harness.process import TIMEOUT, Exit, eventually, wait_readable
 
 READY = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"
 SUBJECT = "/C=US/ST=Texas/L=Austin/O=Acme, Inc/OU=Storage/CN=client.example.org/UID=u1/DC=example"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import BINARY, NO_LEAK_SEARCH, TIMEOUT, VERSION, run_plainly, wait_readable
+from harness.process import BINARY, NO_LEAK_SEARCH, TIMEOUT, VERSION, run_plainly, wait_readable
 
 LAUNCH = ["--main-container-version", VERSION]
 

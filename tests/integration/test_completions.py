@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from control_harness import Controlled
-from harness import BINARY, TIMEOUT
+from harness.control import Controlled
+from harness.process import BINARY, TIMEOUT
 
 # What stands on the line, and all that is offered for its last word.
 LINES = {

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from control_harness import Controlled, Varlink
-from harness import BINARY, TIMEOUT, VERSION, Exit, eventually
+from harness.control import Controlled, Varlink
+from harness.process import BINARY, TIMEOUT, VERSION, Exit, eventually
 
 STAY = ["trap", "say:up", "until:15"]
 AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}

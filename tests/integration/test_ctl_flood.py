@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from control_harness import INTERFACE, Controlled, Varlink
-from harness import BINARY, eventually, is_static
+from harness.control import INTERFACE, Controlled, Varlink
+from harness.process import BINARY, eventually, is_static
 
 KILLS = 15
 MEBIBYTE = 1024  # of VmRSS, which is in kB

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import Exit, Stream, eventually, wait_readable
+from harness.process import Exit, Stream, eventually, wait_readable
 
 UP = ("trap", "say:up", "until:15")
 SOON = ("--restart-delay", "1ms", "--restart-max-delay", "1ms")

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from harness import TIMEOUT, Exit
+from harness.process import TIMEOUT, Exit
 
 UP = ("trap", "say:up", "until:15")
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import Configuration, Exit, eventually
+from harness.process import Configuration, Exit, eventually
 
 UP = ("trap", "say:up", "until:15")
 SOON = ("--restart-delay", "2ms", "--restart-max-delay", "5ms")  # these tests kill often

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import NO_LEAK_SEARCH, Exit, eventually, has_errno
+from harness.process import NO_LEAK_SEARCH, Exit, eventually, has_errno
 
 UP = ("trap", "say:up", "until:15")
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import VERSION, Configuration, Exit, eventually, wait_readable
+from harness.process import VERSION, Configuration, Exit, eventually, wait_readable
 
 UP = ("trap", "say:up", "until:15")
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import FORWARDABLE, ORDERED_STOP, Exit, eventually, signal_mask
+from harness.process import FORWARDABLE, ORDERED_STOP, Exit, eventually, signal_mask
 
 UP = ("trap", "say:up", "until:15")
 DEAF = ("trap", "say:up", "wait")  # hears all, ends by none

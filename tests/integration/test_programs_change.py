@@ -8,8 +8,8 @@ import socket
 
 import pytest
 
-from harness import Exit, eventually, free_port
-from programs_harness import USR1, order_of, probe, run, service
+from harness.process import Exit, eventually, free_port
+from harness.programs import USR1, order_of, probe, run, service
 
 
 def test_keep_is_the_default(place):

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from harness import Exit
-from programs_harness import USR1, document, order_of, probe, run, service
+from harness.process import Exit
+from harness.programs import USR1, document, order_of, probe, run, service
 
 
 def test_programs_run_with_their_names_in_the_log(place):

@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from harness import Exit, eventually
-from programs_harness import RESTART_AT_ONCE, USR1, order_of, probe, run, service
+from harness.process import Exit, eventually
+from harness.programs import RESTART_AT_ONCE, USR1, order_of, probe, run, service
 
 
 def test_prefix(place):

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from harness import TIMEOUT, Exit
-from programs_harness import RESTART_AT_ONCE, USR1, probe, run, seconds, service
+from harness.process import TIMEOUT, Exit
+from harness.programs import RESTART_AT_ONCE, USR1, probe, run, seconds, service
 
 NOTIFY = {"type": "notify"}
 NOTIFY_ALL = {"type": "notify", "notifyAccess": "all"}

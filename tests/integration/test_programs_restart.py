@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from harness import Exit, has_errno
-from programs_harness import RESTART_AT_ONCE, USR1, probe, run, service
+from harness.process import Exit, has_errno
+from harness.programs import RESTART_AT_ONCE, USR1, probe, run, service
 
 
 @pytest.mark.parametrize("restart, step, is_restarted", [

@@ -2,9 +2,9 @@
 
 import signal
 
-from control_harness import Controlled
-from harness import Exit, eventually
-from programs_harness import RESTART_AT_ONCE, USR1, probe, run, seconds, service
+from harness.control import Controlled
+from harness.process import Exit, eventually
+from harness.programs import RESTART_AT_ONCE, USR1, probe, run, seconds, service
 
 
 def test_every(place):

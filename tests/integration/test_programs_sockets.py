@@ -7,8 +7,8 @@ import stat
 
 import pytest
 
-from harness import TIMEOUT, Exit, eventually, free_port
-from programs_harness import RESTART_AT_ONCE, USR1, probe, run, service
+from harness.process import TIMEOUT, Exit, eventually, free_port
+from harness.programs import RESTART_AT_ONCE, USR1, probe, run, service
 
 
 @pytest.fixture

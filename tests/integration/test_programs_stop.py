@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import Exit, eventually
-from programs_harness import RESTART_AT_ONCE, USR1, probe, run, seconds, service
+from harness.process import Exit, eventually
+from harness.programs import RESTART_AT_ONCE, USR1, probe, run, seconds, service
 
 IMPATIENT = ("--stop-timeout", "200ms")  # for those that do not obey SIGTERM
 UNTIL_TOLD = ("say:up", "until:15", f"until:{USR1}")  # its end would kill those whose report is awaited

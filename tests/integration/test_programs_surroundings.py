@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
-from harness import Exit, eventually, status_of
-from programs_harness import probe, run, service
+from harness.process import Exit, eventually, status_of
+from harness.programs import probe, run, service
 
 
 def reported(place, *, steps=(), env=None, **keys):

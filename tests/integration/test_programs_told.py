@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from control_harness import Controlled
-from harness import Exit
-from programs_harness import RESTART_AT_ONCE, probe, run
+from harness.control import Controlled
+from harness.process import Exit
+from harness.programs import RESTART_AT_ONCE, probe, run
 
 
 def ended(launcher, name):

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness import BINARY, TIMEOUT, is_static, run_plainly, wait_readable
+from harness.process import BINARY, TIMEOUT, is_static, run_plainly, wait_readable
 
 NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}  # it cannot be traced
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import BINARY, TIMEOUT
+from harness.process import BINARY, TIMEOUT
 
 SIZE = 50_000_000
 SCRIPT = """

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import BINARY, TIMEOUT, Exit, eventually, is_static
+from harness.process import BINARY, TIMEOUT, Exit, eventually, is_static
 
 CONTENT = b"x" * 1000
 NO_LEAK_CHECK = {"ASAN_OPTIONS": "detect_leaks=0"}  # it cannot be traced

@@ -2,7 +2,7 @@
 
 import shutil
 
-from harness import Configuration, Exit, eventually
+from harness.process import Configuration, Exit, eventually
 
 UP = ("trap", "say:up", "until:15")
 

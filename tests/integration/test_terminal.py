@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import Exit, Stream, eventually
+from harness.process import Exit, Stream, eventually
 
 TRAP = ("trap", "say:up", "wait")
 UP = ("trap", "say:up", "until:15")

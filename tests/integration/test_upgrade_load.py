@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from control_harness import Controlled, Varlink
-from harness import BINARY, TIMEOUT, VERSION, Exit, eventually, matcher, wait_readable
+from harness.control import Controlled, Varlink
+from harness.process import BINARY, TIMEOUT, VERSION, Exit, eventually, matcher, wait_readable
 
 UPGRADES = 100
 RTMIN = int(signal.SIGRTMIN)

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from control_harness import Controlled, Varlink, reach
-from harness import BINARY, TIMEOUT, VERSION, Exit, eventually
+from harness.control import Controlled, Varlink, reach
+from harness.process import BINARY, TIMEOUT, VERSION, Exit, eventually
 
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from control_harness import Controlled, Varlink
-from harness import BINARY, TIMEOUT, Exit, eventually
+from harness.control import Controlled, Varlink
+from harness.process import BINARY, TIMEOUT, Exit, eventually
 
 STAY = ["trap", "say:up", "until:15"]
 REPORT = ["report", *STAY]

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import NO_LEAK_SEARCH, Exit, run_plainly
+from harness.process import NO_LEAK_SEARCH, Exit, run_plainly
 
 DEADLY = [number for number in range(1, 65)
           if number not in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT,

@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from harness import Exit
+from harness.process import Exit
 
 
 def test_extra_descriptors_pass_through(place):

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import BINARY, Exit, eventually, run_plainly
+from harness.process import BINARY, Exit, eventually, run_plainly
 
 TRAP = ("trap", "say:up", "wait")
 TINI = ["tini", "tini-static", "docker-init", "catatonit"]

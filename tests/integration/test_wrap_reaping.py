@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import Exit, eventually
+from harness.process import Exit, eventually
 
 MANY = 10_000
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import FORWARDABLE, Exit, eventually, signal_mask
+from harness.process import FORWARDABLE, Exit, eventually, signal_mask
 
 TRAP = ("trap", "say:up", "wait")
 

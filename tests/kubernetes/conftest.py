@@ -1,26 +1,21 @@
 """Fixtures of the tests against a real API server. They need what tests/kubernetes/build makes, etcd, the launcher
-(TRITON_LAUNCH) and its agent (TRITON_AGENT); helper programs as tests/integration has them (TRITON_TEST_PROGRAMS)."""
+(TRITON_LAUNCH) and its agent (TRITON_AGENT); helper programs as tests/harness builds them."""
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-
-INTEGRATION = Path(__file__).parents[1] / "integration"
-sys.path.insert(0, str(INTEGRATION))
-
-import agent_harness  # noqa: E402
-import harness  # noqa: E402
-import rig  # noqa: E402
+import rig
+from harness.agent import AGENT
+from harness.fixtures import area, programs  # noqa: F401 (fixtures)
+from harness.process import BINARY
 
 
 def missing():
     """What is not there, in words; nothing when all is."""
-    wanted = [harness.BINARY, agent_harness.AGENT, rig.PROGRAMS / "kube-apiserver", rig.PROGRAMS / "kubectl"]
+    wanted = [BINARY, AGENT, rig.PROGRAMS / "kube-apiserver", rig.PROGRAMS / "kubectl"]
     lacking = [str(program) for program in wanted if not os.access(program, os.X_OK)]
     lacking += [name for name in ("etcd", "etcdctl", "openssl", "ip", "unshare") if not shutil.which(name)]
     return ", ".join(lacking)
@@ -35,20 +30,6 @@ def pytest_sessionstart(session):
         rig.enter_network_namespace()
     except OSError as error:
         pytest.exit(f"no network namespace here: {error}", returncode=1 if os.environ.get("CI") else 77)
-
-
-@pytest.fixture(scope="session")
-def programs():
-    """The directory with the helper programs, readable by every user."""
-    if built := os.environ.get("TRITON_TEST_PROGRAMS"):
-        yield Path(built)
-        return
-    with tempfile.TemporaryDirectory(prefix="triton-programs.") as name:
-        directory = Path(name)
-        directory.chmod(0o755)
-        for source in (INTEGRATION / "programs").glob("*.c"):
-            subprocess.run(["gcc", "-std=gnu11", "-static", "-O1", "-o", directory / source.stem, source], check=True)
-        yield directory
 
 
 @pytest.fixture(scope="session")
@@ -68,15 +49,6 @@ def cluster(running_cluster):
     """The cluster, which serves again after the test."""
     yield running_cluster
     running_cluster.recover()
-
-
-@pytest.fixture
-def area():
-    """A directory of the test's own that every user may enter."""
-    directory = Path(tempfile.mkdtemp(prefix="triton-it."))
-    directory.chmod(0o777)
-    yield directory
-    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from agent_harness import AGENT, Authority
-from control_harness import Varlink
-from harness import BINARY, TIMEOUT, Launcher, eventually, matcher, wait_readable
+from harness.agent import AGENT, Authority
+from harness.control import Varlink
+from harness.process import BINARY, TIMEOUT, Launcher, eventually, matcher, wait_readable
 
 PROGRAMS = Path(os.environ.get("TRITON_KUBERNETES", Path(__file__).parents[2] / "build" / "kubernetes"))
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes"

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from harness import BINARY, eventually
+from harness.process import BINARY, eventually
 from rig import CONFIGURATION, ENVIRONMENT, POKE, PREFIX, probe_configuration
 
 SERVE = ("say:up", "trap", "until:15")

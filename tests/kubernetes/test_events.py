@@ -2,7 +2,7 @@
 
 import json
 
-from harness import BINARY
+from harness.process import BINARY
 from rig import VERSION
 
 SERVE = ("say:up", "trap", "until:15")

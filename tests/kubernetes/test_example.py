@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_harness import AGENT
-from harness import BINARY, Exit, Launcher, eventually, is_static
+from harness.agent import AGENT
+from harness.process import BINARY, Exit, Launcher, eventually, is_static
 from rig import CONFIGURATION, ENVIRONMENT, EXAMPLE, PORT, SERVICE_ACCOUNT, Namespace, Volume
 
 FILES = sorted(path.relative_to(EXAMPLE) for path in EXAMPLE.rglob("*.yaml"))

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from agent_harness import AGENT, Authority
-from harness import Exit, eventually
+from harness.agent import AGENT, Authority
+from harness.process import Exit, eventually
 from rig import CONFIGURATION, ISOLATE, POKE, probe_configuration
 
 SERVE = ("say:up", "trap", "until:15")

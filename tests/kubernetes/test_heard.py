@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import BINARY, Exit, eventually
+from harness.process import BINARY, Exit, eventually
 from rig import CONFIGURATION, ENVIRONMENT, Volume, probe_configuration
 
 SERVE = ("say:up", "trap", "until:15")

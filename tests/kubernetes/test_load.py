@@ -4,7 +4,7 @@ import http.client
 import json
 import time
 
-from harness import eventually, wait_readable
+from harness.process import eventually, wait_readable
 from rig import CONFIGURATION, PORT
 
 SERVE = ("say:up", "trap", "until:15")

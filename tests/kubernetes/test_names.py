@@ -3,7 +3,7 @@ happens when that does not work. The launcher, its agent and their sandbox are a
 
 import pytest
 
-from dns_standin import Dns, ResolverFiles, dns  # noqa: F401 (a fixture)
+from harness.dns_standin import Dns, ResolverFiles, dns  # noqa: F401 (a fixture)
 
 NAME = "kubernetes.default.svc"
 SERVE = ("say:up", "trap", "until:15")

@@ -1,6 +1,6 @@
 """A readiness gate: the pod's condition follows what the launcher knows, at once and without a probe."""
 
-from harness import BINARY
+from harness.process import BINARY
 from rig import EXAMPLE
 
 GATE = "example.org/up"

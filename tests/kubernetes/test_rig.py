@@ -3,7 +3,7 @@
 import http.client
 import json
 
-from harness import eventually
+from harness.process import eventually
 from rig import PORT, SERVICE_ACCOUNT
 
 

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from harness import TIMEOUT
+from harness.process import TIMEOUT
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
@@ -44,7 +44,7 @@ class Dns:
         self.socket = bind()
         self.address = self.socket.getsockname()[0]
         self.configuration = f"nameserver {self.address}\n"
-        self.thread = threading.Thread(target=self._serve)
+        self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def set(self, name, *addresses):

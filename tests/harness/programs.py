@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 
-from harness import VERSION
+from harness.process import VERSION
 
 USR1 = 10
 RESTART_AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}

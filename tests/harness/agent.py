@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness import TIMEOUT, Exit, Stream, matcher, wait_readable
+from harness.process import TIMEOUT, Exit, Stream, matcher, wait_readable
 
 AGENT = Path(os.environ.get("TRITON_AGENT", "/nonexistent/triton-launch-agent"))
 
@@ -242,7 +242,7 @@ class FakeLauncher:
         else:
             self._source, self.broker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._wake_read, self._wake_write = os.pipe()
-        self._thread = threading.Thread(target=self._accept)
+        self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
     def _readable(self, sock):
@@ -263,7 +263,7 @@ class FakeLauncher:
             connection.setblocking(True)
             self.connections += 1
             self._open.add(connection)
-            threads.append(threading.Thread(target=self._serve, args=(connection,)))
+            threads.append(threading.Thread(target=self._serve, args=(connection,), daemon=True))
             threads[-1].start()
         for thread in threads:
             thread.join()

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from harness import BINARY, TIMEOUT, eventually, matcher, wait_readable
+from harness.process import BINARY, TIMEOUT, eventually, matcher, wait_readable
 
 INTERFACE = "org.tritonlaunch.Launcher"
 

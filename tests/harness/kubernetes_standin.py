@@ -10,7 +10,7 @@ import ssl
 import threading
 from urllib.parse import parse_qs, urlsplit
 
-from harness import TIMEOUT
+from harness.process import TIMEOUT
 
 PREFIX = "foundationdb.org/"
 CONFIGURATION = PREFIX + "launcher-current-configuration"
@@ -128,7 +128,7 @@ class StandIn:
                 "spec": {"nodeName": "node"}, "status": {}}
 
     def _start(self, target, *arguments):
-        thread = threading.Thread(target=target, args=arguments)
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
         thread.start()
         self.threads.append(thread)  # only now: close() joins what it finds
 
