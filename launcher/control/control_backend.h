@@ -16,6 +16,7 @@
 #include "launcher/services/probe_kind.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
+#include "lib/base/result.h"
 
 namespace triton::launcher {
 
@@ -184,27 +185,9 @@ struct ControlPeer {
     pid_t pid = 0;  ///< 0: outside our PID namespace
 };
 
-/// Why a request was not done. Each kind is a Varlink error of its own.
-struct ControlError {
-    enum class Kind : std::uint8_t {
-        refused,  ///< it may not or need not be done now ("the launcher is stopping")
-        failed    ///< it was tried
-    };
-    Kind kind = Kind::failed;
-    std::string reason;
-    std::vector<std::string> details;  ///< one line each: problems of a configuration, what an upgrade would lose
-
-    bool operator==(ControlError const&) const = default;
-};
-template <class T = void>
-using ControlResult = std::expected<T, ControlError>;
-
-inline std::unexpected<ControlError> refused(std::string reason) {
-    return std::unexpected(ControlError{ControlError::Kind::refused, std::move(reason), {}});
-}
-
 /// What the control server asks of the launcher. The shell implements it; every call comes from inside one of the
-/// server's own functions, none blocks, and the calls that ask are cheap: no system call unless it says so.
+/// server's own functions, none blocks, and the calls that ask are cheap: no system call unless it says so. An error's
+/// kind decides which Varlink error the caller gets (lib/base/error_kinds.h).
 ///
 /// Programs are named by their index in a table, which may change from one round of the loop to the next, never while
 /// one of these functions runs. The server looks an index up by name again whenever it comes back to it.
@@ -222,24 +205,24 @@ public:
     [[nodiscard]] virtual ProcessUsage usage(std::size_t program, std::uint32_t number) const = 0;
 
     // Commands. They return when what they ask for has begun; how it goes on is told by ControlServer::state_changed().
-    virtual ControlResult<> start(ProcessSelection const& which) = 0;
-    virtual ControlResult<> stop(ProcessSelection const& which) = 0;
-    virtual ControlResult<> restart(ProcessSelection const& which) = 0;
+    virtual Result<> start(ProcessSelection const& which) = 0;
+    virtual Result<> stop(ProcessSelection const& which) = 0;
+    virtual Result<> restart(ProcessSelection const& which) = 0;
     /// Errors: refused when nothing of it runs.
-    virtual ControlResult<> signal(ProcessSelection const& which, int signo) = 0;
+    virtual Result<> signal(ProcessSelection const& which, int signo) = 0;
     /// Reads the configuration now. Errors: failed, with the problems as details; refused while stopping.
-    virtual ControlResult<> reload() = 0;
+    virtual Result<> reload() = 0;
     /// Begins to replace the launcher by the program at `path`. What becomes of it is told by
     /// ControlServer::answer_upgrade(), which may be called from in here too. Errors: refused when one is under way.
-    virtual ControlResult<> upgrade(std::string const& path) = 0;
+    virtual Result<> upgrade(std::string const& path) = 0;
     /// Begins to copy again what the command line says, or one kind of it. What becomes of it is told by
     /// ControlServer::answer_stage() with this ticket, which may be called from in here too.
     /// Errors: refused when there is nothing of that kind to copy, while stopping, or when too many are under way.
-    virtual ControlResult<> stage(StagingKind what, std::uint64_t ticket) = 0;
+    virtual Result<> stage(StagingKind what, std::uint64_t ticket) = 0;
 
     /// Hands the kept lines of a program's output to the sink, newest first, until it wants no more.
     /// Errors: refused when the program's output is not captured ("inherit").
-    virtual ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
+    virtual Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
 
     /// Asked when a call begins to watch it, and after ControlServer::configuration_changed().
     [[nodiscard]] virtual ActiveConfiguration active_configuration() const = 0;

@@ -15,6 +15,7 @@
 #include "launcher/control/control_client.h"
 #include "launcher/control/control_render.h"
 #include "launcher/control/varlink.h"
+#include "lib/base/error_kinds.h"
 #include "lib/base/signal_text.h"
 #include "lib/json/text.h"
 
@@ -126,9 +127,9 @@ public:
     [[nodiscard]] bool has_job(std::size_t kind) const;
     [[nodiscard]] bool has_followers() const;
     void state_changed() { ++changes_; }
-    void answer_upgrade(ControlResult<UpgradeVersions> const& answer);
+    void answer_upgrade(Result<UpgradeVersions> const& answer);
     void adopt(UniqueFd fd, ControlRole role);
-    void answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer);
+    void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer);
     void send_to_prober(json::Writer const& parameters);
     void configuration_changed() { ++configuration_changes_; }
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -193,7 +194,7 @@ private:
     // answers
     void reply(ControlClient& client, std::string_view parameters, bool continues = false);
     void fail_call(ControlClient& client, std::string_view error, std::string_view parameters);
-    void fail_call(ControlClient& client, ControlError const& error);
+    void fail_call(ControlClient& client, Error const& error);
     void refuse_message(ControlClient& client, std::string_view reason);
     void stream(ControlClient& client, std::string_view message);
 
@@ -494,7 +495,7 @@ void ControlServer::Server::reply(ControlClient& client, std::string_view parame
     if (client.is_oneway) return;
     std::size_t const limit = client.is_agent() ? limits_.adopted_output_bytes : limits_.output_bytes;
     if (!client.has_room(parameters.size() + 64, limit))
-        return fail_call(client, {ControlError::Kind::failed, "the answer is too long to be sent", {}});
+        return fail_call(client, {ErrorKind::internal, {}, "the answer is too long to be sent", {}});
     charge(parameters.size() / bytes_of_work);
     append_varlink_reply(client.output(loop_.now()), parameters, continues);
 }
@@ -504,15 +505,15 @@ void ControlServer::Server::fail_call(ControlClient& client, std::string_view er
     if (!client.is_oneway) append_varlink_error(client.output(loop_.now()), error, parameters);
 }
 
-void ControlServer::Server::fail_call(ControlClient& client, ControlError const& error) {
+void ControlServer::Server::fail_call(ControlClient& client, Error const& error) {
     json::Writer out;
-    out.open('{').key("reason").value(std::string_view(error.reason)).key("details").open('[');
+    out.open('{').key("reason").value(std::string_view(error.text())).key("details").open('[');
     for (std::string const& detail : error.details) {
         if (out.size() + detail.size() > limits_.output_bytes / 8) break;  // its escapes included, it fits
         out.value(std::string_view(detail));
     }
     out.close(']').close('}');
-    fail_call(client, launcher_error(error.kind == ControlError::Kind::refused ? "Refused" : "Failed"), out.text());
+    fail_call(client, launcher_error(row_of(error.kind).varlink_error), out.text());
 }
 
 void ControlServer::Server::refuse_message(ControlClient& client, std::string_view reason) {
@@ -829,10 +830,10 @@ void ControlServer::Server::command(ControlClient& client, ControlMethod method,
         charge(job.starts_before.size() / 8);
     }
     backend_.command_given(text, client.peer());
-    ControlResult<> const done = method == ControlMethod::start     ? backend_.start(*which)
-                                 : method == ControlMethod::stop    ? backend_.stop(*which)
-                                 : method == ControlMethod::restart ? backend_.restart(*which)
-                                                                    : backend_.signal(*which, parameters.signo);
+    Result<> const done = method == ControlMethod::start     ? backend_.start(*which)
+                          : method == ControlMethod::stop    ? backend_.stop(*which)
+                          : method == ControlMethod::restart ? backend_.restart(*which)
+                                                             : backend_.signal(*which, parameters.signo);
     if (!done) return fail_call(client, done.error());
     if (!waits) return reply(client, "{}");
     job.what = method == ControlMethod::start  ? WaitFor::started
@@ -866,7 +867,7 @@ void ControlServer::Server::continue_wait(ControlClient& client, WaitJob& job) {
     bool const is_command = job.what == WaitFor::started || job.what == WaitFor::restarted;
     if (program.wanted == 0 && !concerns_unwanted(job.what)) {
         // Nothing runs now; a command was overtaken by that, a wait is for what comes after.
-        if (is_command) return fail_call(client, refused("no process of it is to run any more").error());
+        if (is_command) return fail_call(client, {ErrorKind::refused, {}, "no process of it is to run any more", {}});
         job.seen = changes_;
         return;
     }
@@ -929,7 +930,7 @@ void ControlServer::Server::upgrade(ControlClient& client, CallParameters const&
     if (auto const begun = backend_.upgrade(parameters.path); !begun) fail_call(client, begun.error());
 }
 
-void ControlServer::Server::answer_upgrade(ControlResult<UpgradeVersions> const& answer) {
+void ControlServer::Server::answer_upgrade(Result<UpgradeVersions> const& answer) {
     for (auto const& client : clients_) {
         if (!std::holds_alternative<UpgradeJob>(client->job)) continue;
         serve(*client, [this, &client = *client, &answer] {
@@ -958,7 +959,7 @@ void ControlServer::Server::stage(ControlClient& client, CallParameters const& p
     if (auto const begun = backend_.stage(parameters.what, ticket); !begun) fail_call(client, begun.error());
 }
 
-void ControlServer::Server::answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) {
+void ControlServer::Server::answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) {
     for (auto const& client : clients_) {
         auto const* const job = std::get_if<StageJob>(&client->job);
         if (!job || job->ticket != ticket) continue;
@@ -1045,7 +1046,7 @@ bool ControlServer::has_followers() const { return server_->has_followers(); }
 
 void ControlServer::state_changed() noexcept { server_->state_changed(); }
 
-void ControlServer::answer_upgrade(ControlResult<UpgradeVersions> const& answer) noexcept {
+void ControlServer::answer_upgrade(Result<UpgradeVersions> const& answer) noexcept {
     server_->enter([&] { server_->answer_upgrade(answer); });
 }
 
@@ -1053,7 +1054,7 @@ void ControlServer::adopt(UniqueFd connection, ControlRole role) noexcept {
     server_->enter([&] { server_->adopt(std::move(connection), role); });
 }
 
-void ControlServer::answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) noexcept {
+void ControlServer::answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) noexcept {
     server_->enter([&] { server_->answer_stage(ticket, answer); });
 }
 

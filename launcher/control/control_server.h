@@ -79,7 +79,7 @@ public:
     [[nodiscard]] Duration agent_deaf_for() const;
 
     /// What has become of ControlBackend::stage(). Nothing happens when the caller has gone.
-    void answer_stage(std::uint64_t ticket, ControlResult<StagingAnswer> const& answer) noexcept;
+    void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) noexcept;
 
     /// For the agent that listens for probes (ControlBackend::probes_wanted()), else for nobody. An agent that has left
     /// so many unread that no more fit is cut off: the probes are not wanted any more then, which is told later.
@@ -96,7 +96,7 @@ public:
         std::string from;
         std::string to;
     };
-    void answer_upgrade(ControlResult<UpgradeVersions> const& answer) noexcept;
+    void answer_upgrade(Result<UpgradeVersions> const& answer) noexcept;
 
     /// When time_passed() is due; "now" when more was asked than one round may cost. nullopt: nothing waits for time.
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;

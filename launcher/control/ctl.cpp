@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <exception>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "launcher/control/ctl_connection.h"
 #include "launcher/control/ctl_options.h"
 #include "launcher/control/ctl_text.h"
+#include "lib/base/error_kinds.h"
 #include "lib/base/nearest.h"
 #include "lib/base/write_all.h"
 #include "lib/json/writer.h"
@@ -29,28 +31,15 @@ namespace {
 using json::Object;
 using Silence = CtlConnection::Silence;
 
-constexpr int failed = 1;
-constexpr int usage_error = 2;
-constexpr int unreachable = 3;
-constexpr int timed_out = 4;
 constexpr std::string_view internal_prefix = "triton-";  // reserved for the launcher's own programs
 constexpr Duration upgrade_limit = std::chrono::seconds(60);
 
-/// Why a command has not done what was asked for.
-struct Failure {
-    int exit_code;
-    std::string text;
-    std::vector<std::string> details;
-};
-template <class T = void>
-using Outcome = std::expected<T, Failure>;
-
-Outcome<> print(std::string_view text) {
+Result<> print(std::string_view text) {
     if (write_all(STDOUT_FILENO, text)) return {};
-    return std::unexpected(Failure{failed, "cannot write to standard output: " + errno_text(errno), {}});
+    return fail(ErrorKind::internal, "write to standard output", errno_text(errno));
 }
 
-Outcome<> print(std::vector<std::string> const& lines) {
+Result<> print(std::vector<std::string> const& lines) {
     std::string text;
     for (std::string const& line : lines)
         text += line;
@@ -86,31 +75,70 @@ json::Writer target_parameters(CtlTarget const& target) {
     return out;
 }
 
-/// What an error says to a person.
-Failure explain(VarlinkReply const& reply) {
-    std::string_view const error = reply.error;
-    json::Object const& values = reply.parameters;
-    std::string const name = std::string(error.substr(error.rfind('.') + 1));
-    bool const is_ours = error.starts_with(launcher_interface);
-    auto const process = [&values] { return std::to_string(number_of(values, "process").value_or(0)); };
-    std::string const program = shown_program(text_of(values, "program"));
-    if (is_ours && name == "NoSuchProgram") return {failed, "there is no program " + program, {}};
-    if (is_ours && name == "NoSuchProcess") return {failed, program + " has no process " + process(), {}};
-    if (is_ours && name == "NotReached") {
-        return {failed, "process " + process() + " of " + program + " is " + text_of(values, "state"), {}};
+/// What an error of the interface, or of the protocol, says to a person.
+struct ErrorRow {
+    std::string_view name;  // without its interface
+    ErrorKind kind;
+    std::string (*text)(json::Object const& parameters);
+};
+std::string process_of(json::Object const& parameters) {
+    return std::to_string(number_of(parameters, "process").value_or(0));
+}
+std::string program_of(json::Object const& parameters) { return shown_program(text_of(parameters, "program")); }
+std::string reason_of(json::Object const& parameters) { return text_of(parameters, "reason"); }
+std::string unknown_command(json::Object const&) {
+    return "the launcher that runs does not know this command; is it older?";
+}
+
+constexpr std::array<ErrorRow, 7> launcher_errors{{
+    {"NoSuchProgram", ErrorKind::not_found,
+     [](json::Object const& parameters) { return "there is no program " + program_of(parameters); }},
+    {"NoSuchProcess", ErrorKind::not_found,
+     [](json::Object const& parameters) {
+         return program_of(parameters) + " has no process " + process_of(parameters);
+     }},
+    {"NotReached", ErrorKind::refused,
+     [](json::Object const& parameters) {
+         return "process " + process_of(parameters) + " of " + program_of(parameters) + " is " +
+                text_of(parameters, "state");
+     }},
+    {"TooManyClients", ErrorKind::busy,
+     [](json::Object const&) { return std::string("the launcher has too many clients already"); }},
+    {"Refused", ErrorKind::refused, reason_of},
+    {"Failed", ErrorKind::internal, reason_of},
+    {"BadMessage", ErrorKind::internal, reason_of},
+}};
+constexpr std::array<ErrorRow, 3> service_errors{{
+    {"PermissionDenied", ErrorKind::denied,
+     [](json::Object const&) { return std::string("the launcher does not let this user in"); }},
+    {"MethodNotFound", ErrorKind::unsupported, unknown_command},
+    {"InterfaceNotFound", ErrorKind::unsupported, unknown_command},
+}};
+
+ErrorRow const* find_error(std::string_view error) {
+    std::size_t const dot = std::min(error.rfind('.'), error.size());
+    std::string_view const interface = error.substr(0, dot);
+    std::span<ErrorRow const> rows;
+    if (interface == launcher_interface) rows = launcher_errors;
+    if (interface == service_interface) rows = service_errors;
+    for (ErrorRow const& row : rows) {
+        if (row.name == error.substr(dot + 1)) return &row;
     }
-    if (is_ours && name == "TooManyClients") return {failed, "the launcher has too many clients already", {}};
-    if (is_ours && (name == "Refused" || name == "Failed" || name == "BadMessage")) {
-        Failure failure{failed, text_of(values, "reason"), {}};
-        for (json::Node const& detail : list_of(values, "details")) {
-            if (auto const* const text = detail.get<std::string>()) failure.details.push_back(*text);
-        }
-        return failure;
+    return nullptr;
+}
+
+Error explain(VarlinkReply const& reply) {
+    Error error;
+    if (ErrorRow const* const row = find_error(reply.error)) {
+        error.kind = row->kind;
+        error.reason = row->text(reply.parameters);
+    } else {
+        error.reason = "the launcher answered " + reply.error + " " + json_text(reply.parameters);
     }
-    if (name == "PermissionDenied") return {failed, "the launcher does not let this user in", {}};
-    if (name == "MethodNotFound" || name == "InterfaceNotFound")
-        return {failed, "the launcher that runs does not know this command; is it older?", {}};
-    return {failed, "the launcher answered " + reply.error + " " + json_text(values), {}};
+    for (json::Node const& detail : list_of(reply.parameters, "details")) {
+        if (auto const* const text = detail.get<std::string>()) error.details.push_back(*text);
+    }
+    return error;
 }
 
 class Ctl {
@@ -119,72 +147,73 @@ public:
         if (options_.timeout) deadline_ = std::chrono::steady_clock::now() + *options_.timeout;
     }
 
-    Outcome<> run();
+    Result<> run();
 
 private:
     using Programs = std::vector<json::Object>;
 
-    [[nodiscard]] Outcome<CtlConnection> connect() const;
-    Outcome<VarlinkReply> next(CtlConnection& connection);
-    Outcome<json::Object> ask(CtlConnection& connection, std::string_view method, std::string_view parameters = "{}");
-    Outcome<Programs> programs(CtlConnection& connection, std::vector<CtlTarget> const& targets);
-    Failure with_suggestion(Failure failure, CtlConnection& connection, std::string const& program);
+    [[nodiscard]] Result<CtlConnection> connect() const;
+    Result<VarlinkReply> next(CtlConnection& connection);
+    Result<json::Object> ask(CtlConnection& connection, std::string_view method, std::string_view parameters = "{}");
+    Result<Programs> programs(CtlConnection& connection, std::vector<CtlTarget> const& targets);
+    Error with_suggestion(Error error, CtlConnection& connection, std::string const& program);
 
-    Outcome<> status();
-    Outcome<> describe();
-    Outcome<> command(std::string_view method);
-    Outcome<> signal();
-    Outcome<> reload();
-    Outcome<> logs();
-    Outcome<> events();
-    Outcome<> wait();
-    Outcome<> top();
-    Outcome<> upgrade();
-    Outcome<> stage();
-    Outcome<> version();
-    Outcome<> names();
+    Result<> status();
+    Result<> describe();
+    Result<> command(std::string_view method);
+    Result<> signal();
+    Result<> reload();
+    Result<> logs();
+    Result<> events();
+    Result<> wait();
+    Result<> top();
+    Result<> upgrade();
+    Result<> stage();
+    Result<> version();
+    Result<> names();
     template <class Show>
-    Outcome<> stream(std::string_view method, std::string const& first, std::string const& again, Show const& show);
+    Result<> stream(std::string_view method, std::string const& first, std::string const& again, Show const& show);
 
     CtlOptions options_;
     bool is_colored_;
     std::optional<TimePoint> deadline_;
 };
 
-Outcome<CtlConnection> Ctl::connect() const {
+Result<CtlConnection> Ctl::connect() const {
     auto connection = CtlConnection::connect(options_.socket);
-    if (!connection) return std::unexpected(Failure{unreachable, connection.error().text(), {}});
-    return std::move(*connection);
+    if (!connection) connection.error().kind = ErrorKind::unavailable;  // whatever keeps us from it
+    return connection;
 }
 
-Outcome<VarlinkReply> Ctl::next(CtlConnection& connection) {
+Result<VarlinkReply> Ctl::next(CtlConnection& connection) {
     auto reply = connection.reply(deadline_);
-    if (!reply && reply.error() == Silence::timed_out) return std::unexpected(Failure{timed_out, "timed out", {}});
-    if (!reply) return std::unexpected(Failure{unreachable, "the launcher has closed the connection", {}});
+    if (!reply && reply.error() == Silence::timed_out) return fail(ErrorKind::timeout, "timed out");
+    if (!reply) return fail(ErrorKind::unavailable, "the launcher has closed the connection");
     if (!reply->error.empty()) return std::unexpected(explain(*reply));
     return std::move(*reply);
 }
 
-Outcome<json::Object> Ctl::ask(CtlConnection& connection, std::string_view method, std::string_view parameters) {
+Result<json::Object> Ctl::ask(CtlConnection& connection, std::string_view method, std::string_view parameters) {
     connection.call(full_name(method), parameters, false);
     return TRY(next(connection)).parameters;
 }
 
 /// A name that is unknown and near to one that is known was probably mistyped.
-Failure Ctl::with_suggestion(Failure failure, CtlConnection& connection, std::string const& program) {
-    if (failure.exit_code != failed || !failure.text.starts_with("there is no program")) return failure;
+Error Ctl::with_suggestion(Error error, CtlConnection& connection, std::string const& program) {
+    if (error.kind != ErrorKind::not_found) return error;
     auto const status = ask(connection, "GetStatus");
-    if (!status) return failure;
+    if (!status) return error;
     std::vector<std::string_view> known;
     for (json::Node const& name : list_of(object_of(*status, "launcher"), "programs")) {
         if (auto const* const text = name.get<std::string>(); text && !text->empty()) known.push_back(*text);
     }
-    if (auto const meant = nearest(program, known))
-        failure.text.append("; did you mean ").append(printable(*meant)).append("?");
-    return failure;
+    bool const is_known = std::ranges::find(known, program) != known.end();  // then it is the process that is not
+    if (auto const meant = is_known ? std::nullopt : nearest(program, known))
+        error.reason.append("; did you mean ").append(printable(*meant)).append("?");
+    return error;
 }
 
-Outcome<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlTarget> const& targets) {
+Result<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlTarget> const& targets) {
     Programs found;
     for (std::size_t i = 0; i < std::max<std::size_t>(1, targets.size()); ++i) {
         std::string const parameters = targets.empty() ? "{}" : target_parameters(targets[i]).close('}').text();
@@ -202,7 +231,7 @@ Outcome<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlT
     return found;
 }
 
-Outcome<> Ctl::status() {
+Result<> Ctl::status() {
     CtlConnection connection = TRY(connect());
     Programs found = TRY(programs(connection, options_.targets));
     bool const is_all = options_.targets.empty();
@@ -223,7 +252,7 @@ Outcome<> Ctl::status() {
     return print(lines);
 }
 
-Outcome<> Ctl::describe() {
+Result<> Ctl::describe() {
     CtlConnection connection = TRY(connect());
     CtlTarget const& target = options_.targets.front();
     auto const described = ask(connection, "Describe", target_parameters(target).close('}').text());
@@ -239,20 +268,21 @@ Outcome<> Ctl::describe() {
 }
 
 /// One after the other: of several, the rest is not touched when one fails.
-Outcome<> Ctl::command(std::string_view method) {
+Result<> Ctl::command(std::string_view method) {
     CtlConnection connection = TRY(connect());
     for (CtlTarget const& target : options_.targets) {
         auto const done =
             ask(connection, method, target_parameters(target).key("wait").value(options_.waits).close('}').text());
         if (done) continue;
-        Failure failure = with_suggestion(done.error(), connection, target.program);
-        failure.text = target_text(target) + ": " + failure.text;
-        return std::unexpected(std::move(failure));
+        Error error = with_suggestion(done.error(), connection, target.program);
+        error.reason = target_text(target) + ": " + error.text();
+        error.attempted.clear();
+        return std::unexpected(std::move(error));
     }
     return {};
 }
 
-Outcome<> Ctl::signal() {
+Result<> Ctl::signal() {
     CtlConnection connection = TRY(connect());
     for (CtlTarget const& target : options_.targets) {
         std::string const parameters =
@@ -263,7 +293,7 @@ Outcome<> Ctl::signal() {
     return {};
 }
 
-Outcome<> Ctl::reload() {
+Result<> Ctl::reload() {
     CtlConnection connection = TRY(connect());
     TRY(ask(connection, "Reload"));
     return {};
@@ -272,7 +302,7 @@ Outcome<> Ctl::reload() {
 /// A call with "more" until the launcher ends. It comes again where an upgrade has cut it off; `again`: what it asks
 /// then.
 template <class Show>
-Outcome<> Ctl::stream(std::string_view method, std::string const& first, std::string const& again, Show const& show) {
+Result<> Ctl::stream(std::string_view method, std::string const& first, std::string const& again, Show const& show) {
     CtlConnection connection = TRY(connect());
     connection.call(full_name(method), first, true);
     for (bool is_answered = false;;) {
@@ -285,7 +315,7 @@ Outcome<> Ctl::stream(std::string_view method, std::string const& first, std::st
             if (!reply->continues) return {};
             continue;
         }
-        if (reply.error().exit_code != unreachable || !is_answered) return std::unexpected(reply.error());
+        if (reply.error().kind != ErrorKind::unavailable || !is_answered) return std::unexpected(reply.error());
         // An upgrade keeps the listening socket, so whoever finds none has seen the launcher's end: not a failure.
         auto next_connection = CtlConnection::connect(options_.socket);
         if (!next_connection) return {};
@@ -294,14 +324,14 @@ Outcome<> Ctl::stream(std::string_view method, std::string const& first, std::st
         is_answered = false;
         // Of a launcher that ends, the last connections are cut off before they are answered.
         auto const greeting = next(connection);
-        if (!greeting && greeting.error().exit_code == unreachable) return {};
+        if (!greeting && greeting.error().kind == ErrorKind::unavailable) return {};
         if (!greeting) return std::unexpected(greeting.error());
         is_answered = true;
         TRY(show(greeting->parameters));
     }
 }
 
-Outcome<> Ctl::logs() {
+Result<> Ctl::logs() {
     CtlTarget const& target = options_.targets.front();
     bool is_one = target.process.has_value();
     if (!is_one) {
@@ -314,7 +344,7 @@ Outcome<> Ctl::logs() {
         out.key("lines").value(std::int64_t{lines}).key("follow").value(options_.follows);
         return out.close('}').text();
     };
-    return stream("Logs", parameters(options_.lines), parameters(0), [&](json::Object const& reply) -> Outcome<> {
+    return stream("Logs", parameters(options_.lines), parameters(0), [&](json::Object const& reply) -> Result<> {
         std::string text;
         for (json::Node const& node : list_of(reply, "lines")) {
             auto const* const line = node.get<json::Object>();
@@ -331,31 +361,31 @@ Outcome<> Ctl::logs() {
     });
 }
 
-Outcome<> Ctl::events() {
-    return stream("Subscribe", "{}", "{}", [this](json::Object const& reply) -> Outcome<> {
+Result<> Ctl::events() {
+    return stream("Subscribe", "{}", "{}", [this](json::Object const& reply) -> Result<> {
         json::Object const& event = object_of(reply, "event");
         if (event.empty()) return {};
         return print(options_.is_json ? json_text(event) + "\n" : event_text(event));
     });
 }
 
-Outcome<> Ctl::wait() {
+Result<> Ctl::wait() {
     CtlTarget const& target = options_.targets.front();
     std::string const parameters =
         target_parameters(target).key("condition").value(std::string_view(options_.condition)).close('}').text();
     for (bool was_reached = false;;) {
         auto connection = connect();
-        if (!connection && was_reached) return std::unexpected(Failure{unreachable, "the launcher has ended", {}});
+        if (!connection && was_reached) return fail(ErrorKind::unavailable, "the launcher has ended");
         if (!connection) return std::unexpected(connection.error());
         auto const done = ask(*connection, "Wait", parameters);
         if (done) return {};
-        if (done.error().exit_code != unreachable)
+        if (done.error().kind != ErrorKind::unavailable)
             return std::unexpected(with_suggestion(done.error(), *connection, target.program));
         was_reached = true;  // cut off: by an upgrade, or for good
     }
 }
 
-Outcome<> Ctl::top() {
+Result<> Ctl::top() {
     bool const is_terminal = ::isatty(STDOUT_FILENO) == 1;
     CpuTimes before;
     TimePoint taken{};
@@ -388,13 +418,13 @@ Outcome<> Ctl::top() {
     }
 }
 
-Outcome<> Ctl::upgrade() {
+Result<> Ctl::upgrade() {
     if (!deadline_) deadline_ = std::chrono::steady_clock::now() + upgrade_limit;
     std::string path = options_.path;
     if (!path.starts_with('/')) {  // the launcher stands elsewhere
         std::array<char, 4096> here;
         if (!::getcwd(here.data(), here.size()))
-            return std::unexpected(Failure{failed, "cannot find out where we are: " + errno_text(errno), {}});
+            return fail(ErrorKind::internal, "find out where we are", errno_text(errno));
         path = std::string(here.data()) + "/" + path;
     }
     CtlConnection connection = TRY(connect());
@@ -402,7 +432,7 @@ Outcome<> Ctl::upgrade() {
     connection.call(full_name("Upgrade"), parameters, true);
     VarlinkReply const begun = TRY(next(connection));
     // The new one has no connections yet; the end of ours is the sign of it.
-    if (auto const after = next(connection); !after && after.error().exit_code != unreachable)
+    if (auto const after = next(connection); !after && after.error().kind != ErrorKind::unavailable)
         return std::unexpected(after.error());
     CtlConnection again = TRY(connect());
     json::Object const status = TRY(ask(again, "GetStatus"));
@@ -417,7 +447,7 @@ Outcome<> Ctl::upgrade() {
                  printable(text_of(launcher, "version")) + "\n");
 }
 
-Outcome<> Ctl::stage() {
+Result<> Ctl::stage() {
     CtlConnection connection = TRY(connect());
     std::string const parameters =
         json::Writer{}.open('{').key("what").value(std::string_view(options_.what)).close('}').text();
@@ -433,22 +463,23 @@ Outcome<> Ctl::stage() {
     TRY(print(text));
     if (auto const lost = number_of(answer, "lost"))
         complain(std::to_string(*lost) + " more that are not shown: the answer would be too long");
-    Failure failure{failed, "not all could be copied", {}};
+    Error error;
+    error.reason = "not all could be copied";
     for (json::Node const& node : list_of(answer, "errors")) {
-        if (auto const* const error = node.get<std::string>()) failure.details.push_back(*error);
+        if (auto const* const line = node.get<std::string>()) error.details.push_back(*line);
     }
-    if (failure.details.empty()) return {};
-    return std::unexpected(std::move(failure));
+    if (error.details.empty()) return {};
+    return std::unexpected(std::move(error));
 }
 
-Outcome<> Ctl::version() {
+Result<> Ctl::version() {
     CtlConnection connection = TRY(connect());
     json::Object const status = TRY(ask(connection, "GetStatus"));
     json::Object const& launcher = object_of(status, "launcher");
     return print(options_.is_json ? json_text(launcher) + "\n" : printable(text_of(launcher, "version")) + "\n");
 }
 
-Outcome<> Ctl::names() {
+Result<> Ctl::names() {
     CtlConnection connection = TRY(connect());
     json::Object const status = TRY(ask(connection, "GetStatus"));
     std::string text;
@@ -459,7 +490,7 @@ Outcome<> Ctl::names() {
     return print(text);
 }
 
-Outcome<> Ctl::run() {
+Result<> Ctl::run() {
     switch (options_.verb) {
         case CtlVerb::status: return status();
         case CtlVerb::describe: return describe();
@@ -489,19 +520,20 @@ int ctl_main(int argc, char** argv, char** envp) try {
         parse_ctl(argc - 2, argv + 2, std::string(socket.empty() ? "/run/triton-launch/control" : socket));
     if (!options) {
         complain(options.error().text());
-        return usage_error;
+        return row_of(options.error().kind).exit_code;
     }
     bool const is_quiet = options->verb == CtlVerb::names;  // a shell that completes shows nothing
     auto const done = Ctl(std::move(*options), is_colored(envp)).run();
     if (done) return 0;
-    if (is_quiet) return done.error().exit_code;
-    complain(done.error().text);
+    int const exit_code = row_of(done.error().kind).exit_code;
+    if (is_quiet) return exit_code;
+    complain(done.error().text());
     for (std::string const& detail : done.error().details)
         (void)write_all(STDERR_FILENO, "    " + printable(detail) + "\n");
-    return done.error().exit_code;
+    return exit_code;
 } catch (std::exception const& error) {
     complain(error.what());
-    return failed;
+    return row_of(ErrorKind::internal).exit_code;
 }
 
 }  // namespace triton::launcher

@@ -162,16 +162,16 @@ private:
     [[nodiscard]] ProgramDescription describe(std::size_t index) const override;
     [[nodiscard]] ProcessStatus process(std::size_t program, std::uint32_t number) const override;
     [[nodiscard]] ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
-    ControlResult<> start(ProcessSelection const& which) override;
-    ControlResult<> stop(ProcessSelection const& which) override;
-    ControlResult<> restart(ProcessSelection const& which) override;
-    ControlResult<> signal(ProcessSelection const& which, int signo) override;
-    ControlResult<> reload() override;
-    ControlResult<> upgrade(std::string const& path) override;
-    ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    Result<> start(ProcessSelection const& which) override;
+    Result<> stop(ProcessSelection const& which) override;
+    Result<> restart(ProcessSelection const& which) override;
+    Result<> signal(ProcessSelection const& which, int signo) override;
+    Result<> reload() override;
+    Result<> upgrade(std::string const& path) override;
+    Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
     void command_given(std::string_view command, ControlPeer const& peer) override;
     void control_failed(std::string_view reason) override;
-    ControlResult<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
+    Result<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
 
     // the agent, and what it asks for: shell_agent.cpp
     /// One staging that somebody waits for, with what it has printed.
@@ -195,7 +195,7 @@ private:
     void run_network_probe(process::CommandRunner::Key key, HelperPlan const& helper, ProcessNumber number);
     void activate_again();
     bool begin_linger();
-    ControlResult<> stage(StagingKind what, std::uint64_t ticket) override;
+    Result<> stage(StagingKind what, std::uint64_t ticket) override;
     [[nodiscard]] ActiveConfiguration active_configuration() const override;
     void set_pod(PodState state) override;
     void set_reporter(ReporterStatus status) override;
@@ -219,7 +219,7 @@ private:
     void successor_answered(process::CommandRunner::Outcome const& outcome);
     void try_upgrade(TimePoint now);
     void become_successor();
-    void give_up_upgrade(ControlError error);
+    void give_up_upgrade(Error error);
     UpgradeState upgrade_state();
     void restore_programs(UpgradeState const& state);
     void restore_agent(UpgradeState const& state);

@@ -111,13 +111,14 @@ Result<std::shared_ptr<process::StartPlan const>> Shell::own_program(std::vector
 
 // Staging. We copy nothing ourselves: that is a child's work, which may be slow and may fail.
 
-ControlResult<> Shell::stage(StagingKind what, std::uint64_t ticket) {
-    if (options_.built_in.stage_once.empty()) return refused("there is nothing to copy in launch mode");
-    if (supervisor_.phase() != SupervisorPhase::running) return refused("the launcher is stopping");
+Result<> Shell::stage(StagingKind what, std::uint64_t ticket) {
+    if (options_.built_in.stage_once.empty())
+        return fail(ErrorKind::refused, "there is nothing to copy in launch mode");
+    if (supervisor_.phase() != SupervisorPhase::running) return fail(ErrorKind::refused, "the launcher is stopping");
     process::CommandRunner::Key key = first_own_key;
     while (std::ranges::find(stagings_, key, &Staging::key) != stagings_.end())
         ++key;
-    if (key == upgrade_key) return refused("too many copies are under way");
+    if (key == upgrade_key) return fail(ErrorKind::refused, "too many copies are under way");
     stagings_.push_back({key, ticket, {}});
     helpers_.run(key, time_to_stage, steady_clock::now(),
                  [&]() -> Result<pid_t> { return start_staging(what, stagings_.back()); });
@@ -160,8 +161,7 @@ void Shell::staging_ended(process::CommandRunner::Key key, process::CommandRunne
         case process::CommandRunner::How::cancelled: reason += "it was cancelled"; break;
         case process::CommandRunner::How::not_started: reason += outcome.error.text(); break;
     }
-    control_->answer_stage(staging.ticket,
-                           std::unexpected(ControlError{ControlError::Kind::failed, std::move(reason), {}}));
+    control_->answer_stage(staging.ticket, fail(ErrorKind::internal, std::move(reason)));
 }
 
 // Probes over the network.

@@ -208,9 +208,9 @@ ProcessUsage Shell::usage(std::size_t index, std::uint32_t number) const {
 
 // Commands.
 
-ControlResult<> Shell::command(event::Verb verb, ProcessSelection const& which, int signo) {
+Result<> Shell::command(event::Verb verb, ProcessSelection const& which, int signo) {
     if (supervisor_.phase() != SupervisorPhase::running && verb != event::Verb::signal)
-        return refused("the launcher is stopping");
+        return fail(ErrorKind::refused, "the launcher is stopping");
     std::optional<ProcessNumber> number;
     if (which.number) number = ProcessNumber{*which.number};
     dispatch(event::Command{verb, shown_[which.program], number, signo});
@@ -226,16 +226,16 @@ std::optional<std::string> Shell::why_nothing_is_to_run(ProgramId id) const {
     return programs_[static_cast<std::size_t>(id)].name + " is to have no process: its count is 0";
 }
 
-ControlResult<> Shell::start(ProcessSelection const& which) {
-    if (auto why = why_nothing_is_to_run(shown_[which.program])) return refused(*std::move(why));
+Result<> Shell::start(ProcessSelection const& which) {
+    if (auto why = why_nothing_is_to_run(shown_[which.program])) return fail(ErrorKind::refused, *std::move(why));
     return command(event::Verb::start, which);
 }
-ControlResult<> Shell::stop(ProcessSelection const& which) { return command(event::Verb::stop, which); }
-ControlResult<> Shell::restart(ProcessSelection const& which) {
-    if (auto why = why_nothing_is_to_run(shown_[which.program])) return refused(*std::move(why));
+Result<> Shell::stop(ProcessSelection const& which) { return command(event::Verb::stop, which); }
+Result<> Shell::restart(ProcessSelection const& which) {
+    if (auto why = why_nothing_is_to_run(shown_[which.program])) return fail(ErrorKind::refused, *std::move(why));
     return command(event::Verb::restart, which);
 }
-ControlResult<> Shell::signal(ProcessSelection const& which, int signo) {
+Result<> Shell::signal(ProcessSelection const& which, int signo) {
     ProgramId const id = shown_[which.program];
     bool reaches_one = false;
     for (std::uint32_t number = 1; number <= supervisor_.size(id) && !reaches_one; ++number) {
@@ -245,17 +245,17 @@ ControlResult<> Shell::signal(ProcessSelection const& which, int signo) {
     if (!reaches_one) {
         std::string const& name = programs_[static_cast<std::size_t>(id)].name;
         std::string const of = name.empty() ? "" : " of " + name;
-        return refused(which.number ? "process " + std::to_string(*which.number) + of + " does not run"
-                                    : "no process" + of + " runs");
+        return fail(ErrorKind::refused, which.number ? "process " + std::to_string(*which.number) + of + " does not run"
+                                                     : "no process" + of + " runs");
     }
     return command(event::Verb::signal, which, signo);
 }
 
-ControlResult<> Shell::reload() {
-    if (supervisor_.phase() != SupervisorPhase::running) return refused("the launcher is stopping");
+Result<> Shell::reload() {
+    if (supervisor_.phase() != SupervisorPhase::running) return fail(ErrorKind::refused, "the launcher is stopping");
     look_again();
     if (rejection_.empty()) return {};
-    return std::unexpected(ControlError{ControlError::Kind::failed, "the configuration is rejected", rejection_});
+    return std::unexpected(Error{ErrorKind::internal, {}, "the configuration is rejected", rejection_});
 }
 
 void Shell::command_given(std::string_view command, ControlPeer const& peer) {
@@ -286,10 +286,10 @@ void for_each_line(std::string_view text, Take take) {
 
 }  // namespace
 
-ControlResult<> Shell::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
+Result<> Shell::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     ProgramId const id = shown_[which.program];
     Runtime const& program = programs_[static_cast<std::size_t>(id)];
-    if (!program.is_captured) return refused("the output of " + program.name + " is not captured");
+    if (!program.is_captured) return fail(ErrorKind::refused, "the output of " + program.name + " is not captured");
     struct Line {
         OutputLine line;
         std::string text;

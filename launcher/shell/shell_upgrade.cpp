@@ -51,15 +51,14 @@ std::optional<TimePoint> Shell::upgrade_deadline() const {
     return upgrade_->try_at;
 }
 
-ControlResult<> Shell::upgrade(std::string const& path) {
-    if (supervisor_.phase() != SupervisorPhase::running) return refused("the launcher is stopping");
-    if (upgrade_) return refused("an upgrade is under way");
+Result<> Shell::upgrade(std::string const& path) {
+    if (supervisor_.phase() != SupervisorPhase::running) return fail(ErrorKind::refused, "the launcher is stopping");
+    if (upgrade_) return fail(ErrorKind::refused, "an upgrade is under way");
     log_.write(log::LogLevel::info, "upgrade-started", "upgrade to " + path + " begins",
                {{"path", std::string_view(path)}});
     upgrade_.emplace();
     upgrade_->path = path;
-    if (Result<> const begun = check_successor(); !begun)
-        give_up_upgrade({ControlError::Kind::failed, begun.error().text(), {}});
+    if (Result<> const begun = check_successor(); !begun) give_up_upgrade(begun.error());
     return {};
 }
 
@@ -93,7 +92,7 @@ void Shell::successor_answered(process::CommandRunner::Outcome const& outcome) {
     upgrade_->answer = {};
     std::vector<std::string> lines = lines_of(text);
     if (supervisor_.phase() != SupervisorPhase::running)
-        return give_up_upgrade({ControlError::Kind::refused, "the launcher is stopping", {}});
+        return give_up_upgrade({ErrorKind::refused, {}, "the launcher is stopping", {}});
     if (outcome.is_ok() && !lines.empty() && lines.front().starts_with(fit)) {
         upgrade_->version = lines.front().substr(fit.size());
         upgrade_->is_checked = true;
@@ -103,7 +102,7 @@ void Shell::successor_answered(process::CommandRunner::Outcome const& outcome) {
     }
     if (auto const error = std::exchange(helper_error_, std::nullopt)) {
         return give_up_upgrade(
-            {ControlError::Kind::failed, "execute " + upgrade_->path + ": " + errno_text(error->code), {}});
+            {ErrorKind::internal, {}, "execute " + upgrade_->path + ": " + errno_text(error->code), {}});
     }
     std::string reason = upgrade_->path + " cannot take over";
     if (outcome.how == process::CommandRunner::How::timed_out) reason += ": it did not answer in time";
@@ -111,13 +110,13 @@ void Shell::successor_answered(process::CommandRunner::Outcome const& outcome) {
     if (lines.empty() && outcome.how == process::CommandRunner::How::exited) {
         reason += ": it is no launcher that can be upgraded to";
     }
-    give_up_upgrade({ControlError::Kind::failed, std::move(reason), std::move(lines)});
+    give_up_upgrade({ErrorKind::internal, {}, std::move(reason), std::move(lines)});
 }
 
-void Shell::give_up_upgrade(ControlError error) {
+void Shell::give_up_upgrade(Error error) {
     upgrade_.reset();
-    log_.write(log::LogLevel::error, "upgrade-failed", "upgrade failed: " + error.reason,
-               {{"error", std::string_view(error.reason)}, {"details", std::span<std::string const>(error.details)}});
+    log_.write(log::LogLevel::error, "upgrade-failed", "upgrade failed: " + error.text(),
+               {{"error", std::string_view(error.text())}, {"details", std::span<std::string const>(error.details)}});
     if (control_) control_->answer_upgrade(std::unexpected(std::move(error)));
 }
 
@@ -172,7 +171,7 @@ UpgradeState Shell::upgrade_state() {
 void Shell::try_upgrade(TimePoint now) {
     if (!upgrade_ || !upgrade_->is_checked || upgrade_->try_at > now) return;
     if (supervisor_.phase() != SupervisorPhase::running)
-        return give_up_upgrade({ControlError::Kind::refused, "the launcher is stopping", {}});
+        return give_up_upgrade({ErrorKind::refused, {}, "the launcher is stopping", {}});
     reap();
     end_round();
     bool const is_clear = spawner_.is_idle() && !console_.is_blocked();
@@ -181,7 +180,7 @@ void Shell::try_upgrade(TimePoint now) {
         return;
     }
     if (console_.is_blocked())
-        return give_up_upgrade({ControlError::Kind::failed, "standard output takes nothing: lines would be lost", {}});
+        return give_up_upgrade({ErrorKind::internal, {}, "standard output takes nothing: lines would be lost", {}});
     become_successor();
 }
 
@@ -193,7 +192,7 @@ void Shell::become_successor() {
     console_.drain(time_to_drain);
     if (console_.has_pending() || log_.has_pending()) {
         if (output_) output_->resume_reading();
-        return give_up_upgrade({ControlError::Kind::failed, "lines would be lost: the log takes nothing", {}});
+        return give_up_upgrade({ErrorKind::internal, {}, "lines would be lost: the log takes nothing", {}});
     }
     auto const sealed = seal_upgrade_state(write_upgrade_state(state));
     int err = sealed ? 0 : sealed.error().code;
@@ -219,7 +218,7 @@ void Shell::become_successor() {
             set_close_on_exec(fd, true);
     }
     if (output_) output_->resume_reading();
-    give_up_upgrade({ControlError::Kind::failed, "execute " + upgrade_->path + ": " + errno_text(err), {}});
+    give_up_upgrade({ErrorKind::internal, {}, "execute " + upgrade_->path + ": " + errno_text(err), {}});
 }
 
 // The other side: the new version.

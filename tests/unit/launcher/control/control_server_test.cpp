@@ -188,10 +188,10 @@ TEST_F(ControlServerTest, CommandsAreCarriedOutAndToldWithWhoGaveThem) {
 TEST_F(ControlServerTest, RefusalsAreErrorsWithTheirDetails) {
     start();
     backend.add("web", 1);
-    backend.refusal = ControlError{ControlError::Kind::refused, "the launcher is stopping", {}};
+    backend.refusal = Error{ErrorKind::refused, {}, "the launcher is stopping", {}};
     EXPECT_EQ(ask_declared(method("Stop"), R"({"program":"web"})"),
               error(method("Refused"), R"({"reason":"the launcher is stopping","details":[]})"));
-    backend.refusal = ControlError{ControlError::Kind::failed, "rejected", {"line 1: bad", "line 2: worse"}};
+    backend.refusal = Error{ErrorKind::internal, {}, "rejected", {"line 1: bad", "line 2: worse"}};
     EXPECT_EQ(ask_declared(method("Reload")),
               error(method("Failed"), R"({"reason":"rejected","details":["line 1: bad","line 2: worse"]})"));
     backend.refusal->details.assign(100'000, "problem");
@@ -664,7 +664,7 @@ TEST_F(ControlServerTest, AnUpgradeIsAnsweredWhenItsFateIsKnown) {
     std::string const text = reply(*client);
     expect_declared(method("Upgrade"), text);
     EXPECT_EQ(text, R"({"parameters":{"from":"1","to":"2"},"continues":true})");
-    server->answer_upgrade(std::unexpected(ControlError{ControlError::Kind::failed, "execve", {"loses x"}}));
+    server->answer_upgrade(std::unexpected(Error{ErrorKind::internal, {}, "execve", {"loses x"}}));
     EXPECT_EQ(reply(*client), error(method("Failed"), R"({"reason":"execve","details":["loses x"]})"));
     client->call(service("GetInfo"));
     EXPECT_THAT(reply(*client), HasSubstr("vendor"));
@@ -729,7 +729,7 @@ TEST_F(ControlServerTest, AStagingIsAnsweredWhenItIsDone) {
     expect_declared(method("Stage"), text);
     EXPECT_EQ(text, R"({"parameters":{"files":["/out/a"],"errors":["cannot copy b"]}})");
     EXPECT_TRUE(first->replies.empty());
-    server->answer_stage(tickets[0], std::unexpected(ControlError{ControlError::Kind::failed, "no child", {}}));
+    server->answer_stage(tickets[0], std::unexpected(Error{ErrorKind::internal, {}, "no child", {}}));
     server->answer_stage(tickets[0], StagingAnswer{});  // only once
     server->answer_stage(99, StagingAnswer{});
     server->end_round();

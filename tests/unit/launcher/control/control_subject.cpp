@@ -63,7 +63,7 @@ ProcessStatus FakeBackend::process(std::size_t program, std::uint32_t number) co
 
 ProcessUsage FakeBackend::usage(std::size_t, std::uint32_t) const { return {1 << 20, std::chrono::milliseconds(1500)}; }
 
-ControlResult<> FakeBackend::command(std::string const& verb, ProcessSelection const& which) {
+Result<> FakeBackend::command(std::string const& verb, ProcessSelection const& which) {
     if (refusal) return std::unexpected(*refusal);
     done.push_back(verb + " " + std::to_string(which.program));
     if (which.number) done.back() += ":" + std::to_string(*which.number);
@@ -71,27 +71,27 @@ ControlResult<> FakeBackend::command(std::string const& verb, ProcessSelection c
     return {};
 }
 
-ControlResult<> FakeBackend::signal(ProcessSelection const& which, int signo) {
+Result<> FakeBackend::signal(ProcessSelection const& which, int signo) {
     auto const result = command("signal", which);
     if (result) done.back() += " " + std::to_string(signo);
     return result;
 }
 
-ControlResult<> FakeBackend::reload() {
+Result<> FakeBackend::reload() {
     if (refusal) return std::unexpected(*refusal);
     done.emplace_back("reload");
     on_command();
     return {};
 }
 
-ControlResult<> FakeBackend::upgrade(std::string const& path) {
+Result<> FakeBackend::upgrade(std::string const& path) {
     if (refusal) return std::unexpected(*refusal);
     done.push_back("upgrade " + path);
     on_command();
     return {};
 }
 
-ControlResult<> FakeBackend::stage(StagingKind what, std::uint64_t ticket) {
+Result<> FakeBackend::stage(StagingKind what, std::uint64_t ticket) {
     if (refusal) return std::unexpected(*refusal);
     done.push_back("stage " + std::string(staging_kind_names[static_cast<std::size_t>(what)]));
     if (on_stage) on_stage(what, ticket);
@@ -118,10 +118,9 @@ void FakeBackend::probe_result(std::uint64_t id, bool ok, std::string_view detai
     results.push_back(std::to_string(id) + (ok ? " ok " : " not ok ") + std::string(detail));
 }
 
-ControlResult<> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
+Result<> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     Program const& program = programs.at(which.program);
-    if (!program.is_captured)
-        return std::unexpected(ControlError{ControlError::Kind::refused, "its output is not captured", {}});
+    if (!program.is_captured) return std::unexpected(Error{ErrorKind::refused, {}, "its output is not captured", {}});
     for (auto line = program.lines.rbegin(); line != program.lines.rend(); ++line) {
         if (!sink.take({.text = *line})) break;
     }

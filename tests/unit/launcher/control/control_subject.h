@@ -40,26 +40,26 @@ public:
     ProgramDescription describe(std::size_t index) const override;
     ProcessStatus process(std::size_t program, std::uint32_t number) const override;
     ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
-    ControlResult<> start(ProcessSelection const& which) override { return command("start", which); }
-    ControlResult<> stop(ProcessSelection const& which) override { return command("stop", which); }
-    ControlResult<> restart(ProcessSelection const& which) override { return command("restart", which); }
-    ControlResult<> signal(ProcessSelection const& which, int signo) override;
-    ControlResult<> reload() override;
-    ControlResult<> upgrade(std::string const& path) override;
-    ControlResult<> stage(StagingKind what, std::uint64_t ticket) override;
+    Result<> start(ProcessSelection const& which) override { return command("start", which); }
+    Result<> stop(ProcessSelection const& which) override { return command("stop", which); }
+    Result<> restart(ProcessSelection const& which) override { return command("restart", which); }
+    Result<> signal(ProcessSelection const& which, int signo) override;
+    Result<> reload() override;
+    Result<> upgrade(std::string const& path) override;
+    Result<> stage(StagingKind what, std::uint64_t ticket) override;
     ActiveConfiguration active_configuration() const override;
     void set_pod(PodState state) override { pods.push_back(std::move(state)); }
     void set_reporter(ReporterStatus reporter) override { reporters.push_back(std::move(reporter)); }
     void probes_wanted(bool is_wanted) override;
     void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
-    ControlResult<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
     void command_given(std::string_view command, ControlPeer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
 
     LauncherStatus status;
     std::vector<Program> programs;
-    std::optional<ControlError> refusal;  // of every command
-    std::vector<std::string> done;        // "stop 0", "signal 0:2 15"
+    std::optional<Error> refusal;   // of every command
+    std::vector<std::string> done;  // "stop 0", "signal 0:2 15"
     std::vector<std::string> given;
     std::vector<ControlPeer> peers;
     std::vector<std::string> failures;
@@ -78,7 +78,7 @@ public:
     std::function<void(bool)> on_probes = [](bool) {};
 
 private:
-    ControlResult<> command(std::string const& verb, ProcessSelection const& which);
+    Result<> command(std::string const& verb, ProcessSelection const& which);
 };
 
 /// One end of a connection in the test's own loop.

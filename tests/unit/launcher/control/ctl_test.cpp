@@ -419,7 +419,7 @@ TEST_F(CtlTest, StagePrintsWhatWasCopied) {
     backend.on_stage = {};
     auto const late = ctl({"stage", "--timeout", "30ms"});
     EXPECT_EQ(late->exit_code, 4);
-    backend.refusal = ControlError{ControlError::Kind::refused, "there is nothing to copy", {}};
+    backend.refusal = Error{ErrorKind::refused, {}, "there is nothing to copy", {}};
     auto const refused = ctl({"stage"});
     EXPECT_EQ(refused->exit_code, 1);
     EXPECT_EQ(refused->err, "triton-launch ctl: there is nothing to copy\n");
@@ -476,7 +476,7 @@ TEST_F(CtlTest, RefusalsAndWhatCannotBeReached) {
     EXPECT_EQ(nobody->err, "triton-launch ctl: cannot reach a launcher on " + path + ": No such file or directory\n");
     start();
     backend.add("web", 1);
-    backend.refusal = ControlError{ControlError::Kind::failed, "the configuration is rejected", {"line 1: bad"}};
+    backend.refusal = Error{ErrorKind::internal, {}, "the configuration is rejected", {"line 1: bad"}};
     auto const refused = ctl({"reload"});
     EXPECT_EQ(refused->exit_code, 1);
     EXPECT_EQ(refused->err, "triton-launch ctl: the configuration is rejected\n    line 1: bad\n");
@@ -603,7 +603,7 @@ TEST_F(CtlTest, UpgradeWaitsForTheNewOne) {
     finish(*run);
     EXPECT_EQ(run->exit_code, 0) << run->err;
     EXPECT_EQ(run->out, "upgraded from 1 to 0.1.0+1a2b3c4\n");
-    backend.refusal = ControlError{ControlError::Kind::refused, "it would lose something", {"programs.web.health"}};
+    backend.refusal = Error{ErrorKind::refused, {}, "it would lose something", {"programs.web.health"}};
     auto const refused = ctl({"upgrade", "/old"});
     EXPECT_EQ(refused->exit_code, 1);
     EXPECT_EQ(refused->err, "triton-launch ctl: it would lose something\n    programs.web.health\n");
