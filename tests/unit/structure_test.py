@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Three promises of the tree that no compiler checks:
+"""Promises of the tree that no compiler checks:
 
-1. includes follow the table FOLDERS, which has no circle, and headers declare into the namespace of their folder;
+1. includes and CMake's link lists follow the table FOLDERS, which has no circle; every folder has a library of its own, and
+   headers declare into the namespace of their folder;
 2. every *_test.cpp and *_fuzz.cpp below tests/ is built by a target: its folder is in a call of tests_of(), or a CMakeLists.txt
-   names it;
-3. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
+   names it; every directory with Python tests is run by CTest or by ./dev;
+3. .clang-tidy looks at the headers of every folder, and ARCHITECTURE.md names nothing that is not there;
+4. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
 
 usage: structure_test.py SOURCE_DIR [--nm NM OBJECT...]
 """
@@ -54,6 +56,9 @@ FOLDERS = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)
+LIBRARY = re.compile(r"add_(?:library|executable)\(\s*([\w-]+)")
+LINKS = re.compile(r"target_link_libraries\(\s*([\w-]+)([^)]*)\)")
+OBJECTS = re.compile(r"\$<TARGET_OBJECTS:([\w-]+)>")
 COMMENT = re.compile(r"#[^\n]*")
 # The entry point of early.cpp jumps there, into libc, when the command line is not the wrap mode's.
 PROVIDED_BY_LIBC_START = {"_start"}
@@ -80,6 +85,25 @@ def wrong_includes(root: Path) -> list[str]:
                 found.append(f"{where}: ours are named from the root")
             elif name.split("/")[0] in ours and folder_of(name) not in allowed:
                 found.append(f"{where}: {folder} may include {', '.join(sorted(allowed))} only")
+    return found
+
+
+def wrong_links(root: Path) -> list[str]:
+    """A library belongs to the folder whose CMakeLists.txt adds it, and links only libraries of allowed folders."""
+    lists = {folder: root / folder / "CMakeLists.txt" for folder in FOLDERS if (root / folder).is_dir()}
+    texts = {folder: COMMENT.sub("", file.read_text()) if file.exists() else "" for folder, file in lists.items()}
+    folder_of_library = {library: folder for folder, text in texts.items() for library in LIBRARY.findall(text)}
+    found = [f"{folder} has no library of its own" for folder in texts if folder not in folder_of_library.values()]
+    for folder, text in texts.items():
+        allowed = {folder, *FOLDERS[folder][1].split()}
+        linked = [word for _, words in LINKS.findall(text) for word in words.split()] + OBJECTS.findall(text)
+        for library in linked:
+            other = folder_of_library.get(library, folder)  # not ours: a system library
+            if other not in allowed:
+                found.append(f"{folder}/CMakeLists.txt links {library}: {folder} may use {', '.join(sorted(allowed))} only")
+        for target, _ in LINKS.findall(text):
+            if folder_of_library.get(target) != folder:
+                found.append(f"{folder}/CMakeLists.txt links something into {target}, which is not a library of its own")
     return found
 
 
@@ -123,6 +147,29 @@ def unlisted_tests(root: Path) -> list[str]:
     return found + [f"{source.relative_to(root)} is built by no target; {hint}" for source in sorted(sources) if source.resolve() not in listed]
 
 
+def unrun_suites(root: Path) -> list[str]:
+    tests = root / "tests"
+    runners = (root / "dev").read_text() + "".join(lists.read_text() for lists in tests.rglob("CMakeLists.txt"))
+    suites = sorted({source.parent.relative_to(tests) for source in tests.rglob("test_*.py")})
+    return [f"nothing runs tests/{suite}" for suite in suites if not re.search(rf"/{suite}\b| {suite}\b", runners)]
+
+
+def unlooked_folders(root: Path) -> list[str]:
+    looked = re.search(r"^HeaderFilterRegex: '(.*)'$", (root / ".clang-tidy").read_text(), re.MULTILINE)
+    pattern = re.compile(looked[1]) if looked else re.compile("$.")
+    return [f".clang-tidy does not look at {folder}" for folder in [*FOLDERS, "tests", "bench"] if not pattern.search(f"/source/{folder}/x.h")]
+
+
+def stale_names(root: Path) -> list[str]:
+    """Functions, `Types` and `paths` of ARCHITECTURE.md that are gone."""
+    text = (root / "ARCHITECTURE.md").read_text()
+    sources = [source for folder in FOLDERS for kind in ("*.h", "*.cpp") for source in (root / folder).glob(kind)]
+    words = {word for source in sources for word in re.findall(r"\w+", source.read_text())}
+    named = set(re.findall(r"(\w+)\(\)", text)) | set(re.findall(r"`([A-Z][a-z]\w+)`", text))
+    paths = {path for path in re.findall(r"`([\w.*-]+/[\w./*-]+)`", text) if not any(root.glob(path))}
+    return [f"ARCHITECTURE.md names {name}, which is not there" for name in sorted({name for name in named if name not in words} | paths)]
+
+
 def foreign_symbols(nm: str, objects: list[str]) -> list[str]:
     def symbols(kind: str) -> dict[str, str]:
         of_object = {}
@@ -141,7 +188,8 @@ def foreign_symbols(nm: str, objects: list[str]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]).resolve()
-    found = circles() + wrong_includes(root) + wrong_namespaces(root) + unlisted_tests(root)
+    found = circles() + wrong_includes(root) + wrong_links(root) + wrong_namespaces(root)
+    found += unlisted_tests(root) + unrun_suites(root) + unlooked_folders(root) + stale_names(root)
     if arguments[1:2] == ["--nm"]:
         found += foreign_symbols(arguments[2], arguments[3:])
     for problem in found:
