@@ -71,7 +71,7 @@ void Reporter::write(log::LogLevel level, std::string_view event, std::string co
     log_.write(level, event, message, all);
 }
 
-void Reporter::tell_exit(action::ReportExited const& exited) {
+void Reporter::on(action::ReportExited const& exited) {
     bool const by_signal = WIFSIGNALED(exited.status);
     int const code = by_signal ? WTERMSIG(exited.status) : WEXITSTATUS(exited.status);
     std::string how = by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code);
@@ -96,7 +96,7 @@ void Reporter::tell_exit(action::ReportExited const& exited) {
     }
 }
 
-void Reporter::tell_start_failure(action::ReportStartFailed const& failed) {
+void Reporter::on(action::ReportStartFailed const& failed) {
     std::string const stage = process::stage_text(failed.error.stage);
     std::string const what = process::stage_text(failed.error.stage, names_(failed.id.program).plan);
     std::string const error = what + ": " + errno_text(failed.error.code);
@@ -112,7 +112,7 @@ void Reporter::tell_start_failure(action::ReportStartFailed const& failed) {
     }
 }
 
-void Reporter::tell_signal(action::Signal const& signal, bool is_stopping) {
+void Reporter::tell(action::Signal const& signal, bool is_stopping) {
     log::LogField const pid{"pid", as_field(signal.pid)};
     log::LogField const signo{"signal", std::int64_t{signal.signo}};
     std::string const whom = with_pid(who(signal.id), signal.pid);
@@ -135,49 +135,69 @@ void Reporter::tell_signal(action::Signal const& signal, bool is_stopping) {
     }
 }
 
-void Reporter::tell(Action const& action, bool is_stopping) {
-    if (auto const* const started = std::get_if<action::ReportStarted>(&action)) {
-        write(log::LogLevel::info, "process-started",
-              who(started->id) + " started, pid " + std::to_string(as_field(started->pid)), started->id,
-              {{"pid", as_field(started->pid)}});
-    } else if (auto const* const exited = std::get_if<action::ReportExited>(&action)) {
-        tell_exit(*exited);
-    } else if (auto const* const failed = std::get_if<action::ReportStartFailed>(&action)) {
-        tell_start_failure(*failed);
-    } else if (auto const* const signal = std::get_if<action::Signal>(&action)) {
-        tell_signal(*signal, is_stopping);
-    } else if (auto const* const left = std::get_if<action::ReportLeft>(&action)) {
-        write(log::LogLevel::error, "process-left",
-              with_pid(who(left->id), left->pid) + " did not end by SIGKILL within the stop limit", left->id,
-              {{"pid", as_field(left->pid)}});
-    } else if (auto const* const ready = std::get_if<action::ReportReady>(&action)) {
-        write(log::LogLevel::info, "process-ready", who(ready->id) + " is ready after " + short_duration(ready->after),
-              ready->id, {{"after_seconds", as_seconds(ready->after)}});
-    } else if (auto const* const gave_up = std::get_if<action::ReportGaveUp>(&action)) {
-        write(log::LogLevel::error, "process-gave-up",
-              who(gave_up->id) + " is given up: " + "started " + std::to_string(gave_up->starts) +
-                  (gave_up->starts == 1 ? " time" : " times") + " in too short a time",
-              gave_up->id, {{"starts", std::int64_t{gave_up->starts}}});
-    } else if (auto const* const late = std::get_if<action::ReportTimedOut>(&action)) {
-        bool const is_start = late->what == action::TimedOut::start;
-        write(log::LogLevel::error, "process-timed-out",
-              who(late->id) + (is_start ? " was not ready in time: killed" : " missed its watchdog: aborted"), late->id,
-              {{"what", std::string_view(is_start ? "start" : "watchdog")}});
-    } else if (auto const* const unhealthy = std::get_if<action::ReportUnhealthy>(&action)) {
-        write(log::LogLevel::error, "process-unhealthy",
-              who(unhealthy->id) + " is unhealthy: " + std::to_string(unhealthy->failures) +
-                  " probes in a row have failed",
-              unhealthy->id, {{"failures", std::int64_t{unhealthy->failures}}, {"action", text(unhealthy->action)}});
-    } else if (auto const* const skipped = std::get_if<action::ReportSkipped>(&action)) {
-        std::string_view const name = names_(skipped->program).name;
-        log_.write(log::LogLevel::warning, "schedule-skipped",
-                   "run of " + std::string(name) + " skipped: the one before has not ended", {{"program", name}});
-    } else if (auto const* const ending = std::get_if<action::ReportEnding>(&action)) {
-        write(ending->exit_code == 0 ? log::LogLevel::info : log::LogLevel::error, "container-ending",
-              "the container ends with exit code " + std::to_string(ending->exit_code) + ", because of " +
-                  who(ending->id),
-              ending->id, {{"exit_code", std::int64_t{ending->exit_code}}});
-    }
+void Reporter::on(action::ReportStarted const& started) {
+    write(log::LogLevel::info, "process-started",
+          who(started.id) + " started, pid " + std::to_string(as_field(started.pid)), started.id,
+          {{"pid", as_field(started.pid)}});
+}
+
+void Reporter::on(action::ReportReady const& ready) {
+    write(log::LogLevel::info, "process-ready", who(ready.id) + " is ready after " + short_duration(ready.after),
+          ready.id, {{"after_seconds", as_seconds(ready.after)}});
+}
+
+void Reporter::on(action::ReportLeft const& left) {
+    write(log::LogLevel::error, "process-left",
+          with_pid(who(left.id), left.pid) + " did not end by SIGKILL within the stop limit", left.id,
+          {{"pid", as_field(left.pid)}});
+}
+
+void Reporter::on(action::ReportGaveUp const& gave_up) {
+    write(log::LogLevel::error, "process-gave-up",
+          who(gave_up.id) + " is given up: " + "started " + std::to_string(gave_up.starts) +
+              (gave_up.starts == 1 ? " time" : " times") + " in too short a time",
+          gave_up.id, {{"starts", std::int64_t{gave_up.starts}}});
+}
+
+void Reporter::on(action::ReportTimedOut const& late) {
+    struct Words {
+        std::string_view field;
+        char const* message;
+    };
+    auto const words = [&]() -> Words {
+        switch (late.what) {
+            case action::TimedOut::start: return {"start", " was not ready in time: killed"};
+            case action::TimedOut::watchdog: return {"watchdog", " missed its watchdog: aborted"};
+        }
+        std::unreachable();
+    }();
+    write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
+}
+
+void Reporter::on(action::ReportUnhealthy const& unhealthy) {
+    write(log::LogLevel::error, "process-unhealthy",
+          who(unhealthy.id) + " is unhealthy: " + std::to_string(unhealthy.failures) + " probes in a row have failed",
+          unhealthy.id, {{"failures", std::int64_t{unhealthy.failures}}, {"action", text(unhealthy.action)}});
+}
+
+void Reporter::on(action::ReportSkipped const& skipped) {
+    std::string_view const name = names_(skipped.program).name;
+    log_.write(log::LogLevel::warning, "schedule-skipped",
+               "run of " + std::string(name) + " skipped: the one before has not ended", {{"program", name}});
+}
+
+void Reporter::on(action::ReportEnding const& ending) {
+    write(ending.exit_code == 0 ? log::LogLevel::info : log::LogLevel::error, "container-ending",
+          "the container ends with exit code " + std::to_string(ending.exit_code) + ", because of " + who(ending.id),
+          ending.id, {{"exit_code", std::int64_t{ending.exit_code}}});
+}
+
+void Reporter::tell(Report const& report, bool) {
+    std::visit([this](auto const& which) { on(which); }, report);
+}
+
+void Reporter::tell(Told const& told, bool is_stopping) {
+    std::visit([&](auto const& which) { tell(which, is_stopping); }, told);
 }
 
 }  // namespace triton::launcher

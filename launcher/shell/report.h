@@ -3,8 +3,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <variant>
 
-#include "launcher/supervisor/supervisor.h"
+#include "launcher/supervisor/actions.h"
 #include "lib/log/log.h"
 
 namespace triton::process {
@@ -20,22 +21,34 @@ struct ProgramName {
     process::StartPlan const* plan = nullptr;
 };
 
-/// Tells of what the supervisor wanted done, one log record an action.
+/// What the log tells of: every report, and the one effect that people want to see.
+using Told = std::variant<action::Signal, Report>;
+
+/// Tells of what the supervisor wanted done, one log record for each.
 class Reporter {
 public:
     /// `names`: valid for the call only. Both outlive this.
     Reporter(log::Log& log, std::function<ProgramName(ProgramId)> names) : log_(log), names_(std::move(names)) {}
 
     /// `is_stopping`: the launcher as a whole, which was told in one line for all.
-    void tell(Action const& action, bool is_stopping);
+    void tell(Told const& told, bool is_stopping);
 
     /// "process 2" of the unnamed program, "web" or "web:2" of a named one.
     [[nodiscard]] std::string who(ProcessId id) const;
 
 private:
-    void tell_exit(action::ReportExited const& exited);
-    void tell_start_failure(action::ReportStartFailed const& failed);
-    void tell_signal(action::Signal const& signal, bool is_stopping);
+    void tell(action::Signal const& signal, bool is_stopping);
+    void tell(Report const& report, bool is_stopping);
+    void on(action::ReportStarted const& started);
+    void on(action::ReportReady const& ready);
+    void on(action::ReportExited const& exited);
+    void on(action::ReportStartFailed const& failed);
+    void on(action::ReportLeft const& left);
+    void on(action::ReportGaveUp const& gave_up);
+    void on(action::ReportTimedOut const& late);
+    void on(action::ReportUnhealthy const& unhealthy);
+    void on(action::ReportSkipped const& skipped);
+    void on(action::ReportEnding const& ending);
     void write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
                std::initializer_list<log::LogField> fields);
 

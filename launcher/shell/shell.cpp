@@ -299,8 +299,8 @@ void Shell::tell_records() {
 void Shell::end_round() {
     bool const is_stopping = supervisor_.phase() != SupervisorPhase::running;
     if (is_stopping) forget_files();
-    for (Action const& action : reports_)
-        reporter_.tell(action, is_stopping);
+    for (Told const& told : reports_)
+        reporter_.tell(told, is_stopping);
     reports_.clear();
     tell_manager();
     if (control_) {
@@ -323,8 +323,8 @@ Result<> Shell::start_loop() {
 }
 
 int Shell::shut_down() {
-    for (Action const& action : reports_)
-        reporter_.tell(action, true);
+    for (Told const& told : reports_)
+        reporter_.tell(told, true);
     reports_.clear();
     if (output_) output_->flush(time_to_drain);
     log_.write(log::LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{exit_code_}}});

@@ -93,14 +93,15 @@ private:
 
     // actions out: shell_actions.cpp
     void perform(Action const& action);
+    void perform(Effect const& effect);
+    void perform(Report const& report);
     void on(action::Spawn const& action);
     void on(action::Signal const& action);
+    void send(action::Signal const& action);
     void on(action::RunHelper const& action);
     void on(action::CancelHelper const& action);
     void on(action::Sweep const& action);
     void on(action::Finish const& action);
-    template <class Report>
-    void on(Report const&) {}
     std::expected<Pid, process::SpawnError> spawn(ProcessId id, Runtime& program);
     static Runtime::Instance& instance(ProcessId id, Runtime& program);
     [[nodiscard]] Runtime::Instance const* find_instance(ProcessId id) const;
@@ -295,7 +296,7 @@ private:
     std::size_t next_event_ = 0;
     std::vector<Action> actions_;
     std::size_t next_action_ = 0;
-    std::vector<Action> reports_;
+    std::vector<Told> reports_;
     std::optional<process::SpawnError>
         helper_error_;  // why the helper that has ended now was not started; taken by who tells it
     bool is_dispatching_ = false;

@@ -63,13 +63,14 @@ process::SpawnError spawn_error(process::SpawnStage stage, E const& error) {
 }  // namespace
 
 void Shell::perform(Action const& action) {
-    std::visit([this](auto const& which) { on(which); }, action);
-    bool const is_told =
-        !std::holds_alternative<action::Spawn>(action) && !std::holds_alternative<action::RunHelper>(action) &&
-        !std::holds_alternative<action::CancelHelper>(action) && !std::holds_alternative<action::Sweep>(action) &&
-        !std::holds_alternative<action::Finish>(action);
-    if (is_told) reports_.push_back(action);
+    std::visit([this](auto const& which) { perform(which); }, action);
 }
+
+void Shell::perform(Effect const& effect) {
+    std::visit([this](auto const& which) { on(which); }, effect);
+}
+
+void Shell::perform(Report const& report) { reports_.emplace_back(report); }
 
 void Shell::on(action::Spawn const& action) {
     // What allocates comes first: a child must not get lost by an exception.
@@ -164,6 +165,11 @@ int Shell::null_device() {
 }
 
 void Shell::on(action::Signal const& action) {
+    reports_.emplace_back(action);
+    send(action);
+}
+
+void Shell::send(action::Signal const& action) {
     auto const pid = static_cast<pid_t>(action.pid);  // not reaped, so it exists
     Runtime& program = programs_[static_cast<std::size_t>(action.id.program)];
     Runtime::Instance const* const mine = find_instance(action.id);

@@ -9,7 +9,7 @@
 
 #include <sys/wait.h>
 
-#include "launcher/supervisor/supervisor_places.h"
+#include "launcher/supervisor/places.h"
 
 namespace triton::launcher {
 

@@ -1,410 +1,19 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <variant>
 #include <vector>
 
-#include <sys/types.h>
-
-#include "launcher/supervisor/restart_policy.h"
+#include "launcher/supervisor/actions.h"
+#include "launcher/supervisor/events.h"
+#include "launcher/supervisor/policy.h"
+#include "launcher/supervisor/state.h"
 #include "lib/base/clock.h"
-#include "lib/process/ids.h"
-#include "lib/process/spawn_stage.h"
 
 namespace triton::launcher {
-
-using process::ProcessNumber;
-
-using process::Pid;
-
-/// A program's place in the supervisor's table. The shell chooses it (0, 1, ... in document order) and may give it to
-/// another program once Supervisor::is_idle() says so. Wherever an order matters, that of the ids is meant.
-enum class ProgramId : std::uint32_t {};
-
-struct ProcessId {
-    ProgramId program{};
-    ProcessNumber number{1};
-
-    auto operator<=>(ProcessId const&) const = default;
-};
-
-// What a program wants.
-
-enum class ProgramKind : std::uint8_t {
-    service,    ///< all its numbers run all the time
-    one_shot,   ///< each number runs to its end; exit code 0 is its success, and what its readiness means
-    scheduled,  ///< runs when event::ScheduleDue says so, at most `count` of them at a time
-};
-/// A one-shot or a scheduled run that has succeeded is done, whatever this says.
-enum class Restart : std::uint8_t { always, on_failure, never };
-/// What happens to running processes of a program that has changed. With `keep` the next start takes the new one.
-enum class OnChange : std::uint8_t { keep, restart, signal };
-enum class Readiness : std::uint8_t {
-    started,   ///< as soon as it runs
-    notified,  ///< event::Ready
-    probed,    ///< Helper::readiness, until it succeeds
-};
-enum class StopScope : std::uint8_t { process, tree };
-enum class HealthAction : std::uint8_t { restart, report, exit };
-
-/// More than `count` starts within `interval` are given up before the one too many. Starts that a person, a schedule or
-/// a changed configuration asks for begin the count anew. Each process remembers so many times: keep `count` small.
-struct StartLimit {
-    std::uint32_t count = 5;
-    Duration interval = std::chrono::seconds(60);
-    std::optional<int> exit_code{};  ///< the container ends with it; nullopt: only this process is given up
-
-    bool operator==(StartLimit const&) const = default;
-};
-
-/// Probes by Helper::health. The first comes `interval` after the process is ready, each other one `interval` after the
-/// end of the one before.
-struct Health {
-    Duration interval = std::chrono::seconds(10);
-    std::uint32_t retries = 3;  ///< so many failures in a row are one too many
-    Duration start_period{};    ///< from the start of the process; failures within it do not count
-    HealthAction action = HealthAction::restart;
-
-    bool operator==(Health const&) const = default;
-};
-
-/// The defaults are those of the design's form: restarted for ever, nothing before the stop signal.
-struct ProgramPolicy {
-    std::uint32_t count = 1;
-    ProgramKind kind = ProgramKind::service;
-    Restart restart = Restart::always;
-    RestartPolicy backoff;
-    std::optional<StartLimit> start_limit{};
-    bool critical = false;  ///< the container ends when one of its processes has ended and is not started again
-    /// It serves the launcher itself. Whatever becomes of it neither ends the container nor keeps it; it counts for
-    /// nothing, gets no signal that is passed on, and stops last. Such programs and others do not depend on each other.
-    bool auxiliary = false;
-
-    int stop_signal = 15;
-    Duration stop_timeout = std::chrono::seconds(10);  ///< from the stop signal to SIGKILL
-    Duration drain{};                                  ///< before Helper::pre_stop and the signal
-    bool has_pre_stop = false;
-    Duration pre_stop_timeout = std::chrono::seconds(10);  ///< enforced by the shell; here it only shares out time
-    StopScope stop_scope = StopScope::process;
-    bool kills_tree = false;  ///< what a process leaves behind is killed; the shell does that when it reaps
-
-    OnChange on_change = OnChange::keep;
-    int change_signal = 1;  ///< for OnChange::signal
-    bool has_on_failure = false;
-
-    /// Acyclic. Every start waits for them, restarts too; every stop of all goes the other way.
-    std::vector<ProgramId> after;
-    std::vector<ProgramId> requires_;
-
-    Readiness readiness = Readiness::started;
-    Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start
-    Duration start_timeout{};                           ///< from start to readiness, then SIGKILL; 0: none
-    Duration watchdog{};                                ///< from readiness or the last ping to SIGABRT; 0: none
-    std::optional<Health> health{};
-
-    bool operator==(ProgramPolicy const&) const = default;
-};
-
-struct ProgramSpec {
-    ProgramId id{};
-    ProgramPolicy policy;
-    bool has_changed = true;  ///< not what runs; false: whatever it starts would be what was started before
-
-    bool operator==(ProgramSpec const&) const = default;
-};
-
-/// Of the launcher as a whole.
-struct SupervisorPolicy {
-    Duration stop_limit = std::chrono::seconds(30);     ///< for the whole stop; then the launcher ends anyway
-    Duration sweep_timeout = std::chrono::seconds(10);  ///< PID 1: from SIGTERM to SIGKILL for all others
-    bool is_pid_1 = false;                              ///< then what remains in the PID namespace is ended too
-    std::uint64_t seed = 0;                             ///< of the jitter
-};
-
-/// Commands that accompany a process. At most one of each kind is under way for a process.
-enum class Helper : std::uint8_t { pre_stop, on_failure, readiness, health };
-inline constexpr std::size_t helper_kinds = 4;
-
-/// What happens to the supervisor.
-namespace event {
-
-/// A configuration has passed its checks: all programs that there are from now on. Those that it lacks are stopped.
-struct ConfigurationAccepted {
-    std::shared_ptr<std::vector<ProgramSpec> const> programs;
-};
-/// The results of action::Spawn; exactly one follows each.
-struct Spawned {
-    ProcessId id;
-    Pid pid;
-};
-struct SpawnFailed {
-    ProcessId id;
-    process::SpawnError error;
-};
-/// One of our processes has been reaped.
-struct Exited {
-    ProcessId id;
-    int status;                                  ///< as of waitpid(2)
-    std::optional<process::SpawnError> error{};  ///< it never became the program: what failed between clone and execve
-    bool was_oom_killed = false;
-};
-/// The process says that it is ready. Means something to Readiness::notified alone, and once.
-struct Ready {
-    ProcessId id;
-};
-/// WATCHDOG=1.
-struct WatchdogPing {
-    ProcessId id;
-};
-/// EXTEND_TIMEOUT_USEC: its start or its stop ends not before that, counted from now. Ignored at any other time, and
-/// the stop of all does not take longer for it.
-struct ExtendTimeout {
-    ProcessId id;
-    Duration by;
-};
-/// The result of action::RunHelper; exactly one follows each, also after action::CancelHelper.
-struct HelperEnded {
-    ProcessId id;
-    Helper helper;
-    bool ok;
-};
-/// It is time for a run of a scheduled program.
-struct ScheduleDue {
-    ProgramId program;
-};
-/// The second one kills at once. `exit_code` is the container's, unless it ends for another reason already.
-struct StopAsked {
-    int exit_code = 0;
-};
-/// A signal to pass on to every process but the auxiliary ones.
-struct SignalReceived {
-    int signo;
-};
-enum class Verb : std::uint8_t {
-    start,    ///< what is held, has ended, or waits for the end of a backoff
-    stop,     ///< and hold until it is started by command
-    restart,  ///< stop it if it runs, then start it without a backoff
-    signal,
-};
-/// What somebody asks for. Applies to all numbers of the program without `number`. A start of a scheduled program is a
-/// run now. Ignored in a stop of all (but for a signal), and for a process that the configuration does not have.
-struct Command {
-    Verb verb;
-    ProgramId program;
-    std::optional<ProcessNumber> number{};
-    int signo = 0;  ///< for Verb::signal
-};
-/// waitpid(2) has no child left to wait for, or action::Sweep has found nobody.
-struct NoChildLeft {};
-/// The deadline has passed. May come early or too often.
-struct TimePassed {};
-
-}  // namespace event
-
-using Event =
-    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Exited, event::Ready,
-                 event::WatchdogPing, event::ExtendTimeout, event::HelperEnded, event::ScheduleDue, event::StopAsked,
-                 event::SignalReceived, event::Command, event::NoChildLeft, event::TimePassed>;
-
-/// What the supervisor wants done, in this order. Those up to Finish have effects, the others tell what happened.
-namespace action {
-
-struct Spawn {
-    ProcessId id;
-    bool operator==(Spawn const&) const = default;
-};
-enum class Why : std::uint8_t { stop, kill, forward, reload, watchdog, asked };
-struct Signal {
-    ProcessId id;
-    Pid pid;  ///< not reaped yet, hence still its own
-    int signo;
-    Why why;
-    StopScope scope = StopScope::process;  ///< of SIGKILL always the tree
-    bool operator==(Signal const&) const = default;
-};
-struct RunHelper {
-    ProcessId id;
-    Helper helper;
-    bool operator==(RunHelper const&) const = default;
-};
-/// Its end is still awaited.
-struct CancelHelper {
-    ProcessId id;
-    Helper helper;
-    bool operator==(CancelHelper const&) const = default;
-};
-/// kill(-1, signo). Only ever asked for when the policy says that we are PID 1.
-struct Sweep {
-    int signo;
-    bool operator==(Sweep const&) const = default;
-};
-struct Finish {
-    int exit_code;
-    bool operator==(Finish const&) const = default;
-};
-
-struct ReportStarted {
-    ProcessId id;
-    Pid pid;
-    bool operator==(ReportStarted const&) const = default;
-};
-/// It said so, or a probe did. Readiness::started and one-shots are not reported.
-struct ReportReady {
-    ProcessId id;
-    Duration after;  ///< since its start
-    bool operator==(ReportReady const&) const = default;
-};
-struct ReportExited {
-    ProcessId id;
-    Pid pid;
-    int status;
-    Duration run;
-    std::optional<Duration> restart_in;  ///< nullopt: it is not started again by itself
-    bool was_oom_killed = false;
-    bool was_asked_for = false;  ///< it was being stopped, and not for being late or ill
-    bool operator==(ReportExited const&) const = default;
-};
-struct ReportStartFailed {
-    ProcessId id;
-    process::SpawnError error;
-    std::optional<Duration> restart_in;
-    bool operator==(ReportStartFailed const&) const = default;
-};
-/// The whole stop took too long; this one is still there (in an uninterruptible sleep, for example).
-struct ReportLeft {
-    ProcessId id;
-    Pid pid;
-    bool operator==(ReportLeft const&) const = default;
-};
-/// Its start limit is reached: it has failed for good.
-struct ReportGaveUp {
-    ProcessId id;
-    std::uint32_t starts;  ///< within the interval
-    bool operator==(ReportGaveUp const&) const = default;
-};
-enum class TimedOut : std::uint8_t { start, watchdog };
-struct ReportTimedOut {
-    ProcessId id;
-    TimedOut what;
-    bool operator==(ReportTimedOut const&) const = default;
-};
-/// Once for each time that the retries are used up.
-struct ReportUnhealthy {
-    ProcessId id;
-    std::uint32_t failures;
-    HealthAction action;
-    bool operator==(ReportUnhealthy const&) const = default;
-};
-/// A due run found all places taken, by others than what a command holds.
-struct ReportSkipped {
-    ProgramId program;
-    bool operator==(ReportSkipped const&) const = default;
-};
-/// The container ends because of this process.
-struct ReportEnding {
-    ProcessId id;
-    int exit_code;
-    bool operator==(ReportEnding const&) const = default;
-};
-
-}  // namespace action
-
-using Action = std::variant<action::Spawn, action::Signal, action::RunHelper, action::CancelHelper, action::Sweep,
-                            action::Finish, action::ReportStarted, action::ReportReady, action::ReportExited,
-                            action::ReportStartFailed, action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut,
-                            action::ReportUnhealthy, action::ReportSkipped, action::ReportEnding>;
-
-enum class ProcessState : std::uint8_t {
-    down,        ///< not wanted, or (scheduled) not due
-    waiting,     ///< for the programs that it depends on
-    starting,    ///< action::Spawn has no result yet
-    activating,  ///< runs and is not ready; a one-shot until it ends
-    up,          ///< runs and is ready
-    draining,    ///< is to stop, and has the drain delay before anything tells it so
-    pre_stop,    ///< the helper is under way
-    stopping,    ///< has got the stop signal, or SIGABRT of the watchdog
-    killing,     ///< has got SIGKILL
-    backoff,     ///< waits for its next start
-    done,        ///< has ended well and is not started again
-    failed,      ///< has ended badly or was given up
-    held,        ///< stopped by command
-};
-inline constexpr std::size_t process_states = 13;
-
-enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
-
-// All that a supervisor knows, as plain data: what one of another version needs to go on with the same processes.
-
-/// Times are of CLOCK_MONOTONIC, which an exec does not change; TimePoint::max() is never.
-struct ProcessRecord {
-    ProcessState state = ProcessState::down;
-    bool is_to_be_held = false;    ///< when it has ended, or in place of its start
-    bool is_to_restart = false;    ///< when it has ended: it was stopped for that alone
-    bool has_run_badly = false;    ///< its stop is for a failure, and its end counts as one
-    bool is_stale = false;         ///< what it runs has changed, and it has yet to be told or started again
-    bool has_status = false;       ///< `last_status` is one
-    bool fails_once_more = false;  ///< Helper::on_failure was under way when it was wanted again
-    std::uint8_t helpers = 0;      ///< bit n: Helper n is under way
-    std::uint8_t cancelled = 0;    ///< bit n: and its result means nothing any more
-    std::uint8_t exit_code = 0;    ///< of the container, if the end of this process ends it
-    std::uint32_t failures = 0;    ///< in a row, as of RestartPolicy
-    std::uint32_t bad_probes = 0;  ///< of health, in a row
-    std::uint32_t starts = 0;      ///< in all
-    Pid pid{};                     ///< while it lives
-    int last_status = 0;
-    TimePoint since{};                      ///< of the latest start
-    TimePoint last_end{};                   ///< of the latest end; epoch: none
-    TimePoint deadline = TimePoint::max();  ///< of the state
-    TimePoint probe_at = TimePoint::max();  ///< of the next probe, readiness or health
-
-    bool operator==(ProcessRecord const&) const = default;
-};
-
-struct ProgramRecord {
-    ProgramPolicy policy;
-    bool is_configured = false;            ///< else it is only waited for
-    bool is_held = false;                  ///< the whole of it was stopped by command: new numbers are held
-    bool is_stop_begun = false;            ///< in a stop of all: its turn has come
-    TimePoint stop_at = TimePoint::max();  ///< in a stop of all: comes at the latest then
-    std::vector<ProcessRecord> processes;
-    std::vector<TimePoint> start_times;  ///< start_limit.count for each process, start n in place n % count
-
-    bool operator==(ProgramRecord const&) const = default;
-};
-
-struct SupervisorState {
-    SupervisorPhase phase = SupervisorPhase::running;
-    std::vector<ProgramRecord> programs;  ///< by ProgramId
-    std::uint64_t random = 0;             ///< of the jitter
-    int exit_code = 0;
-    int stops_asked = 0;
-    int sweep_signal = 0;
-    TimePoint phase_deadline{};             ///< sweeping: of the next step
-    TimePoint stop_deadline{};              ///< of the whole stop
-    TimePoint latest_kill{};                ///< of everything that is left by then
-    TimePoint earliest = TimePoint::max();  ///< not after any deadline
-
-    bool operator==(SupervisorState const&) const = default;
-};
-
-/// What there is to tell of a process.
-struct ProcessView {
-    ProcessState state = ProcessState::down;
-    std::optional<Pid> pid{};          ///< while it lives
-    TimePoint since{};                 ///< of the latest start
-    std::uint32_t starts = 0;          ///< in all
-    std::uint32_t failures = 0;        ///< in a row
-    std::uint32_t bad_probes = 0;      ///< of health, in a row
-    std::optional<int> last_status{};  ///< as of waitpid(2)
-    std::optional<TimePoint> last_end{};
-    std::optional<TimePoint> restart_at{};  ///< in backoff
-    bool is_ready = false;
-};
 
 /// Decides what becomes of a container's programs. No system call, no clock, no log: events go in, actions come out,
 /// and the same events give the same actions. The shell around it (shell.h) performs them.
@@ -575,7 +184,7 @@ private:
     void on(event::NoChildLeft const& event);
     void on(event::TimePassed const& event);
 
-    // configurations: supervisor_configuration.cpp
+    // configurations: configuration.cpp
     void take(Program& program, std::shared_ptr<ProgramPolicy const> policy, bool is_changed);
     void connect();
     void reconfigure(Place const& at);
@@ -604,7 +213,7 @@ private:
     [[nodiscard]] static std::uint32_t count(Program const& program, std::initializer_list<State> states);
     double random();
 
-    // probes, time: supervisor_watch.cpp
+    // probes, time: watch.cpp
     void time_passed(Place const& at);
     void probe(Place const& at);
     void time_out(Place const& at, action::TimedOut what);
@@ -618,13 +227,13 @@ private:
     void remember_deadline(TimePoint deadline);
     void recompute_deadline();
 
-    // commands: supervisor_command.cpp
+    // commands: command.cpp
     bool start_by_command(Place const& at);
     void stop_by_command(Place const& at);
     bool restart_by_command(Place const& at);
     void run_scheduled(ProgramId id, std::optional<ProcessNumber> number);
 
-    // stops: supervisor_stop.cpp
+    // stops: stop.cpp
     void stop(Place const& at);
     void go_on_after_drain(Place const& at);
     void send_stop(Place const& at);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/substitution.h"
+#include "tests/simulation/action.h"
 #include "tests/simulation/document.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/kernel.h"
@@ -302,26 +303,26 @@ private:
     }
 
     void perform(Action const& action) {
-        ++outcome_.coverage.actions[action.index()];
-        outcome_.digest = outcome_.digest * 31 + action.index();
+        ++outcome_.coverage.actions[kind_of(action)];
+        outcome_.digest = outcome_.digest * 31 + kind_of(action);
         auto const mix = [this](std::uint64_t value) { outcome_.digest = outcome_.digest * 31 + value; };
-        if (auto const* const spawn = std::get_if<action::Spawn>(&action)) {
+        if (auto const* const spawn = as<action::Spawn>(action)) {
             mix(static_cast<std::uint64_t>(spawn->id.program) * 1000 + static_cast<std::uint64_t>(spawn->id.number));
-        } else if (auto const* const signal = std::get_if<action::Signal>(&action)) {
+        } else if (auto const* const signal = as<action::Signal>(action)) {
             ++outcome_.coverage.whys[static_cast<std::size_t>(signal->why)];
             kernel_.signal(signal->pid, signal->signo);
-        } else if (auto const* const helper = std::get_if<action::RunHelper>(&action)) {
+        } else if (auto const* const helper = as<action::RunHelper>(action)) {
             ++outcome_.coverage.helpers[static_cast<std::size_t>(helper->helper)];
             render(helper->id);
             kernel_.run(helper->id, helper->helper);
-        } else if (auto const* const cancelled = std::get_if<action::CancelHelper>(&action)) {
+        } else if (auto const* const cancelled = as<action::CancelHelper>(action)) {
             ++outcome_.coverage.cancelled[static_cast<std::size_t>(cancelled->helper)];
             kernel_.cancel(cancelled->id, cancelled->helper);
-        } else if (auto const* const sweep = std::get_if<action::Sweep>(&action)) {
+        } else if (auto const* const sweep = as<action::Sweep>(action)) {
             kernel_.sweep(sweep->signo);
-        } else if (auto const* const exited = std::get_if<action::ReportExited>(&action)) {
+        } else if (auto const* const exited = as<action::ReportExited>(action)) {
             mix(static_cast<std::uint64_t>(exited->restart_in.value_or(1ns).count()));
-        } else if (std::holds_alternative<action::Finish>(action) && !was_asked_to_stop_) {
+        } else if (as<action::Finish>(action) && !was_asked_to_stop_) {
             ++outcome_.coverage.ended;
         }
     }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launcher/supervisor/supervisor.h"
+#include "tests/simulation/action.h"
 #include "tests/simulation/invariants.h"
 
 namespace triton::simulation {
@@ -16,7 +17,7 @@ struct Coverage {
     using Events = std::array<std::uint64_t, std::variant_size_v<launcher::Event>>;
     std::array<Events, launcher::process_states> pairs{};
     std::array<std::uint64_t, 4> phases{};
-    std::array<std::uint64_t, std::variant_size_v<launcher::Action>> actions{};
+    std::array<std::uint64_t, kinds_of_action> actions{};
     std::array<std::uint64_t, 6> whys{};                            ///< of action::Signal
     std::array<std::uint64_t, launcher::helper_kinds> helpers{};    ///< of action::RunHelper
     std::array<std::uint64_t, launcher::helper_kinds> cancelled{};  ///< of action::CancelHelper

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "tests/simulation/action.h"
 #include "tests/simulation/text.h"
 
 namespace triton::simulation {
@@ -195,20 +196,20 @@ void Invariants::cancel_helper(At at, Helper helper) {
 // What was done about it.
 
 void Invariants::judge(Action const& action) {
-    if (auto const* const spawn = std::get_if<action::Spawn>(&action)) judge_spawn(*spawn);
-    if (auto const* const signal = std::get_if<action::Signal>(&action)) {
+    if (auto const* const spawn = as<action::Spawn>(action)) judge_spawn(*spawn);
+    if (auto const* const signal = as<action::Signal>(action)) {
         judge_signal(*signal);
     } else {
         require(!owed_continue_, "SIGCONT follows the stop signal");
     }
-    if (auto const* const run = std::get_if<action::RunHelper>(&action))
+    if (auto const* const run = as<action::RunHelper>(action))
         require(!kernel_.find(run->id, run->helper), "one helper of a kind at a time", run->id);
-    if (std::holds_alternative<action::Sweep>(action)) {
+    if (as<action::Sweep>(action)) {
         require(policy_.is_pid_1, "only PID 1 sweeps");
         require(is_stopping(), "only a stop sweeps");
         require(!is_anyone_left(), "our own processes end before the sweep");
     }
-    if (auto const* const ending = std::get_if<action::ReportEnding>(&action))
+    if (auto const* const ending = as<action::ReportEnding>(action))
         require(!at(ending->id).policy().auxiliary, "no auxiliary program ends the container", ending->id);
     auto const owed = std::ranges::find(owed_, action);
     if (owed == owed_.end()) {
@@ -244,7 +245,7 @@ void Invariants::judge_signal(action::Signal const& action) {
 /// The very end. Facts of the kernel, whatever the supervisor or these rules believe.
 void Invariants::check_end() const {
     Action const& last = actions_->back();
-    require(std::holds_alternative<action::Finish>(last), "Finish is the last that is done");
+    require(as<action::Finish>(last) != nullptr, "Finish is the last that is done");
     bool const has_time = now_ < *stop_end();
     require(!has_time || kernel_.children().empty(), "nobody is left behind while there is time");
     require(!has_time || !policy_.is_pid_1 || !kernel_.has_orphans(), "as PID 1 no orphan either");

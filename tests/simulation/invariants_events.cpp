@@ -8,6 +8,7 @@
 
 #include <sys/wait.h>
 
+#include "tests/simulation/action.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/text.h"
 
@@ -318,16 +319,15 @@ std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failur
     bool is_reported = false;
     bool is_given_up = false;
     for (launcher::Action const& action : *actions_) {
-        if (auto const* const exited = std::get_if<action::ReportExited>(&action); exited && exited->id == at.id) {
+        if (auto const* const exited = as<action::ReportExited>(action); exited && exited->id == at.id) {
             chosen = exited->restart_in;
             is_reported = true;
         }
-        if (auto const* const fail = std::get_if<action::ReportStartFailed>(&action); fail && fail->id == at.id) {
+        if (auto const* const fail = as<action::ReportStartFailed>(action); fail && fail->id == at.id) {
             chosen = fail->restart_in;
             is_reported = true;
         }
-        if (auto const* const up = std::get_if<action::ReportGaveUp>(&action); up && up->id == at.id)
-            is_given_up = true;
+        if (auto const* const up = as<action::ReportGaveUp>(action); up && up->id == at.id) is_given_up = true;
     }
     require(is_reported, "every end is reported", at.id);
     at.record.failures = bounds.failures;

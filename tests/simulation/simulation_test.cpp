@@ -114,7 +114,7 @@ constexpr std::array why_names{"stop", "kill", "forward", "reload", "watchdog", 
 constexpr std::array auxiliary_names{"alone", "failed", "passed over", "outlived", "last", "short of time"};
 static_assert(auxiliary_names.size() == auxiliary_cases);
 static_assert(event_names.size() == std::variant_size_v<launcher::Event>);
-static_assert(action_names.size() == std::variant_size_v<launcher::Action>);
+static_assert(action_names.size() == kinds_of_action);
 static_assert(why_names.size() == std::tuple_size_v<decltype(Coverage::whys)>);
 
 using Number = unsigned long long;

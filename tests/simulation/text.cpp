@@ -191,7 +191,8 @@ std::string text(launcher::Event const& event) {
 }
 
 std::string text(launcher::Action const& action) {
-    return std::visit([](auto const& which) { return of(which); }, action);
+    auto const of_one = [](auto const& which) { return of(which); };
+    return std::visit([&](auto const& effect_or_report) { return std::visit(of_one, effect_or_report); }, action);
 }
 
 std::string text(launcher::ProcessId id) {

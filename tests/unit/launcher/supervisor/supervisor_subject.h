@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/supervisor/supervisor.h"
+#include "tests/simulation/action.h"
 #include "tests/simulation/text.h"
 
 namespace triton::launcher {

@@ -22,8 +22,8 @@ using Phase = SupervisorPhase;
 
 template <class T>
 std::size_t count(Subject const& subject) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(subject.actions, [](Action const& action) { return std::holds_alternative<T>(action); }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        subject.actions, [](Action const& action) { return simulation::as<T>(action) != nullptr; }));
 }
 
 TEST(Supervisor, NothingToRunNeedsNothing) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "launcher/supervisor/supervisor_places.h"
+#include "launcher/supervisor/places.h"
 
 namespace triton::launcher {
 

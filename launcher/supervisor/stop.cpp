@@ -4,7 +4,7 @@
 #include <cassert>
 #include <csignal>
 
-#include "launcher/supervisor/supervisor_places.h"
+#include "launcher/supervisor/places.h"
 
 namespace triton::launcher {
 

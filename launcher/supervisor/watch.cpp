@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "launcher/supervisor/supervisor_places.h"
+#include "launcher/supervisor/places.h"
 
 namespace triton::launcher {
 

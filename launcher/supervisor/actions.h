@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "launcher/supervisor/policy.h"
+#include "lib/process/spawn_stage.h"
+
+namespace triton::launcher {
+
+/// What the supervisor wants, in this order: effects, which the shell performs, and reports, which tell what happened.
+namespace action {
+
+// Effects.
+
+struct Spawn {
+    ProcessId id;
+    bool operator==(Spawn const&) const = default;
+};
+enum class Why : std::uint8_t { stop, kill, forward, reload, watchdog, asked };
+struct Signal {
+    ProcessId id;
+    Pid pid;  ///< not reaped yet, hence still its own
+    int signo;
+    Why why;
+    StopScope scope = StopScope::process;  ///< of SIGKILL always the tree
+    bool operator==(Signal const&) const = default;
+};
+struct RunHelper {
+    ProcessId id;
+    Helper helper;
+    bool operator==(RunHelper const&) const = default;
+};
+/// Its end is still awaited.
+struct CancelHelper {
+    ProcessId id;
+    Helper helper;
+    bool operator==(CancelHelper const&) const = default;
+};
+/// kill(-1, signo). Only ever asked for when the policy says that we are PID 1.
+struct Sweep {
+    int signo;
+    bool operator==(Sweep const&) const = default;
+};
+struct Finish {
+    int exit_code;
+    bool operator==(Finish const&) const = default;
+};
+
+// Reports.
+
+struct ReportStarted {
+    ProcessId id;
+    Pid pid;
+    bool operator==(ReportStarted const&) const = default;
+};
+/// It said so, or a probe did. Readiness::started and one-shots are not reported.
+struct ReportReady {
+    ProcessId id;
+    Duration after;  ///< since its start
+    bool operator==(ReportReady const&) const = default;
+};
+struct ReportExited {
+    ProcessId id;
+    Pid pid;
+    int status;
+    Duration run;
+    std::optional<Duration> restart_in;  ///< nullopt: it is not started again by itself
+    bool was_oom_killed = false;
+    bool was_asked_for = false;  ///< it was being stopped, and not for being late or ill
+    bool operator==(ReportExited const&) const = default;
+};
+struct ReportStartFailed {
+    ProcessId id;
+    process::SpawnError error;
+    std::optional<Duration> restart_in;
+    bool operator==(ReportStartFailed const&) const = default;
+};
+/// The whole stop took too long; this one is still there (in an uninterruptible sleep, for example).
+struct ReportLeft {
+    ProcessId id;
+    Pid pid;
+    bool operator==(ReportLeft const&) const = default;
+};
+/// Its start limit is reached: it has failed for good.
+struct ReportGaveUp {
+    ProcessId id;
+    std::uint32_t starts;  ///< within the interval
+    bool operator==(ReportGaveUp const&) const = default;
+};
+enum class TimedOut : std::uint8_t { start, watchdog };
+struct ReportTimedOut {
+    ProcessId id;
+    TimedOut what;
+    bool operator==(ReportTimedOut const&) const = default;
+};
+/// Once for each time that the retries are used up.
+struct ReportUnhealthy {
+    ProcessId id;
+    std::uint32_t failures;
+    HealthAction action;
+    bool operator==(ReportUnhealthy const&) const = default;
+};
+/// A due run found all places taken, by others than what a command holds.
+struct ReportSkipped {
+    ProgramId program;
+    bool operator==(ReportSkipped const&) const = default;
+};
+/// The container ends because of this process.
+struct ReportEnding {
+    ProcessId id;
+    int exit_code;
+    bool operator==(ReportEnding const&) const = default;
+};
+
+}  // namespace action
+
+using Effect =
+    std::variant<action::Spawn, action::Signal, action::RunHelper, action::CancelHelper, action::Sweep, action::Finish>;
+using Report = std::variant<action::ReportStarted, action::ReportReady, action::ReportExited, action::ReportStartFailed,
+                            action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut, action::ReportUnhealthy,
+                            action::ReportSkipped, action::ReportEnding>;
+/// Two types, so that whoever takes actions has an overload for each alternative: a new one that nobody handles does
+/// not compile.
+using Action = std::variant<Effect, Report>;
+
+}  // namespace triton::launcher

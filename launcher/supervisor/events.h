@@ -1,0 +1,94 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "launcher/supervisor/policy.h"
+#include "lib/process/spawn_stage.h"
+
+namespace triton::launcher {
+
+/// What happens to the supervisor.
+namespace event {
+
+/// A configuration has passed its checks: all programs that there are from now on. Those that it lacks are stopped.
+struct ConfigurationAccepted {
+    std::shared_ptr<std::vector<ProgramSpec> const> programs;
+};
+/// The results of action::Spawn; exactly one follows each.
+struct Spawned {
+    ProcessId id;
+    Pid pid;
+};
+struct SpawnFailed {
+    ProcessId id;
+    process::SpawnError error;
+};
+/// One of our processes has been reaped.
+struct Exited {
+    ProcessId id;
+    int status;                                  ///< as of waitpid(2)
+    std::optional<process::SpawnError> error{};  ///< it never became the program: what failed between clone and execve
+    bool was_oom_killed = false;
+};
+/// The process says that it is ready. Means something to Readiness::notified alone, and once.
+struct Ready {
+    ProcessId id;
+};
+/// WATCHDOG=1.
+struct WatchdogPing {
+    ProcessId id;
+};
+/// EXTEND_TIMEOUT_USEC: its start or its stop ends not before that, counted from now. Ignored at any other time, and
+/// the stop of all does not take longer for it.
+struct ExtendTimeout {
+    ProcessId id;
+    Duration by;
+};
+/// The result of action::RunHelper; exactly one follows each, also after action::CancelHelper.
+struct HelperEnded {
+    ProcessId id;
+    Helper helper;
+    bool ok;
+};
+/// It is time for a run of a scheduled program.
+struct ScheduleDue {
+    ProgramId program;
+};
+/// The second one kills at once. `exit_code` is the container's, unless it ends for another reason already.
+struct StopAsked {
+    int exit_code = 0;
+};
+/// A signal to pass on to every process but the auxiliary ones.
+struct SignalReceived {
+    int signo;
+};
+enum class Verb : std::uint8_t {
+    start,    ///< what is held, has ended, or waits for the end of a backoff
+    stop,     ///< and hold until it is started by command
+    restart,  ///< stop it if it runs, then start it without a backoff
+    signal,
+};
+/// What somebody asks for. Applies to all numbers of the program without `number`. A start of a scheduled program is a
+/// run now. Ignored in a stop of all (but for a signal), and for a process that the configuration does not have.
+struct Command {
+    Verb verb;
+    ProgramId program;
+    std::optional<ProcessNumber> number{};
+    int signo = 0;  ///< for Verb::signal
+};
+/// waitpid(2) has no child left to wait for, or action::Sweep has found nobody.
+struct NoChildLeft {};
+/// The deadline has passed. May come early or too often.
+struct TimePassed {};
+
+}  // namespace event
+
+using Event =
+    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Exited, event::Ready,
+                 event::WatchdogPing, event::ExtendTimeout, event::HelperEnded, event::ScheduleDue, event::StopAsked,
+                 event::SignalReceived, event::Command, event::NoChildLeft, event::TimePassed>;
+
+}  // namespace triton::launcher

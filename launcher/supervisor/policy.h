@@ -1,0 +1,127 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "launcher/supervisor/restart_policy.h"
+#include "lib/base/clock.h"
+#include "lib/process/ids.h"
+
+namespace triton::launcher {
+
+using process::ProcessNumber;
+
+using process::Pid;
+
+/// A program's place in the supervisor's table. The shell chooses it (0, 1, ... in document order) and may give it to
+/// another program once Supervisor::is_idle() says so. Wherever an order matters, that of the ids is meant.
+enum class ProgramId : std::uint32_t {};
+
+struct ProcessId {
+    ProgramId program{};
+    ProcessNumber number{1};
+
+    auto operator<=>(ProcessId const&) const = default;
+};
+
+// What a program wants.
+
+enum class ProgramKind : std::uint8_t {
+    service,    ///< all its numbers run all the time
+    one_shot,   ///< each number runs to its end; exit code 0 is its success, and what its readiness means
+    scheduled,  ///< runs when event::ScheduleDue says so, at most `count` of them at a time
+};
+/// A one-shot or a scheduled run that has succeeded is done, whatever this says.
+enum class Restart : std::uint8_t { always, on_failure, never };
+/// What happens to running processes of a program that has changed. With `keep` the next start takes the new one.
+enum class OnChange : std::uint8_t { keep, restart, signal };
+enum class Readiness : std::uint8_t {
+    started,   ///< as soon as it runs
+    notified,  ///< event::Ready
+    probed,    ///< Helper::readiness, until it succeeds
+};
+enum class StopScope : std::uint8_t { process, tree };
+enum class HealthAction : std::uint8_t { restart, report, exit };
+
+/// More than `count` starts within `interval` are given up before the one too many. Starts that a person, a schedule or
+/// a changed configuration asks for begin the count anew. Each process remembers so many times: keep `count` small.
+struct StartLimit {
+    std::uint32_t count = 5;
+    Duration interval = std::chrono::seconds(60);
+    std::optional<int> exit_code{};  ///< the container ends with it; nullopt: only this process is given up
+
+    bool operator==(StartLimit const&) const = default;
+};
+
+/// Probes by Helper::health. The first comes `interval` after the process is ready, each other one `interval` after the
+/// end of the one before.
+struct Health {
+    Duration interval = std::chrono::seconds(10);
+    std::uint32_t retries = 3;  ///< so many failures in a row are one too many
+    Duration start_period{};    ///< from the start of the process; failures within it do not count
+    HealthAction action = HealthAction::restart;
+
+    bool operator==(Health const&) const = default;
+};
+
+/// The defaults are those of the design's form: restarted for ever, nothing before the stop signal.
+struct ProgramPolicy {
+    std::uint32_t count = 1;
+    ProgramKind kind = ProgramKind::service;
+    Restart restart = Restart::always;
+    RestartPolicy backoff;
+    std::optional<StartLimit> start_limit{};
+    bool critical = false;  ///< the container ends when one of its processes has ended and is not started again
+    /// It serves the launcher itself. Whatever becomes of it neither ends the container nor keeps it; it counts for
+    /// nothing, gets no signal that is passed on, and stops last. Such programs and others do not depend on each other.
+    bool auxiliary = false;
+
+    int stop_signal = 15;
+    Duration stop_timeout = std::chrono::seconds(10);  ///< from the stop signal to SIGKILL
+    Duration drain{};                                  ///< before Helper::pre_stop and the signal
+    bool has_pre_stop = false;
+    Duration pre_stop_timeout = std::chrono::seconds(10);  ///< enforced by the shell; here it only shares out time
+    StopScope stop_scope = StopScope::process;
+    bool kills_tree = false;  ///< what a process leaves behind is killed; the shell does that when it reaps
+
+    OnChange on_change = OnChange::keep;
+    int change_signal = 1;  ///< for OnChange::signal
+    bool has_on_failure = false;
+
+    /// Acyclic. Every start waits for them, restarts too; every stop of all goes the other way.
+    std::vector<ProgramId> after;
+    std::vector<ProgramId> requires_;
+
+    Readiness readiness = Readiness::started;
+    Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start
+    Duration start_timeout{};                           ///< from start to readiness, then SIGKILL; 0: none
+    Duration watchdog{};                                ///< from readiness or the last ping to SIGABRT; 0: none
+    std::optional<Health> health{};
+
+    bool operator==(ProgramPolicy const&) const = default;
+};
+
+struct ProgramSpec {
+    ProgramId id{};
+    ProgramPolicy policy;
+    bool has_changed = true;  ///< not what runs; false: whatever it starts would be what was started before
+
+    bool operator==(ProgramSpec const&) const = default;
+};
+
+/// Of the launcher as a whole.
+struct SupervisorPolicy {
+    Duration stop_limit = std::chrono::seconds(30);     ///< for the whole stop; then the launcher ends anyway
+    Duration sweep_timeout = std::chrono::seconds(10);  ///< PID 1: from SIGTERM to SIGKILL for all others
+    bool is_pid_1 = false;                              ///< then what remains in the PID namespace is ended too
+    std::uint64_t seed = 0;                             ///< of the jitter
+};
+
+/// Commands that accompany a process. At most one of each kind is under way for a process.
+enum class Helper : std::uint8_t { pre_stop, on_failure, readiness, health };
+inline constexpr std::size_t helper_kinds = 4;
+
+}  // namespace triton::launcher

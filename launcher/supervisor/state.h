@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "launcher/supervisor/policy.h"
+
+namespace triton::launcher {
+
+enum class ProcessState : std::uint8_t {
+    down,        ///< not wanted, or (scheduled) not due
+    waiting,     ///< for the programs that it depends on
+    starting,    ///< action::Spawn has no result yet
+    activating,  ///< runs and is not ready; a one-shot until it ends
+    up,          ///< runs and is ready
+    draining,    ///< is to stop, and has the drain delay before anything tells it so
+    pre_stop,    ///< the helper is under way
+    stopping,    ///< has got the stop signal, or SIGABRT of the watchdog
+    killing,     ///< has got SIGKILL
+    backoff,     ///< waits for its next start
+    done,        ///< has ended well and is not started again
+    failed,      ///< has ended badly or was given up
+    held,        ///< stopped by command
+};
+inline constexpr std::size_t process_states = 13;
+
+enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
+
+// All that a supervisor knows, as plain data: what one of another version needs to go on with the same processes.
+
+/// Times are of CLOCK_MONOTONIC, which an exec does not change; TimePoint::max() is never.
+struct ProcessRecord {
+    ProcessState state = ProcessState::down;
+    bool is_to_be_held = false;    ///< when it has ended, or in place of its start
+    bool is_to_restart = false;    ///< when it has ended: it was stopped for that alone
+    bool has_run_badly = false;    ///< its stop is for a failure, and its end counts as one
+    bool is_stale = false;         ///< what it runs has changed, and it has yet to be told or started again
+    bool has_status = false;       ///< `last_status` is one
+    bool fails_once_more = false;  ///< Helper::on_failure was under way when it was wanted again
+    std::uint8_t helpers = 0;      ///< bit n: Helper n is under way
+    std::uint8_t cancelled = 0;    ///< bit n: and its result means nothing any more
+    std::uint8_t exit_code = 0;    ///< of the container, if the end of this process ends it
+    std::uint32_t failures = 0;    ///< in a row, as of RestartPolicy
+    std::uint32_t bad_probes = 0;  ///< of health, in a row
+    std::uint32_t starts = 0;      ///< in all
+    Pid pid{};                     ///< while it lives
+    int last_status = 0;
+    TimePoint since{};                      ///< of the latest start
+    TimePoint last_end{};                   ///< of the latest end; epoch: none
+    TimePoint deadline = TimePoint::max();  ///< of the state
+    TimePoint probe_at = TimePoint::max();  ///< of the next probe, readiness or health
+
+    bool operator==(ProcessRecord const&) const = default;
+};
+
+struct ProgramRecord {
+    ProgramPolicy policy;
+    bool is_configured = false;            ///< else it is only waited for
+    bool is_held = false;                  ///< the whole of it was stopped by command: new numbers are held
+    bool is_stop_begun = false;            ///< in a stop of all: its turn has come
+    TimePoint stop_at = TimePoint::max();  ///< in a stop of all: comes at the latest then
+    std::vector<ProcessRecord> processes;
+    std::vector<TimePoint> start_times;  ///< start_limit.count for each process, start n in place n % count
+
+    bool operator==(ProgramRecord const&) const = default;
+};
+
+struct SupervisorState {
+    SupervisorPhase phase = SupervisorPhase::running;
+    std::vector<ProgramRecord> programs;  ///< by ProgramId
+    std::uint64_t random = 0;             ///< of the jitter
+    int exit_code = 0;
+    int stops_asked = 0;
+    int sweep_signal = 0;
+    TimePoint phase_deadline{};             ///< sweeping: of the next step
+    TimePoint stop_deadline{};              ///< of the whole stop
+    TimePoint latest_kill{};                ///< of everything that is left by then
+    TimePoint earliest = TimePoint::max();  ///< not after any deadline
+
+    bool operator==(SupervisorState const&) const = default;
+};
+
+/// What there is to tell of a process.
+struct ProcessView {
+    ProcessState state = ProcessState::down;
+    std::optional<Pid> pid{};          ///< while it lives
+    TimePoint since{};                 ///< of the latest start
+    std::uint32_t starts = 0;          ///< in all
+    std::uint32_t failures = 0;        ///< in a row
+    std::uint32_t bad_probes = 0;      ///< of health, in a row
+    std::optional<int> last_status{};  ///< as of waitpid(2)
+    std::optional<TimePoint> last_end{};
+    std::optional<TimePoint> restart_at{};  ///< in backoff
+    bool is_ready = false;
+};
+
+}  // namespace triton::launcher
