@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -17,6 +18,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 BINARY = Path(os.environ.get("TRITON_LAUNCH", "/nonexistent/triton-launch"))
 TIMEOUT = 20.0  # seconds; a slow machine is not a failure
@@ -203,7 +206,7 @@ class Launcher:
         return self.wait_for_probe("signal", timeout, signal=int(number), **fields)
 
     def wait_signal_after_end(self, number):
-        """The same, for a probe that outlives the launcher, whose end then is no reason to give up."""
+        """The same, for a probe that outlives the launcher, whose end is then not a reason to give up."""
         def arrived():
             self.probe.drain()
             return self.probe.take(matcher({"probe": "signal", "signal": int(number)}))
@@ -271,6 +274,12 @@ class Launcher:
         finally:
             os.close(directory)
 
+    def enter(self, *kinds):
+        """The first words of a command that runs in these namespaces of the launcher (pid, mount), as `exec` of a container
+        runtime does it. A user other than root gets there through the user namespace, in which it is root."""
+        user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+        return ["nsenter", "--target", str(self.init), *user, *(f"--{kind}" for kind in kinds), "--"]
+
     def stop(self, timeout=TIMEOUT):
         """An ordered stop: SIGTERM, and the end."""
         self.signal(signal.SIGTERM)
@@ -309,7 +318,7 @@ class Launcher:
         return self.namespace_root / "proc" / str(pid)
 
     def is_alive(self, pid):
-        """Whether the process exists inside the namespace and is no zombie."""
+        """Whether the process exists inside the namespace and is not a zombie."""
         return status_of(self.proc(pid)).get("State", "Z")[0] not in "ZX"
 
     def zombies(self):
@@ -432,6 +441,14 @@ def free_port(host="127.0.0.1", family=socket.AF_INET):
         with contextlib.suppress(OSError), socket.socket(family) as sock:
             sock.bind((host, random.choice(range(1025, first) or range(1025, 65536))))
             return sock.getsockname()[1]
+
+
+def many_files():
+    """What a place needs so that a loop over all descriptors shows: a limit that is higher than the usual 1,024."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most <= 4096:
+        pytest.skip(f"the hard limit of descriptors is {most}: a loop over all of them would not show")
+    return ["--files", str(min(most, 1 << 20))]
 
 
 def run_plainly(*arguments, env=None, cwd=None, binary=None, stdin=subprocess.DEVNULL):

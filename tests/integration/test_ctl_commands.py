@@ -341,18 +341,15 @@ def test_unnamed_program(place):
 
 def test_from_inside(place):
     """As `docker exec` does it: in the launcher's namespaces, without a terminal and with hardly any environment."""
-    nsenter = shutil.which("nsenter")
-    assert nsenter
     controlled = Controlled(place, {"web": STAY})
     controlled.launcher.wait_up()
-    command = [nsenter, "--target", str(controlled.launcher.init), "--pid", "--mount", "--",
-               *controlled.command("restart", "web")]
-    done = subprocess.run(command, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT)
+    enter = [shutil.which("nsenter"), *controlled.launcher.enter("pid", "mount")[1:]]  # there is no PATH
+    done = subprocess.run([*enter, *controlled.command("restart", "web")], env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=TIMEOUT)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     told = controlled.launcher.wait_for_event("control-command", command="restart web")
     assert told["uid"] == 0 and told["pid"] > 1
     variable = {"TRITON_LAUNCH_CONTROL_SOCKET": str(controlled.socket)}
-    done = subprocess.run([*command[:6], BINARY, "ctl", "status"], env=variable, stdin=subprocess.DEVNULL,
+    done = subprocess.run([*enter, BINARY, "ctl", "status"], env=variable, stdin=subprocess.DEVNULL,
                           capture_output=True, check=False, timeout=TIMEOUT, text=True)
     assert done.returncode == 0 and "web" in done.stdout and "\033" not in done.stdout
 

@@ -152,7 +152,7 @@ def test_unmounted_directory(place, needs_root):
     inside.write(*steps("mounted"))
     line = launcher.wait_up(tag="mounted")
     launcher.wait_for_event("configuration-loaded")
-    umount = ["nsenter", "-t", str(launcher.init), "-m", "--", "umount", directory]
+    umount = [*launcher.enter("mount"), "umount", directory]
     eventually(lambda: subprocess.run(umount, check=False).returncode == 0, "nobody reads there just then")
     launcher.wait_for_event("configuration-rejected")
     inside.write(*steps("below"))

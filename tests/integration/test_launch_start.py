@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.process import VERSION, Configuration, Exit, eventually, wait_readable
+from harness.process import VERSION, Configuration, Exit, eventually, many_files, wait_readable
 
 UP = ("trap", "say:up", "until:15")
 
@@ -65,7 +65,7 @@ def test_closed_standard_descriptors_break_nothing(place, closed):
 
 def test_no_loop_over_all_descriptors(place):
     """Pitfall 8: RLIMIT_NOFILE of 2^30 must not cost minutes."""
-    launcher = place.launch(place.configuration("report", *UP), place=["--deny-far-close", "--fd", "9"])
+    launcher = place.launch(place.configuration("report", *UP), place=["--deny-far-close", "--fd", "9", *many_files()])
     assert launcher.wait_for_probe("report")["files"] > 4096
     launcher.wait_up()
     assert launcher.stop() == Exit(code=0)

@@ -267,7 +267,7 @@ def test_orphans_leave_no_zombie(as_pid1, directories, programs):
     launcher.wait_for_event("file-copied")
     # enters the namespace and leaves a grandchild behind, as `kubectl exec` does; it ends when its input does
     read_end, write_end = os.pipe()
-    subprocess.run(["nsenter", "-t", str(launcher.pid), "-p", "sh", "-c", "cat <&0 >/dev/null & exit 0"], check=True,
+    subprocess.run([*launcher.enter("pid"), "sh", "-c", "cat <&0 >/dev/null & exit 0"], check=True,
                    stdin=read_end)
     os.close(read_end)
     os.close(write_end)

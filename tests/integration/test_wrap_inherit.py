@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from harness.process import Exit
+from harness.process import Exit, many_files
 
 
 def test_extra_descriptors_pass_through(place):
@@ -91,7 +91,7 @@ def test_options_of_the_command_are_not_ours(place):
 
 def test_no_loop_over_all_descriptors(place):
     """Pitfall 8: a loop up to RLIMIT_NOFILE takes minutes where a runtime has raised that to 2^30."""
-    launcher = place.wrap("report", "exit:0", place=["--deny-far-close", "--fd", "7"])
+    launcher = place.wrap("report", "exit:0", place=["--deny-far-close", "--fd", "7", *many_files()])
     assert launcher.wait_for_probe("report")["files"] > 4096
     assert launcher.wait() == Exit(code=0)
 

@@ -209,7 +209,7 @@ def test_missing_command_ends_as_under_that_name(place, name, code):
 def test_pause_reaps_until_it_is_stopped(as_pid1, needs_root, number):
     """catatonit's -P: the PID 1 of a pod, whose other containers' orphans come to it."""
     launcher = as_pid1.start("-P", binary=named(as_pid1, "catatonit"))
-    subprocess.run(["nsenter", "-t", str(launcher.pid), "-p", "-m", "--", as_pid1.probe, "orphans:100"], check=True)
+    subprocess.run([*launcher.enter("pid", "mount"), as_pid1.probe, "orphans:100"], check=True)
     eventually(lambda: not launcher.zombies(), "the orphans are reaped")
     launcher.signal(signal.SIGUSR1)
     launcher.signal(number)
