@@ -61,7 +61,7 @@ struct OutputCapture::Process {
 };
 
 OutputCapture::OutputCapture(EventLoop& loop, Console& console, Callbacks callbacks)
-    : loop_(loop), console_(console), callbacks_(std::move(callbacks)) {}
+    : loop_(loop), console_(console), callbacks_(std::move(callbacks)), retry_timer_(loop, [this] { retry(); }) {}
 
 OutputCapture::~OutputCapture() = default;
 
@@ -453,12 +453,11 @@ void OutputCapture::look_after(Program& program) {
 }
 
 void OutputCapture::retry_later() {
-    if (!retry_at_) retry_at_ = std::chrono::steady_clock::now() + between_retries;
+    if (!retry_timer_.is_armed()) retry_timer_.arm(std::chrono::steady_clock::now() + between_retries);
 }
 
-void OutputCapture::time_passed(TimePoint now) {
-    if (!retry_at_ || now < *retry_at_) return;
-    retry_at_.reset();
+void OutputCapture::retry() {
+    retry_timer_.disarm();
     for (auto const& [id, program] : programs_) {
         if (program->file) program->file->flush();
         look_after(*program);
@@ -467,7 +466,7 @@ void OutputCapture::time_passed(TimePoint now) {
         if (pipe->program->file) pipe->program->file->flush();
     }
     if (console_.needs_retry()) console_.flush();
-    if (!retry_at_ && (console_.needs_retry() || !leaving_.empty())) retry_later();
+    if (!retry_timer_.is_armed() && (console_.needs_retry() || !leaving_.empty())) retry_later();
     resume();
 }
 

@@ -104,9 +104,10 @@ public:
     /// SIGHUP: opens the files of all programs again under their names. Failures are told by Callbacks::failed.
     void reopen_files();
 
-    /// When to call time_passed(): a disk was full and is tried again.
-    [[nodiscard]] std::optional<TimePoint> next_deadline() const { return retry_at_; }
-    void time_passed(TimePoint now);
+    /// Whether a destination takes nothing now (its disk is full), and is tried again after a moment.
+    [[nodiscard]] bool is_to_retry() const { return retry_timer_.is_armed(); }
+    /// Tries it now.
+    void retry();
     /// The console has room again.
     void resume();
     /// Before the launcher ends: takes all that is in the pipes and writes it, as long as `limit` allows.
@@ -169,7 +170,7 @@ private:
     std::string rendered_;
     TimeText time_text_;
     std::int64_t time_ = 0;  // microseconds since the epoch, of the last read
-    std::optional<TimePoint> retry_at_;
+    EventLoop::Timer retry_timer_;
     std::function<void(std::uint32_t, LogChunk const&)> follower_;
 };
 

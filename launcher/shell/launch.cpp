@@ -36,12 +36,13 @@ Result<std::optional<UpgradeState>> inherited_state() {
 Result<int> launch(LaunchOptions const& options, char const* const* environment) {
     auto state = TRY(inherited_state());
     ProcessSetup setup = TRY(set_up_process(options.parent_death_signal, state.has_value()));
-    if (!state) return Shell{options, environment, std::move(setup)}.run();
+    auto const loop = TRY(EventLoop::create());
+    if (!state) return Shell{options, environment, std::move(setup), *loop}.run();
     setup.inherited.mask = state->inherited_mask;
     setup.inherited.sigchld = {};
     setup.inherited.sigchld_was_ignored = state->sigchld_was_ignored;
     if (state->sigchld_was_ignored) setup.inherited.sigchld.handler = SIG_IGN;
-    return Shell{options, environment, std::move(setup)}.take_over(std::move(*state));
+    return Shell{options, environment, std::move(setup), *loop}.take_over(std::move(*state));
 }
 
 }  // namespace triton::launcher

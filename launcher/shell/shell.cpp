@@ -33,18 +33,13 @@ void make_room(std::vector<T>& list) {
     if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
 }
 
-/// The earlier of two, where nullopt is never.
-std::optional<TimePoint> earlier(std::optional<TimePoint> one, std::optional<TimePoint> other) {
-    if (!one || (other && *other < *one)) return other;
-    return one;
-}
-
 }  // namespace
 
-Shell::Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup)
+Shell::Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup, EventLoop& loop)
     : options_(options),
       environment_(environment),
       setup_(std::move(setup)),
+      loop_(loop),
       log_(options.log, options.log.console == STDERR_FILENO ? &console_.err() : &console_.out()),
       notifier_(::getenv("NOTIFY_SOCKET")),
       supervisor_(supervisor_policy()),
@@ -74,7 +69,32 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
                    }},
               static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
       source_(options.source),
-      began_(steady_clock::now()) {
+      began_(steady_clock::now()),
+      decide_timer_(loop, [this] { dispatch(event::TimePassed{}); }),
+      helpers_timer_(loop,
+                     [this] {
+                         helpers_.time_passed(steady_clock::now());
+                         arm_helpers();
+                     }),
+      probes_timer_(loop,
+                    [this] {
+                        probes_.time_passed(steady_clock::now());
+                        arm_probes();
+                    }),
+      schedules_timer_(loop,
+                       [this] {
+                           if (schedules_) schedules_->time_passed(steady_clock::now());
+                           arm_schedules();
+                       }),
+      control_timer_(loop,
+                     [this] {
+                         if (control_) control_->time_passed();
+                     }),
+      reload_timer_(loop, [this] { look_again(); }),
+      settle_timer_(loop, [this] { settle(); }),
+      upgrade_timer_(loop, [this] { try_upgrade(); }),
+      retry_timer_(loop, [this] { loop_.stop(); }),  // run_loop() tries again
+      linger_timer_(loop, [this] { loop_.stop(); }) {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
         source_.descriptor_limit = process::ResourceLimit{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
@@ -115,6 +135,7 @@ void Shell::catch_up() {
     }
     events_.clear();
     next_event_ = 0;
+    decide_timer_.arm(supervisor_.next_deadline());
     if (control_) control_->state_changed();
 }
 
@@ -202,6 +223,7 @@ void Shell::reaped(pid_t pid, int status) {
     if (!node) {
         helper_error_ = may_have_failed ? spawner_.take_error(Pid{pid}) : std::nullopt;
         if (helpers_.on_exit(pid, status)) {
+            arm_helpers();
             if (helper_error_) {
                 std::string const text =
                     process::stage_text(helper_error_->stage) + ": " + errno_text(helper_error_->code);
@@ -223,40 +245,14 @@ void Shell::reaped(pid_t pid, int status) {
     if (!program.is_configured) settle_soon();
 }
 
-std::optional<TimePoint> Shell::next_deadline() const {
-    std::optional<TimePoint> next = supervisor_.next_deadline();
-    for (std::optional<TimePoint> const& other :
-         {reload_at_, settle_at_, retry_at_, linger_until_, helpers_.next_deadline(), probes_.next_deadline()})
-        next = earlier(next, other);
-    if (output_) next = earlier(next, output_->next_deadline());
-    if (schedules_) next = earlier(next, schedules_->next_deadline());
-    if (control_) next = earlier(next, control_->next_deadline());
-    next = earlier(next, upgrade_deadline());
-    return next;
-}
+void Shell::arm_schedules() { schedules_timer_.arm(schedules_ ? schedules_->next_deadline() : std::nullopt); }
 
-void Shell::time_passed() {
-    TimePoint const now = steady_clock::now();
-    if (retry_at_ && *retry_at_ <= now) return loop_->stop();  // run_loop() tries again
-    dispatch(event::TimePassed{});
-    helpers_.time_passed(now);
-    probes_.time_passed(now);
-    if (linger_until_ && *linger_until_ <= now) {
-        linger_until_.reset();
-        return loop_->stop();
-    }
-    if (schedules_) schedules_->time_passed(now);
-    if (reload_at_ && *reload_at_ <= now) look_again();
-    if (output_) output_->time_passed(now);
-    try_upgrade(now);
-    if (control_) control_->time_passed();
-    if (settle_at_ && *settle_at_ <= now) {
-        settle_at_.reset();
-        tidy();
-        end_round();
-        spawner_.trim();
-        release_idle_memory();
-    }
+/// A burst of changes is over: what only it needed is given back.
+void Shell::settle() {
+    tidy();
+    end_round();
+    spawner_.trim();
+    release_idle_memory();
 }
 
 // Telling.
@@ -305,6 +301,7 @@ void Shell::end_round() {
     tell_manager();
     if (control_) {
         control_->end_round();
+        control_timer_.arm(control_->next_deadline());
         tell_records();
     }
     log_.flush();
@@ -312,11 +309,9 @@ void Shell::end_round() {
 }
 
 Result<> Shell::start_loop() {
-    loop_ = TRY(EventLoop::create());
-    signal_watch_ = TRY(loop_->on_readable(setup_.signals.get(), [this] { take_signals(); }));
-    loop_->set_deadline([this] { return next_deadline(); }, [this] { time_passed(); });
-    loop_->set_round_end([this] { end_round(); });
-    console_.attach(*loop_, [this] {
+    signal_watch_ = TRY(loop_.on_readable(setup_.signals.get(), [this] { take_signals(); }));
+    loop_.set_round_end([this] { end_round(); });
+    console_.attach(loop_, [this] {
         if (output_) output_->resume();
     });
     return {};
@@ -358,7 +353,7 @@ void Shell::tell_error(char const* what) noexcept {
         log_.write(log::LogLevel::error, "internal-error", what);
         log_.flush();
     } catch (...) {
-        retry_at_ = steady_clock::now() + between_retries;  // no memory to say that there is no memory
+        retry_timer_.arm(steady_clock::now() + between_retries);  // no memory to say that there is no memory
     }
 }
 
@@ -367,12 +362,15 @@ void Shell::tell_error(char const* what) noexcept {
 void Shell::stop(int signo) {
     bool const is_first = supervisor_.phase() == SupervisorPhase::running;
     if (is_first) stay_until_ = steady_clock::now() + pod_.shutdown_delay;
-    if (std::exchange(linger_until_, std::nullopt)) return loop_->stop();
+    if (linger_timer_.is_armed()) {
+        linger_timer_.disarm();
+        return loop_.stop();
+    }
     std::uint32_t const running = supervisor_.running_count();
     if (++stop_requests_ > 2 && is_first) {  // for want of memory it never became a stop: end as we are
         is_forced_ = true;
         exit_code_ = 1;
-        return loop_->stop();
+        return loop_.stop();
     }
     dispatch(event::StopAsked{.exit_code = options_.built_in.is_to_finish ? 128 + signo : 0});
     forget_files();
@@ -386,7 +384,7 @@ void Shell::stop(int signo) {
 /// The kernel frees watches after a grace period, and closing inotify waits for that: up to 20 ms at our end. Asked for
 /// when a stop begins, it passes while the processes stop.
 void Shell::forget_files() {
-    reload_at_.reset();
+    reload_timer_.disarm();
     if (!std::exchange(has_forgotten_files_, true) && path_watcher_) path_watcher_->forget();
 }
 
@@ -409,19 +407,22 @@ void Shell::hang_up() {
 /// The loop, whatever happens in it: bad_alloc above all. What was interrupted is tried again with the next event, and
 /// after a moment in any case; meanwhile signals are read and children reaped.
 void Shell::run_loop() {
-    auto const is_over = [this] { return supervisor_.phase() == SupervisorPhase::finished && !linger_until_; };
+    auto const is_over = [this] {
+        return supervisor_.phase() == SupervisorPhase::finished && !linger_timer_.is_armed();
+    };
     while (!is_over() && !is_forced_) {
-        retry_at_.reset();
+        retry_timer_.disarm();
         try {
             catch_up();
             reap();  // an exception may have come between SIGCHLD and this
         } catch (std::exception const& error) {
-            retry_at_ = steady_clock::now() + between_retries;
+            retry_timer_.arm(steady_clock::now() + between_retries);
             tell_error(error.what());
         }
-        if (is_over()) break;  // by what was reaped: nothing would wake the loop
+        if (control_) control_timer_.arm(control_->next_deadline());  // an exception may have kept a round from its end
+        if (is_over()) break;                                         // by what was reaped: nothing would wake the loop
         try {
-            Result<> const ran = loop_->run();
+            Result<> const ran = loop_.run();
             if (ran) continue;
             tell_error(ran.error().text().c_str());
             timespec const moment{0, 100'000'000};  // epoll itself has failed, so it cannot do the waiting
@@ -465,7 +466,7 @@ Result<int> Shell::run() {
     }
     end_round();
     open_control({});
-    reload_at_ = steady_clock::now();  // what changed before it was watched
+    reload_timer_.arm(steady_clock::now());  // what changed before it was watched
     run_loop();
     return shut_down();
 }

@@ -41,7 +41,8 @@ namespace triton::launcher {
 /// version takes over.
 class Shell final : private ControlBackend {
 public:
-    Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup);
+    /// All of it outlives this.
+    Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup, EventLoop& loop);
 
     /// Runs until the container ends. Returns the exit code. Errors: what keeps it from starting at all.
     Result<int> run();
@@ -76,8 +77,10 @@ private:
     void reap();
     void reaped(pid_t pid, int status);
     [[nodiscard]] std::optional<pid_t> next_dead(int& status);
-    void time_passed();
-    [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+    void arm_helpers() { helpers_timer_.arm(helpers_.next_deadline()); }
+    void arm_probes() { probes_timer_.arm(probes_.next_deadline()); }
+    void arm_schedules();
+    void settle();
     Result<> start_loop();
     void run_loop();
     void end_round();
@@ -212,13 +215,11 @@ private:
         std::string version;  // of the new one, once it has answered
         UniqueFd answer;      // of the check
         bool is_checked = false;
-        TimePoint try_at{};
         TimePoint give_up_at{};
     };
-    [[nodiscard]] std::optional<TimePoint> upgrade_deadline() const;
     Result<> check_successor();
     void successor_answered(process::CommandRunner::Outcome const& outcome);
-    void try_upgrade(TimePoint now);
+    void try_upgrade();
     void become_successor();
     void give_up_upgrade(Error error);
     UpgradeState upgrade_state();
@@ -233,7 +234,7 @@ private:
     LaunchOptions const& options_;
     char const* const* environment_;
     ProcessSetup setup_;
-    std::unique_ptr<EventLoop> loop_;  // first: whatever is watched ends before it
+    EventLoop& loop_;
     Console console_;
     log::Log log_;
     Notifier notifier_;
@@ -277,10 +278,8 @@ private:
     bool is_pod_known_ = false;            // the agent has told of it
     bool waits_for_labels_ = false;        // it is told that we do
     std::vector<std::string> missing_binaries_;
-    std::optional<TimePoint> reload_at_;
     TimePoint burst_began_{};
     TimePoint last_reload_{};
-    std::optional<TimePoint> settle_at_;
     std::string cgroup_error_;  // why there is no cgroups_
     SourceOptions source_;      // the options', and what this machine adds
     bool is_reloaded_ = false;
@@ -302,9 +301,7 @@ private:
     bool is_dispatching_ = false;
 
     // the end, and what to tell
-    std::optional<TimePoint> retry_at_;      // of what an exception has interrupted
-    std::optional<TimePoint> linger_until_;  // all have ended, and the pod wants to stay for a while
-    std::optional<TimePoint> stay_until_;    // the same, while they end
+    std::optional<TimePoint> stay_until_;  // all that end meanwhile have the container stay for so long
     int stop_requests_ = 0;
     bool is_forced_ = false;  // the stop itself cannot get on
     bool has_forgotten_files_ = false;
@@ -316,6 +313,18 @@ private:
     int exit_code_ = 0;
     TimePoint began_{};
     std::optional<Upgrade> upgrade_;
+
+    // deadlines
+    EventLoop::Timer decide_timer_;  // of the supervisor
+    EventLoop::Timer helpers_timer_;
+    EventLoop::Timer probes_timer_;
+    EventLoop::Timer schedules_timer_;
+    EventLoop::Timer control_timer_;
+    EventLoop::Timer reload_timer_;
+    EventLoop::Timer settle_timer_;
+    EventLoop::Timer upgrade_timer_;
+    EventLoop::Timer retry_timer_;   // of what an exception has interrupted
+    EventLoop::Timer linger_timer_;  // armed: all have ended, and the pod wants to stay for a while
 };
 
 /// What `upgrade-check` answers: one line that the version which runs knows, or why it cannot be.

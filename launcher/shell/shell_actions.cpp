@@ -199,7 +199,7 @@ void Shell::on(action::Sweep const& action) {
 
 void Shell::on(action::Finish const& action) {
     exit_code_ = action.exit_code;
-    if (!begin_linger()) loop_->stop();
+    if (!begin_linger()) loop_.stop();
 }
 
 // Helper commands.
@@ -224,11 +224,14 @@ void Shell::on(action::RunHelper const& action) {
         return static_cast<pid_t>(*pid);
     };
     helpers_.run(key_of(action.id, action.helper), helper.timeout, steady_clock::now(), start);
+    arm_helpers();
 }
 
 void Shell::on(action::CancelHelper const& action) {
     process::CommandRunner::Key const key = key_of(action.id, action.helper);
     if (!probes_.cancel(key)) helpers_.cancel(key);
+    arm_helpers();
+    arm_probes();
 }
 
 void Shell::helper_ended(process::CommandRunner::Key key, process::CommandRunner::Outcome const& outcome) {

@@ -74,7 +74,7 @@ Result<> Shell::prepare_agent() {
     AgentPlan planned = TRY(plan_agent(options_.agent, source_, environment_));
     if (!agent_link_) {
         agent_link_ =
-            TRY(AgentLink::create(*loop_, [this](UniqueFd connection) { agent_connected(std::move(connection)); }));
+            TRY(AgentLink::create(loop_, [this](UniqueFd connection) { agent_connected(std::move(connection)); }));
     }
     if (!options_.agent.output_directory.empty()) agent_output_ = TRY(open_output(options_.agent.output_directory));
     TRY(sockets_.open(planned.plan->sockets));
@@ -122,6 +122,7 @@ Result<> Shell::stage(StagingKind what, std::uint64_t ticket) {
     stagings_.push_back({key, ticket, {}});
     helpers_.run(key, time_to_stage, steady_clock::now(),
                  [&]() -> Result<pid_t> { return start_staging(what, stagings_.back()); });
+    arm_helpers();
     return {};
 }
 
@@ -169,11 +170,18 @@ void Shell::staging_ended(process::CommandRunner::Key key, process::CommandRunne
 void Shell::run_network_probe(process::CommandRunner::Key key, HelperPlan const& helper, ProcessNumber number) {
     probes_.run({key, helper.network->kind, helper.network->target.arguments(number).front(), helper.timeout},
                 steady_clock::now());
+    arm_probes();
 }
 
-void Shell::probes_wanted(bool is_wanted) { probes_.set_listening(is_wanted, steady_clock::now()); }
+void Shell::probes_wanted(bool is_wanted) {
+    probes_.set_listening(is_wanted, steady_clock::now());
+    arm_probes();
+}
 
-void Shell::probe_result(std::uint64_t id, bool ok, std::string_view detail) { probes_.result(id, ok, detail); }
+void Shell::probe_result(std::uint64_t id, bool ok, std::string_view detail) {
+    probes_.result(id, ok, detail);
+    arm_probes();
+}
 
 // What the cluster is told, and what it says.
 
@@ -226,7 +234,7 @@ void Shell::activate_again() {
 /// Whether the container stays for a while although everything has ended.
 bool Shell::begin_linger() {
     if (!stay_until_ || *stay_until_ <= steady_clock::now() || stop_requests_ > 1) return false;
-    linger_until_ = stay_until_;
+    linger_timer_.arm(stay_until_);
     return true;
 }
 

@@ -370,20 +370,21 @@ void Shell::set_schedules(std::vector<ProgramId> const& ids) {
     }
     if (!active_ || !active_->configuration.run_servers || pod_.is_isolated) {
         schedules_.reset();
-        return;
+        return arm_schedules();
     }
     for (ProgramId const id : ids) {
         auto const& schedule = programs_[static_cast<std::size_t>(id)].plan->settings.schedule;
         if (!schedule) continue;
         if (!schedules_) {
             schedules_ =
-                std::make_unique<Schedules>(*loop_, [this](ProgramId due) { dispatch(event::ScheduleDue{due}); });
+                std::make_unique<Schedules>(loop_, [this](ProgramId due) { dispatch(event::ScheduleDue{due}); });
         }
         Result<> const set = schedules_->set(id, *schedule, steady_clock::now());
         if (set) continue;
         log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
                    {{"error", std::string_view(set.error().text())}});
     }
+    arm_schedules();
 }
 
 /// What named programs may speak through: their output and their readiness.
@@ -393,7 +394,7 @@ void Shell::open_channels() {
         return program < programs_.size() ? std::string_view(programs_[program].name) : std::string_view();
     };
     output_ = std::make_unique<OutputCapture>(
-        *loop_, console_,
+        loop_, console_,
         OutputCapture::Callbacks{
             .dropped =
                 [this, program_of](std::uint32_t program, std::uint64_t lines) {
@@ -410,7 +411,7 @@ void Shell::open_channels() {
                 }});
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     notify_ = std::make_unique<NotifyReceiver>(
-        *loop_, notify_directory(),
+        loop_, notify_directory(),
         NotifyReceiver::Callbacks{
             .is_allowed = [this](NotifyKey key, NotifySender sender) { return may_notify(key, sender); },
             .notified = [this](NotifyKey key, Notification const& what) { notified(key, what); },
@@ -457,7 +458,7 @@ std::vector<ProgramId> Shell::configured_ids() const {
     return ids;
 }
 
-void Shell::settle_soon() { settle_at_ = steady_clock::now() + time_to_settle; }
+void Shell::settle_soon() { settle_timer_.arm(steady_clock::now() + time_to_settle); }
 
 void Shell::tell_active() {
     if (!options_.built_in.configuration.empty()) return;  // nobody has written it
@@ -498,7 +499,7 @@ bool Shell::may_labels_come(Rejected const& rejected) const {
 }
 
 void Shell::wait_for_labels() {
-    reload_at_ = began_ + time_for_labels;
+    reload_timer_.arm(began_ + time_for_labels);
     if (std::exchange(waits_for_labels_, true)) return;
     log_.write(log::LogLevel::info, "waiting-for-labels",
                "waiting for the labels of the node, which " + options_.configuration_path + " needs",
@@ -527,7 +528,7 @@ void Shell::reject(Rejected rejected) {
 Result<> Shell::watch_files() {
     if (!path_watcher_) {
         PathWatcher watcher = TRY(PathWatcher::create());
-        file_watch_ = TRY(loop_->on_readable(watcher.fd(), [this] { files_changed(); }));
+        file_watch_ = TRY(loop_.on_readable(watcher.fd(), [this] { files_changed(); }));
         path_watcher_ = std::move(watcher);
     }
     std::vector<std::string> paths = missing_binaries_;
@@ -539,7 +540,7 @@ Result<> Shell::watch_files() {
 /// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch,
 /// and what they wait for may have come before they were watched: hence the second look.
 void Shell::look_again() {
-    reload_at_.reset();
+    reload_timer_.disarm();
     last_reload_ = steady_clock::now();
     if (supervisor_.phase() != SupervisorPhase::running) return;
     Result<> watched = watch_files();
@@ -551,7 +552,7 @@ void Shell::look_again() {
     if (has_waited_in_vain && options_.exit_on_bad_configuration) dispatch(event::StopAsked{.exit_code = 1});
     if (!watched) {
         // The one thing that is ever polled: a configuration that nobody can watch.
-        reload_at_ = last_reload_ + between_looks;
+        reload_timer_.arm(last_reload_ + between_looks);
         log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
         log_.write(level, "watch-failed",
                    watched.error().text() + "; looking every " + format_duration(between_looks) + " instead",
@@ -564,9 +565,9 @@ void Shell::look_again() {
 
 void Shell::ask_for_reload() {
     TimePoint const now = steady_clock::now();
-    if (!reload_at_) burst_began_ = now;
+    if (!reload_timer_.is_armed()) burst_began_ = now;
     TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
-    reload_at_ = std::max(when, last_reload_ + between_reloads);
+    reload_timer_.arm(std::max(when, last_reload_ + between_reloads));
 }
 
 void Shell::files_changed() {

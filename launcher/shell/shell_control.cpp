@@ -64,7 +64,7 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
                                      .group = TRY(control_group(options_.control_group)),
                                      .adopted = adopted,
                                      .keeps_for_agent = options_.agent.is_reporting};
-            return ControlServer::create(*loop_, std::move(settings), *this);
+            return ControlServer::create(loop_, std::move(settings), *this);
         }();
         if (opened) {
             control_ = std::move(*opened);
@@ -81,7 +81,7 @@ void Shell::open_control(std::optional<ControlSocket> adopted) {
 void Shell::open_control_for_agent() {
     if (control_) return;
     ControlSettings settings{.keeps_for_agent = options_.agent.is_reporting};
-    auto opened = ControlServer::create(*loop_, std::move(settings), *this);
+    auto opened = ControlServer::create(loop_, std::move(settings), *this);
     if (!opened) return;
     control_ = std::move(*opened);
     tell_records();

@@ -46,11 +46,6 @@ void set_close_on_exec(int fd, bool is_set) { (void)::fcntl(fd, F_SETFD, is_set 
 
 }  // namespace
 
-std::optional<TimePoint> Shell::upgrade_deadline() const {
-    if (!upgrade_ || !upgrade_->is_checked) return std::nullopt;
-    return upgrade_->try_at;
-}
-
 Result<> Shell::upgrade(std::string const& path) {
     if (supervisor_.phase() != SupervisorPhase::running) return fail(ErrorKind::refused, "the launcher is stopping");
     if (upgrade_) return fail(ErrorKind::refused, "an upgrade is under way");
@@ -82,6 +77,7 @@ Result<> Shell::check_successor() {
         if (!pid) return fail(pid.error().code, process::stage_text(pid.error().stage, plan.get()));
         return static_cast<pid_t>(*pid);
     });
+    arm_helpers();
     return {};
 }
 
@@ -96,8 +92,8 @@ void Shell::successor_answered(process::CommandRunner::Outcome const& outcome) {
     if (outcome.is_ok() && !lines.empty() && lines.front().starts_with(fit)) {
         upgrade_->version = lines.front().substr(fit.size());
         upgrade_->is_checked = true;
-        upgrade_->try_at = steady_clock::now();
-        upgrade_->give_up_at = upgrade_->try_at + time_to_get_ready;
+        upgrade_->give_up_at = steady_clock::now() + time_to_get_ready;
+        upgrade_timer_.arm(steady_clock::now());
         return;
     }
     if (auto const error = std::exchange(helper_error_, std::nullopt)) {
@@ -168,17 +164,15 @@ UpgradeState Shell::upgrade_state() {
 }
 
 /// Tries until nothing stands in the way: no child that shares our memory, no output that waits here.
-void Shell::try_upgrade(TimePoint now) {
-    if (!upgrade_ || !upgrade_->is_checked || upgrade_->try_at > now) return;
+void Shell::try_upgrade() {
+    if (!upgrade_ || !upgrade_->is_checked) return;
     if (supervisor_.phase() != SupervisorPhase::running)
         return give_up_upgrade({ErrorKind::refused, {}, "the launcher is stopping", {}});
     reap();
     end_round();
     bool const is_clear = spawner_.is_idle() && !console_.is_blocked();
-    if (!is_clear && now < upgrade_->give_up_at) {
-        upgrade_->try_at = now + between_tries;
-        return;
-    }
+    TimePoint const now = steady_clock::now();
+    if (!is_clear && now < upgrade_->give_up_at) return upgrade_timer_.arm(now + between_tries);
     if (console_.is_blocked())
         return give_up_upgrade({ErrorKind::internal, {}, "standard output takes nothing: lines would be lost", {}});
     become_successor();
@@ -298,7 +292,7 @@ void Shell::restore_programs(UpgradeState const& state) {
 /// not configured any more.
 void Shell::restore_agent(UpgradeState const& state) {
     if (state.agent_link.ours >= 0) {
-        auto link = AgentLink::adopt(*loop_, state.agent_link,
+        auto link = AgentLink::adopt(loop_, state.agent_link,
                                      [this](UniqueFd connection) { agent_connected(std::move(connection)); });
         if (link) agent_link_ = std::move(*link);
     }
@@ -351,6 +345,7 @@ Result<int> Shell::take_over(UpgradeState state) {
     if (output_) output_->import_state(std::move(state.output));
     if (notify_) notify_->import_state(std::move(state.notify));
     helpers_.import_state(std::move(state.helpers));
+    arm_helpers();
     for (NetworkProbes::Probe& probe : state.probes)
         probes_.run(std::move(probe), steady_clock::now());
     std::vector<ProgramId> const ids = configured_ids();
@@ -358,6 +353,7 @@ Result<int> Shell::take_over(UpgradeState state) {
     for (Schedules::NextRun const& next : state.schedules) {
         if (schedules_) schedules_->import_next_run(next);
     }
+    arm_schedules();
     list_programs(ids);
     began_ = state.began;
     told_ready_ = state.told_ready;
@@ -380,7 +376,7 @@ Result<int> Shell::take_over(UpgradeState state) {
     log_.write(log::LogLevel::info, "upgrade-done", "upgraded from " + state.version + " to " + std::string(version()),
                {{"from", std::string_view(state.version)}, {"to", std::string_view(version())}});
     end_round();
-    reload_at_ = steady_clock::now();
+    reload_timer_.arm(steady_clock::now());
     run_loop();
     return shut_down();
 }

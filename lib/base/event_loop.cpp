@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <sys/epoll.h>
@@ -29,6 +30,13 @@ std::uint64_t pack(int fd, std::uint32_t serial) {
 struct EventLoop::State {
     std::vector<Registration> registrations;  // by descriptor: the kernel gives out the lowest free number
     std::uint32_t last_serial = 0;
+    // Not in order: a program has a dozen of them, and a look at each costs less than the wait. There is room for all
+    // that exist, so that arming one allocates nothing.
+    std::vector<Timer*> armed;
+    std::size_t timers = 0;
+    std::uint64_t round = 1;
+    bool is_calling_timers = false;
+    Timer* called = nullptr;  // now; null: none, or it was dropped
 
     Registration* find(int fd) {
         auto const at = static_cast<std::size_t>(fd);
@@ -90,25 +98,97 @@ void EventLoop::remove(int fd) {
     state_->registrations[static_cast<std::size_t>(fd)] = {};
 }
 
-void EventLoop::set_deadline(std::function<std::optional<TimePoint>()> next, std::function<void()> passed) {
-    next_deadline_ = std::move(next);
-    deadline_passed_ = std::move(passed);
+EventLoop::Timer::Timer(EventLoop& loop, std::function<void()> call)
+    : loop_(loop), call_(std::make_shared<std::function<void()>>(std::move(call))) {
+    State& state = *loop_.state_;
+    std::size_t const needed = state.timers + 1;
+    if (state.armed.capacity() < needed) state.armed.reserve(2 * needed);
+    state.timers = needed;
+}
+
+EventLoop::Timer::~Timer() {
+    disarm();
+    if (loop_.state_->called == this) loop_.state_->called = nullptr;
+    --loop_.state_->timers;
+}
+
+void EventLoop::Timer::arm(TimePoint when) {
+    State& state = *loop_.state_;
+    when_ = when;
+    armed_in_ = state.is_calling_timers ? state.round : 0;
+    if (is_armed()) return;
+    place_ = state.armed.size();
+    state.armed.push_back(this);
+}
+
+void EventLoop::Timer::disarm() {
+    if (!is_armed()) return;
+    std::vector<Timer*>& armed = loop_.state_->armed;
+    Timer* const last = armed.back();
+    armed[place_] = last;
+    last->place_ = place_;
+    armed.pop_back();
+    place_ = nowhere;
+}
+
+/// Null: none is armed.
+EventLoop::Timer* EventLoop::earliest() const {
+    auto const found = std::ranges::min_element(state_->armed, {}, &Timer::when_);
+    return found == state_->armed.end() ? nullptr : *found;
+}
+
+/// Rounded up, so that the timer's time has passed when we wake. -1: nothing but descriptors is to wake us.
+int EventLoop::timeout() const {
+    Timer const* const next = earliest();
+    if (!next) return -1;
+    TimePoint const now = std::chrono::steady_clock::now();
+    if (next->when_ <= now) return 0;  // a difference to a time in the far past would overflow
+    auto const left = std::chrono::ceil<milliseconds>(next->when_ - now);
+    return static_cast<int>(std::min<milliseconds::rep>(left.count(), std::numeric_limits<int>::max()));
+}
+
+void EventLoop::call(Timer& timer) {
+    auto const call = timer.call_;  // kept alive: the callback may drop its own Timer
+    TimePoint const when = timer.when_;
+    timer.disarm();
+    state_->called = &timer;
+    try {
+        (*call)();
+    } catch (...) {
+        if (state_->called && !timer.is_armed()) timer.arm(when);
+        throw;
+    }
+}
+
+/// One that a callback of a timer has armed waits for the next round: whatever they arm, a round ends. One that a
+/// descriptor's callback has armed does not, or a timer that each event arms anew would never be called.
+bool EventLoop::call_timers() {
+    struct Guard {
+        bool& flag;
+        ~Guard() { flag = false; }
+    } const guard{state_->is_calling_timers};
+    state_->is_calling_timers = true;
+    bool has_called = false;
+    for (;;) {
+        Timer* due = nullptr;
+        for (Timer* const timer : state_->armed) {
+            bool const is_due = timer->when_ <= now_ && timer->armed_in_ != state_->round;
+            if (is_due && (!due || timer->when_ < due->when_)) due = timer;
+        }
+        if (!due) return has_called;
+        has_called = true;
+        call(*due);
+    }
 }
 
 Result<> EventLoop::wait_and_dispatch() {
-    std::optional<TimePoint> const deadline = next_deadline_ ? next_deadline_() : std::nullopt;
-    // epoll_wait, not epoll_pwait2: seccomp profiles of older container runtimes refuse the latter. Rounded up, so that
-    // the deadline has passed when we wake.
-    int timeout = -1;
-    if (deadline) {
-        auto const left = std::chrono::ceil<milliseconds>(*deadline - std::chrono::steady_clock::now());
-        timeout = static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, std::numeric_limits<int>::max()));
-    }
+    // epoll_wait, not epoll_pwait2: seccomp profiles of older container runtimes refuse the latter.
     std::array<epoll_event, 16> events;
-    int const count = ::epoll_wait(epoll_.get(), events.data(), events.size(), timeout);
+    int const count = ::epoll_wait(epoll_.get(), events.data(), events.size(), timeout());
     int const err = errno;
     if (count < 0 && err != EINTR) return fail(err, "wait for events");
     now_ = std::chrono::steady_clock::now();
+    ++state_->round;
     for (epoll_event const& event : std::span(events.data(), static_cast<std::size_t>(std::max(count, 0)))) {
         auto const fd = static_cast<int>(event.data.u64 & 0xffffffffU);
         auto const serial = static_cast<std::uint32_t>(event.data.u64 >> 32);
@@ -117,9 +197,8 @@ Result<> EventLoop::wait_and_dispatch() {
         auto const call = registration->call;  // kept alive: the callback may drop its own Watch
         (*call)();
     }
-    bool const has_passed = deadline && now_ >= *deadline;
-    if (has_passed) deadline_passed_();
-    if (round_ended_ && (has_passed || count > 0)) round_ended_();
+    bool const has_called = call_timers();
+    if (round_ended_ && (has_called || count > 0)) round_ended_();
     return {};
 }
 

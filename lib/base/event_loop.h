@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,10 +12,11 @@
 
 namespace triton {
 
-/// One thread's event loop: epoll for descriptors, one deadline for time. Callbacks never block.
+/// One thread's event loop: epoll for descriptors, timers for time. Callbacks never block.
 ///
-/// The loop asks for the deadline anew before each wait, so that its owner can derive it from state; without a
-/// deadline it sleeps without a timeout. One round has one time: `now()` is read once after each wait.
+/// A round is one wait, then the callbacks of all descriptors that are ready, then those of all timers that are due,
+/// then the end of the round. It has one time: `now()` is read once after the wait. Without an armed timer the loop
+/// sleeps without a timeout.
 class EventLoop {
 public:
     /// A registration: the callback is called while this lives. Dropping it unregisters, from inside any callback too.
@@ -33,6 +35,39 @@ public:
         int fd_ = -1;
     };
 
+    /// A point in time and what is called then, once for each arm(), in the first round that ends its wait at or after
+    /// that time. Whoever sets a deadline owns its Timer. Dropping it unregisters, from inside any callback too.
+    ///
+    /// arm() neither allocates nor calls the kernel: all timers share the timeout of the one wait. Those that are due
+    /// in one round are called in the order of their times. What a timer's callback arms, its own timer included, is
+    /// called in a later round, however long its time has passed. A callback that throws leaves its timer armed as it
+    /// was.
+    class Timer {
+    public:
+        /// `loop` outlives this.
+        Timer(EventLoop& loop, std::function<void()> call);
+        Timer(Timer const&) = delete;
+        Timer& operator=(Timer const&) = delete;
+        ~Timer();
+
+        void arm(TimePoint when);
+        /// nullopt: never.
+        void arm(std::optional<TimePoint> when) { when ? arm(*when) : disarm(); }
+        void disarm();
+        [[nodiscard]] bool is_armed() const { return place_ != nowhere; }
+        /// nullopt: it is not armed.
+        [[nodiscard]] std::optional<TimePoint> when() const { return is_armed() ? std::optional(when_) : std::nullopt; }
+
+    private:
+        friend class EventLoop;
+        static constexpr std::size_t nowhere = SIZE_MAX;
+        EventLoop& loop_;
+        std::shared_ptr<std::function<void()>> call_;
+        TimePoint when_{};
+        std::uint64_t armed_in_ = 0;   // the round in which a timer's callback has armed it; 0: something else has
+        std::size_t place_ = nowhere;  // among the armed ones
+    };
+
     /// Errors: those of epoll_create1(2).
     static Result<std::unique_ptr<EventLoop>> create();
     EventLoop(EventLoop const&) = delete;
@@ -45,10 +80,7 @@ public:
     /// The same for writability.
     Result<Watch> on_writable(int fd, std::function<void()> call);
 
-    /// Where the next deadline comes from (nullopt: none) and what is called when it has passed.
-    void set_deadline(std::function<std::optional<TimePoint>()> next, std::function<void()> passed);
-
-    /// What is called after the callbacks of each round in which there were any: what they have left to tell.
+    /// `call` is called after the callbacks of each round in which there were any.
     void set_round_end(std::function<void()> call) { round_ended_ = std::move(call); }
 
     /// The time of this round.
@@ -64,11 +96,13 @@ private:
     Result<Watch> add(int fd, std::uint32_t events, std::function<void()> call);
     void remove(int fd);
     Result<> wait_and_dispatch();
+    [[nodiscard]] Timer* earliest() const;
+    [[nodiscard]] int timeout() const;
+    bool call_timers();
+    void call(Timer& timer);
 
     UniqueFd epoll_;
     std::unique_ptr<State> state_;
-    std::function<std::optional<TimePoint>()> next_deadline_;
-    std::function<void()> deadline_passed_;
     TimePoint now_;
     bool running_ = false;
     std::function<void()> round_ended_;

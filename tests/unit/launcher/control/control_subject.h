@@ -138,9 +138,11 @@ protected:
 
 private:
     void check();
+    void prepare_to_wait();
 
     std::function<bool()> is_true_;
     TimePoint give_up_at_{};
+    std::unique_ptr<EventLoop::Timer> wake_;
     std::optional<TimePoint> quiet_at_;
 };
 

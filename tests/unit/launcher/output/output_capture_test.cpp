@@ -440,16 +440,16 @@ TEST_F(OutputCaptureTest, FullDiskIsToldOnceAndTriedAgain) {
     write_out(web1, "b\n");
     run_dry();
     EXPECT_EQ(failures, std::vector<std::string>{"cannot write to /dev/full: No space left on device"});
-    ASSERT_TRUE(capture->next_deadline());
-    capture->time_passed(*capture->next_deadline());
-    ASSERT_TRUE(capture->next_deadline());
+    EXPECT_TRUE(capture->is_to_retry());
+    capture->retry();
+    EXPECT_TRUE(capture->is_to_retry());
     EXPECT_EQ(failures.size(), 1);
     // Another file: what waits goes there.
     file = directory + "/log";
     configure(1, "web", to_file(OutputFormat::raw));
-    capture->time_passed(*capture->next_deadline());
+    capture->retry();
     EXPECT_EQ(content(file), "a\nb\n");
-    EXPECT_EQ(capture->next_deadline(), std::nullopt);
+    EXPECT_FALSE(capture->is_to_retry());
 }
 
 TEST_F(OutputCaptureTest, FullDiskBlocksOrDropsAsAskedFor) {
@@ -463,7 +463,7 @@ TEST_F(OutputCaptureTest, FullDiskBlocksOrDropsAsAskedFor) {
     run_until([&] { return blocked.write_on(); });
     file = directory + "/log";
     configure(1, "web", to_file(OutputFormat::json, WhenFull::drop));
-    capture->time_passed(*capture->next_deadline());
+    capture->retry();
     capture->process_ended(web1);
     EXPECT_GT(dropped[1], 0);
     EXPECT_EQ(dropped[1] + static_cast<std::uint64_t>(std::ranges::count(content(file), '\n')), 1 << 18);

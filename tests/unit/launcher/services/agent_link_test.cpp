@@ -43,16 +43,18 @@ class AgentLinkTest : public testing::Test {
 protected:
     /// Runs the loop until `count` connections have come.
     void run_until(std::size_t count) {
-        loop->set_deadline([this] { return connections.size() >= wanted ? std::optional(TimePoint{}) : std::nullopt; },
-                           [this] { loop->stop(); });
         wanted = count;
+        if (connections.size() >= wanted) return;
         ASSERT_TRUE(loop->run());
     }
 
     std::unique_ptr<EventLoop> loop = *EventLoop::create();
     std::vector<UniqueFd> connections;
     std::size_t wanted = 0;
-    AgentLink::Connected take = [this](UniqueFd connection) { connections.push_back(std::move(connection)); };
+    AgentLink::Connected take = [this](UniqueFd connection) {
+        connections.push_back(std::move(connection));
+        if (connections.size() >= wanted) loop->stop();
+    };
     std::unique_ptr<AgentLink> link = *AgentLink::create(*loop, take);
 };
 

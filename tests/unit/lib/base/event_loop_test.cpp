@@ -3,6 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Watch = EventLoop::Watch;
+using Timer = EventLoop::Timer;
 
 struct Pipe {
     UniqueFd read;
@@ -37,8 +41,8 @@ class EventLoopTest : public testing::Test {
 protected:
     /// Runs until a callback stops the loop; a loop that hangs fails instead.
     void run() {
-        TimePoint const limit = std::chrono::steady_clock::now() + 10s;
-        loop->set_deadline([=] { return limit; }, [this] { hung = true, loop->stop(); });
+        Timer limit{*loop, [this] { hung = true, loop->stop(); }};
+        limit.arm(std::chrono::steady_clock::now() + 10s);
         run_as_it_is();
         EXPECT_FALSE(hung);
     }
@@ -66,7 +70,7 @@ protected:
     bool hung = false;
 };
 
-/// After all callbacks of a round, the deadline's too, and never without one.
+/// After all callbacks of a round, the timers' too, and never without one.
 TEST_F(EventLoopTest, ARoundEndsOnce) {
     std::string seen;
     Pipe one;
@@ -80,9 +84,12 @@ TEST_F(EventLoopTest, ARoundEndsOnce) {
         seen += 'e';
         if (seen.size() > 4) loop->stop();
     });
-    loop->set_deadline([&] { return due; }, [&] { seen += 'd', due += 10ms; });
+    Timer timer{*loop, [&] { seen += 't', timer.arm(due += 10ms); }};
+    timer.arm(due);
     run_as_it_is();
-    EXPECT_EQ(seen, "ccdede");
+    EXPECT_EQ(seen,
+              "ccte"
+              "te");
 }
 
 TEST_F(EventLoopTest, CallsInEachRoundInWhichItIsReadable) {
@@ -236,48 +243,171 @@ TEST_F(EventLoopTest, RefusesWhatCannotBeWatched) {
     EXPECT_EQ(second.error().code, EEXIST);
 }
 
-TEST_F(EventLoopTest, PastDeadlineIsServedAtOnce) {
+TEST_F(EventLoopTest, ATimerWhoseTimeHasPassedIsCalledAtOnceAndOnce) {
     int calls = 0;
-    loop->set_deadline([] { return TimePoint{}; }, [&] { ++calls, loop->stop(); });
+    Timer timer{*loop, [&] { ++calls; }};
+    timer.arm(TimePoint{});
+    EXPECT_EQ(timer.when(), TimePoint{});
+    run_two_rounds();
+    EXPECT_EQ(calls, 1);
+    EXPECT_FALSE(timer.is_armed());
+    EXPECT_EQ(timer.when(), std::nullopt);
+}
+
+TEST_F(EventLoopTest, ATimerIsNotCalledEarly) {
+    TimePoint const when = std::chrono::steady_clock::now() + 5ms + 300us;  // not a whole number of milliseconds
+    TimePoint called{};
+    Timer timer{*loop, [&] { called = loop->now(), loop->stop(); }};
+    timer.arm(when);
     run_as_it_is();
+    EXPECT_GE(called, when);
+}
+
+TEST_F(EventLoopTest, ATimerThatNeverComesDoesNotOverflow) {
+    Timer timer{*loop, [] { FAIL(); }};
+    timer.arm(TimePoint::max());
+    Timer first{*loop, [&] { loop->stop(); }};
+    first.arm(TimePoint::min());
+    run_as_it_is();
+    EXPECT_TRUE(timer.is_armed());
+}
+
+TEST_F(EventLoopTest, ATimerArmedAgainIsCalledAtItsLatestTimeAlone) {
+    int calls = 0;
+    Timer timer{*loop, [&] { ++calls; }};
+    timer.arm(TimePoint{});
+    timer.arm(TimePoint::max());
+    run_two_rounds();
+    EXPECT_EQ(calls, 0);
+    timer.arm(TimePoint{} + 1ns);
+    run_two_rounds();
     EXPECT_EQ(calls, 1);
 }
 
-TEST_F(EventLoopTest, DeadlineIsNotServedEarly) {
-    TimePoint const deadline = std::chrono::steady_clock::now() + 5ms + 300us;  // no whole number of milliseconds
-    TimePoint served{};
-    loop->set_deadline([&] { return deadline; }, [&] { served = loop->now(), loop->stop(); });
-    run_as_it_is();
-    EXPECT_GE(served, deadline);
+TEST_F(EventLoopTest, ADisarmedTimerIsSilent) {
+    int calls = 0;
+    Timer timer{*loop, [&] { ++calls; }};
+    timer.arm(TimePoint{});
+    timer.disarm();
+    timer.disarm();
+    timer.arm(std::nullopt);
+    run_two_rounds();
+    EXPECT_EQ(calls, 0);
 }
 
-TEST_F(EventLoopTest, DeadlineIsAskedForAnewInEachRound) {
-    int asked = 0;
-    int passed = 0;
-    loop->set_deadline(
-        [&]() -> std::optional<TimePoint> {
-            ++asked;
-            return TimePoint{};
-        },
-        [&] {
-            if (++passed == 3) loop->stop();
-        });
+TEST_F(EventLoopTest, TimersOfOneRoundAreCalledInTheOrderOfTheirTimes) {
+    std::string seen;
+    Timer third{*loop, [&] { seen += '3', loop->stop(); }};
+    Timer first{*loop, [&] { seen += '1'; }};
+    Timer second{*loop, [&] { seen += '2'; }};
+    third.arm(TimePoint{} + 3ns);
+    first.arm(TimePoint{} + 1ns);
+    second.arm(TimePoint{} + 2ns);
     run_as_it_is();
-    EXPECT_EQ(asked, 3);
-    EXPECT_EQ(passed, 3);
+    EXPECT_EQ(seen, "123");
 }
 
-TEST_F(EventLoopTest, WithoutADeadlineOnlyDescriptorsWake) {
+/// A round is bounded, whatever a callback arms; and descriptors are served in between.
+TEST_F(EventLoopTest, ATimerThatArmsItselfIsCalledOnceInARound) {
     Pipe pipe;
     pipe.fill();
-    int passed = 0;
-    loop->set_deadline([]() -> std::optional<TimePoint> { return std::nullopt; }, [&] { ++passed; });
-    Watch const watch = on_readable(pipe.read.get(), [&] { loop->stop(); });
+    std::string seen;
+    Timer timer{*loop, [&] { seen += 't', timer.arm(TimePoint{}); }};
+    timer.arm(TimePoint{});
+    Watch const watch = on_readable(pipe.read.get(), [&] { seen += 'd'; });
+    loop->set_round_end([&] {
+        seen += 'e';
+        if (seen.size() >= 9) loop->stop();
+    });
     run_as_it_is();
-    EXPECT_EQ(passed, 0);
+    EXPECT_EQ(seen, "dtedtedte");
 }
 
-TEST_F(EventLoopTest, EventsComeBeforeTheDeadlineOfTheirRound) {
+/// Else one that each event arms anew would starve.
+TEST_F(EventLoopTest, ATimerThatADescriptorsCallbackArmsIsCalledInTheSameRound) {
+    Pipe pipe;
+    pipe.fill();
+    std::string seen;
+    Timer timer{*loop, [&] { seen += 't', loop->stop(); }};
+    Watch const watch = on_readable(pipe.read.get(), [&] { seen += 'd', timer.arm(TimePoint{}); });
+    run_as_it_is();
+    EXPECT_EQ(seen, "dt");
+}
+
+TEST_F(EventLoopTest, ATimerMayBeDroppedByItsOwnCallback) {
+    auto const witness = std::make_shared<int>(0);
+    std::optional<Timer> timer;
+    timer.emplace(*loop, [&timer, witness] {
+        timer.reset();
+        ++*witness;
+    });
+    timer->arm(TimePoint{});
+    run_two_rounds();
+    EXPECT_EQ(*witness, 1);
+    EXPECT_EQ(witness.use_count(), 1);
+}
+
+TEST_F(EventLoopTest, ATimerMayBeDroppedByAnotherCallbackOfTheRound) {
+    int calls = 0;
+    Pipe pipe;
+    pipe.fill();
+    std::optional<Timer> first;
+    std::optional<Timer> second;
+    std::optional<Timer> third;
+    first.emplace(*loop, [&] { ++calls, second.reset(); });
+    second.emplace(*loop, [&] { ++calls; });
+    third.emplace(*loop, [&] { ++calls; });
+    Watch const watch = on_readable(pipe.read.get(), [&] { pipe.drain(), third.reset(); });
+    first->arm(TimePoint{});
+    second->arm(TimePoint{} + 1ns);
+    third->arm(TimePoint{} + 2ns);
+    run_two_rounds();
+    EXPECT_EQ(calls, 1);
+}
+
+TEST_F(EventLoopTest, ATimerMadeInACallbackCounts) {
+    std::string seen;
+    std::vector<std::unique_ptr<Timer>> more;
+    Timer timer{*loop, [&] {
+                    for (int i = 0; i < 20; ++i) {  // enough of them to move the list that is gone through
+                        more.push_back(std::make_unique<Timer>(*loop, [&] { seen += 'm'; }));
+                        more.back()->arm(TimePoint{});
+                    }
+                }};
+    timer.arm(TimePoint{});
+    run_two_rounds();
+    run_two_rounds();
+    EXPECT_EQ(seen, std::string(20, 'm'));
+}
+
+/// What has failed for want of memory is tried again, and so are the others that were due.
+TEST_F(EventLoopTest, ATimerWhoseCallbackThrowsStaysArmed) {
+    std::string seen;
+    Timer thrower{*loop, [&] {
+                      seen += 'x';
+                      if (seen.size() == 1) throw std::bad_alloc();
+                  }};
+    Timer other{*loop, [&] { seen += 'o', loop->stop(); }};
+    thrower.arm(TimePoint{});
+    other.arm(TimePoint{} + 1ns);
+    EXPECT_THROW((void)loop->run(), std::bad_alloc);
+    EXPECT_EQ(thrower.when(), TimePoint{});
+    run_as_it_is();
+    EXPECT_EQ(seen, "xxo");
+}
+
+TEST_F(EventLoopTest, ATimerThatWasDroppedBeforeItsCallbackThrowsIsGone) {
+    std::optional<Timer> timer;
+    timer.emplace(*loop, [&] {
+        timer.reset();
+        throw std::bad_alloc();
+    });
+    timer->arm(TimePoint{});
+    EXPECT_THROW((void)loop->run(), std::bad_alloc);
+    run_two_rounds();
+}
+
+TEST_F(EventLoopTest, EventsComeBeforeTheTimersOfTheirRound) {
     Pipe pipe;
     pipe.fill();
     std::vector<std::string> order;
@@ -285,13 +415,13 @@ TEST_F(EventLoopTest, EventsComeBeforeTheDeadlineOfTheirRound) {
         pipe.drain();
         order.emplace_back("event");
     });
-    loop->set_deadline([] { return TimePoint{}; },
-                       [&] {
-                           order.emplace_back("deadline");
-                           loop->stop();
-                       });
+    Timer timer{*loop, [&] {
+                    order.emplace_back("timer");
+                    loop->stop();
+                }};
+    timer.arm(TimePoint{});
     run_as_it_is();
-    EXPECT_EQ(order, (std::vector<std::string>{"event", "deadline"}));
+    EXPECT_EQ(order, (std::vector<std::string>{"event", "timer"}));
 }
 
 TEST_F(EventLoopTest, OneRoundHasOneTime) {
