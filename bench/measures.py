@@ -9,7 +9,7 @@ import time
 
 import serving
 import staging
-from meter import (MeasureError, Session, context_switches, descendants, end_everything, processes,
+from meter import (MeasureError, Session, anonymous_size, context_switches, descendants, end_everything, processes,
                    proportional_size, supervisor_processes)
 from peers import FILE_SIZE, JSON, PREFIX, RAW
 
@@ -186,6 +186,7 @@ def idle(bench):
                 time.sleep(settle)
                 supervisor = supervisor_processes(session.children(count))
                 bench.add(f"memory.{key}", contender, proportional_size(supervisor))
+                bench.add(f"anonymous.{key}", contender, anonymous_size(supervisor))
                 bench.add(f"processes.{key}", contender, len(supervisor))
             finally:
                 end_everything()
@@ -220,7 +221,8 @@ def idle(bench):
 
     def both(key, kind, count, begin):
         contenders = [c for c in bench.able(kind) if c.name != "no init"]
-        bench.rounds(1, contenders, [f"memory.{key}", f"processes.{key}"], memory(key, count, begin))
+        bench.rounds(1, contenders, [f"memory.{key}", f"anonymous.{key}", f"processes.{key}"],
+                     memory(key, count, begin))
         switches(key, kind, count, begin)
 
     both("wrap", "wraps", 1, lambda session: session.wrap())
@@ -239,7 +241,7 @@ def programs(bench):
     """100 programs in one configuration, each with captured output: start to the last one's first instruction, memory.
     The output goes to a rotated file for each, with prefixed lines where the contender has them."""
     settle = bench.amount(2, 0.3)
-    keys = [f"programs.{what}" for what in ("first", "last", "memory", "processes")]
+    keys = [f"programs.{what}" for what in ("first", "last", "memory", "anonymous", "processes")]
 
     def once(contender, i):
         if skipped(contender, i):
@@ -255,6 +257,7 @@ def programs(bench):
                 time.sleep(settle)
                 supervisor = supervisor_processes(session.children(100))
                 bench.add("programs.memory", contender, proportional_size(supervisor))
+                bench.add("programs.anonymous", contender, anonymous_size(supervisor))
                 bench.add("programs.processes", contender, len(supervisor))
         finally:
             end_everything()

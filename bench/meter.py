@@ -249,6 +249,12 @@ def proportional_size(pids):
     return _sum(pids, "smaps_rollup", ("Pss:",)) * 1024
 
 
+def anonymous_size(pids):
+    """The part of that which is of no file: what a program file has in the page cache, and who else runs it, does not
+    change it."""
+    return _sum(pids, "smaps_rollup", ("Pss_Anon:",)) * 1024
+
+
 def private_size(pids):
     """Bytes of memory that these processes share with nobody, not even with each other."""
     return _sum(pids, "smaps_rollup", ("Private_Clean:", "Private_Dirty:")) * 1024

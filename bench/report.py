@@ -62,8 +62,11 @@ TARGETS = [
     Target("context switches when idle, N = 100", "switches.100", 0),
     Target("context switches when idle, N = 1000", "switches.1000", 0),
     Target("memory, wrap mode", "memory.wrap", 0.7 * MEGABYTE),
+    Target("memory, wrap mode, anonymous", "anonymous.wrap", None),
     Target("memory, N = 1", "memory.1", 1.2 * MEGABYTE),
+    Target("memory, N = 1, anonymous", "anonymous.1", None),
     Target("memory, N = 1000", "memory.1000", 2.2 * MEGABYTE),
+    Target("memory, N = 1000, anonymous", "anonymous.1000", None),
     Target("100 programs, captured: start, last child", "programs.last", 1.0, SUPERVISORS),
     Target("100 programs, captured: start, to 100 copies", "programs.last", None, OURS, reference="start.100.last"),
     Target("100 programs, captured: memory", "programs.memory", 1.0, SUPERVISORS),
@@ -135,7 +138,8 @@ def unit_of(key):
     """How values under a key are written."""
     if key in PER_SECOND:
         return PER_SECOND[key]
-    if key.startswith(("memory.", "agent.")) or key in ("programs.memory", "size"):
+    if (key.startswith(("memory.", "anonymous.", "agent."))
+            or key in ("programs.memory", "programs.anonymous", "size")):
         return megabytes
     if key.startswith(("capture.", "copy.", "hash.")):
         return rate
@@ -186,16 +190,19 @@ TABLES = [
           (Column("p50", "stop.100"), Column("p99", "stop.100", "p99")), base="limit-spawn"),
     Table("Idle: context switches in 10 s", "idle", "launches",
           tuple(Column(f"N = {n}", f"switches.{n}") for n in (1, 100, 1000))),
-    Table("Idle: memory (PSS) without the children", "idle", "launches",
-          tuple(Column(f"N = {n}", f"memory.{n}") for n in (1, 100, 1000))),
+    Table("Idle: memory without the children: PSS, and the anonymous part of it", "idle", "launches",
+          tuple(column for n in (1, 100, 1000)
+                for column in (Column(f"N = {n}", f"memory.{n}"), Column("anonymous", f"anonymous.{n}")))),
     Table("Idle: processes without the children", "idle", "launches",
           tuple(Column(f"N = {n}", f"processes.{n}") for n in (1, 100, 1000))),
     Table("Idle in wrap mode", "idle", "wraps",
-          (Column("context switches in 10 s", "switches.wrap"), Column("memory (PSS)", "memory.wrap"))),
+          (Column("context switches in 10 s", "switches.wrap"), Column("memory (PSS)", "memory.wrap"),
+           Column("anonymous", "anonymous.wrap"))),
     Table("100 programs, each with its output captured: start to the last child's first instruction, memory (PSS)",
           "programs", "captures",
           (Column("start", "programs.last"), Column("start of 100 copies, not captured", "start.100.last"),
-           Column("memory", "programs.memory"), Column("memory of 100 copies", "memory.100"),
+           Column("memory", "programs.memory"), Column("anonymous", "programs.anonymous"),
+           Column("memory of 100 copies", "memory.100"), Column("anonymous", "anonymous.100"),
            Column("processes", "programs.processes")), base="triton-launch"),
     Table("Captured output into a rotated file, lines of 100 bytes", "capture", "captures",
           (Column("raw", "capture.raw"), Column("prefixed lines", "capture.prefix"), Column("JSON", "capture.json")),
