@@ -2,27 +2,20 @@
 
 #include <algorithm>
 
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 
 namespace triton::sidecar {
 
 std::string json_summary(Round const& round) {
-    std::string out = R"({"files":[)";
+    json::Writer out;
+    out.open('{').key("files").open('[');
     for (StagedFile const& file : round.files) {
-        if (&file != &round.files.front()) out += ',';
-        out += R"({"path":)";
-        json::append_json_string(out, file.path);
-        out.append(R"(,"bytes":)").append(std::to_string(file.staged.bytes));
-        out.append(R"(,"sha256":")").append(file.staged.sha256);
-        out.append(R"(","result":)")
-            .append(file.staged.outcome == files::Outcome::reused ? R"("reused"})" : R"("copied"})");
+        bool const is_reused = file.staged.outcome == files::Outcome::reused;
+        out.open('{').member("path", file.path).member("bytes", file.staged.bytes);
+        out.member("sha256", file.staged.sha256).member("result", is_reused ? "reused" : "copied").close('}');
     }
-    out += R"(],"errors":[)";
-    for (std::string const& error : round.errors) {
-        if (&error != &round.errors.front()) out += ',';
-        json::append_json_string(out, error);
-    }
-    return out += "]}\n";
+    out.close(']').key("errors").list(round.errors).close('}');
+    return out.text() + "\n";
 }
 
 std::string progress_text(std::string_view name, std::uint64_t done, std::uint64_t all, Duration elapsed) {

@@ -8,6 +8,7 @@
 
 #include "launcher/control/varlink.h"
 #include "lib/json/text.h"
+#include "lib/json/writer.h"
 
 namespace triton::launcher {
 
@@ -102,42 +103,7 @@ std::string words(json::Array const& list, std::string_view separator) {
 
 }  // namespace
 
-void append_json(std::string& out, Node const& node) {
-    if (node.get<json::Null>()) {
-        out += "null";
-    } else if (auto const* const flag = node.get<bool>()) {
-        out += *flag ? "true" : "false";
-    } else if (auto const* const number = node.get<std::int64_t>()) {
-        out += std::to_string(*number);
-    } else if (auto const* const odd = node.get<json::OddNumber>()) {
-        out += odd->text;
-    } else if (auto const* const text = node.get<std::string>()) {
-        json::append_json_string(out, *text);
-    } else if (auto const* const list = node.get<json::Array>()) {
-        char separator = '[';
-        if (list->empty()) out += separator;
-        for (Node const& item : *list) {
-            out += std::exchange(separator, ',');
-            append_json(out, item);
-        }
-        out += ']';
-    } else {
-        out += json_text(*node.get<json::Object>());
-    }
-}
-
-std::string json_text(json::Object const& object) {
-    std::string out;
-    char separator = '{';
-    if (object.empty()) out += separator;
-    for (json::Member const& one : object) {
-        out += std::exchange(separator, ',');
-        json::append_json_string(out, one.key);
-        out += ':';
-        append_json(out, one.node);
-    }
-    return out + '}';
-}
+std::string json_text(json::Object const& object) { return json::Writer{}.value(object).text(); }
 
 std::string text_of(json::Object const& object, std::string_view name) {
     auto const* const text = member<std::string>(object, name);

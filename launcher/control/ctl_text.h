@@ -14,8 +14,7 @@ namespace triton::launcher {
 
 /// What `ctl` shows, from what the launcher answers. Pure.
 
-/// A JSON value as text again, in one line. Numbers keep their digits.
-void append_json(std::string& out, json::Node const& node);
+/// A JSON object as text again, in one line. Numbers keep their digits.
 std::string json_text(json::Object const& object);
 
 // Members of an answer; what is absent or of another type is the default.

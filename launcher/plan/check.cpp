@@ -7,7 +7,7 @@
 
 #include "launcher/plan/configuration_source.h"
 #include "lib/base/read_file.h"
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 
 namespace triton::launcher {
 
@@ -29,15 +29,6 @@ void append_quoted(std::string& out, std::string_view word) {
         }
     }
     out += '\'';
-}
-
-void append_strings(std::string& out, std::vector<std::string> const& texts) {
-    out += '[';
-    for (std::string const& text : texts) {
-        if (&text != &texts.front()) out += ',';
-        json::append_json_string(out, text);
-    }
-    out += ']';
 }
 
 std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t number) {
@@ -86,9 +77,8 @@ CheckResult failed(CheckOptions const& options, std::vector<std::string> const& 
     CheckResult result;
     result.exit_code = 1;
     if (options.as_json) {
-        result.output = R"({"valid":false,"errors":)";
-        append_strings(result.output, errors);
-        result.output += "}\n";
+        json::Writer out;
+        result.output = out.open('{').member("valid", false).key("errors").list(errors).close('}').text() + "\n";
     } else {
         for (std::string const& error : errors)
             result.errors.append(options.configuration_path).append(": ").append(error).append("\n");
@@ -127,42 +117,30 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
     return out;
 }
 
+void write_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number,
+                   char const* const* environment) {
+    out.open('{');
+    if (!program.settings.name.empty()) out.member("program", program.settings.name);
+    out.member("process", number).key("command").list(command_line(program, number));
+    out.key("environment").list(additions(program, number, environment));
+    for (ShownProbe const& probe : network_probes(program, number))
+        out.key(probe.helper).open('{').member("type", probe.kind).member("target", probe.target).close('}');
+    out.close('}');
+}
+
 std::string as_json(Accepted const& accepted, std::vector<Selection> const& selections,
                     char const* const* environment) {
-    std::string out = R"({"valid":true,"version":)";
-    json::append_json_string(out, accepted.configuration.version);
-    out.append(R"(,"runServers":)").append(accepted.configuration.run_servers ? "true" : "false");
-    out += R"(,"variables":{)";
-    for (config::Reference const& variable : accepted.variables) {
-        if (&variable != &accepted.variables.front()) out += ',';
-        json::append_json_string(out, variable.name);
-        out += ':';
-        json::append_json_string(out, variable.value.value_or(""));
-    }
-    out += R"(},"processes":[)";
-    char const* separator = "";
+    json::Writer out;
+    out.open('{').member("valid", true).member("version", accepted.configuration.version);
+    out.member("runServers", accepted.configuration.run_servers).key("variables").open('{');
+    for (config::Reference const& variable : accepted.variables)
+        out.name(variable.name).value(variable.value.value_or(""));
+    out.close('}').key("processes").open('[');
     for (Selection const& selection : selections) {
-        for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
-            out.append(std::exchange(separator, ",")).append("{");
-            if (!selection.program.settings.name.empty()) {
-                out += R"("program":)";
-                json::append_json_string(out, selection.program.settings.name);
-                out += ',';
-            }
-            out.append(R"("process":)").append(std::to_string(number)).append(R"(,"command":)");
-            append_strings(out, command_line(selection.program, number));
-            out += R"(,"environment":)";
-            append_strings(out, additions(selection.program, number, environment));
-            for (ShownProbe const& probe : network_probes(selection.program, number)) {
-                out.append(",\"").append(probe.helper).append(R"(":{"type":")").append(probe.kind);
-                out += R"(","target":)";
-                json::append_json_string(out, probe.target);
-                out += '}';
-            }
-            out += '}';
-        }
+        for (std::uint32_t number = selection.first; number <= selection.last; ++number)
+            write_process(out, selection.program, number, environment);
     }
-    return out += "]}\n";
+    return out.close(']').close('}').text() + "\n";
 }
 
 /// How many processes a program is configured to have, whether it is to run them or not.

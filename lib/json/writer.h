@@ -1,59 +1,57 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/clock.h"
-#include "lib/json/text.h"
+#include "lib/json/reader.h"
 
 namespace triton::json {
+
+/// What stands between the parts of an object or array.
+enum class Spacing : std::uint8_t {
+    none,
+    blanks,  ///< one after each comma and colon, for clients that compare the text
+};
 
 /// Writes JSON: commas by itself, any bytes as valid text. The caller closes what it opens.
 class Writer {
 public:
-    Writer& open(char bracket) {
-        separate();
-        text_ += bracket;
-        needs_comma_ = false;
-        return *this;
-    }
-    Writer& close(char bracket) {
-        text_ += bracket;
-        needs_comma_ = true;
-        return *this;
-    }
+    Writer() = default;
+    explicit Writer(Spacing spacing) : spacing_(spacing) {}
+
+    Writer& open(char bracket);
+    Writer& close(char bracket);
     /// `name`: a literal that needs no escapes.
-    Writer& key(std::string_view name) {
-        separate();
-        text_.append("\"").append(name).append("\":");
-        needs_comma_ = false;
-        return *this;
-    }
+    Writer& key(std::string_view name);
     /// The key of a map: any text.
-    Writer& name(std::string_view text) {
-        value(text);
-        text_ += ':';
-        needs_comma_ = false;
-        return *this;
-    }
-    Writer& value(std::string_view text) {
-        separate();
-        json::append_json_string(text_, text);
-        return *this;
-    }
-    Writer& value(std::int64_t number) { return raw(std::to_string(number)); }
+    Writer& name(std::string_view text);
+
+    Writer& value(std::string_view text);
+    Writer& value(char const* text) { return value(std::string_view(text)); }  // or it would become a bool
     Writer& value(bool flag) { return raw(flag ? "true" : "false"); }
-    Writer& value(char const* text) = delete;  // it would become a bool
+    template <std::integral Number>
+        requires(!std::same_as<Number, bool>)
+    Writer& value(Number number) {
+        return raw(std::to_string(number));
+    }
     /// Seconds with three digits. Not by a library: those know locales.
     Writer& value(Duration duration);
+    /// A value that was read. A number keeps its text.
+    Writer& value(Node const& node);
+    Writer& value(Object const& object);
     /// Microseconds since 1970 as seconds. A double of today keeps all six digits.
     Writer& seconds(std::int64_t microseconds);
     /// What is JSON already.
-    Writer& raw(std::string_view json) {
-        separate();
-        text_ += json;
-        return *this;
+    Writer& raw(std::string_view json);
+
+    /// One key, which needs no escapes, with its value.
+    template <class T>
+    Writer& member(std::string_view name, T const& content) {
+        return key(name).value(content);
     }
     template <class List>
     Writer& list(List const& items) {
@@ -64,29 +62,22 @@ public:
     }
 
     [[nodiscard]] std::size_t size() const { return text_.size(); }
-    [[nodiscard]] std::string const& text() const { return text_; }
+    [[nodiscard]] std::string const& text() const& { return text_; }
+    [[nodiscard]] std::string text() && { return std::move(text_); }
 
-private:
-    void separate() {
-        if (needs_comma_) text_ += ',';
+    /// Takes back all that was written since size() was `size` and a member or element was complete.
+    void rewind(std::size_t size) {
+        text_.resize(size);
         needs_comma_ = true;
     }
 
+private:
+    void separate();
+    Writer& colon();
+
     std::string text_;
+    Spacing spacing_ = Spacing::none;
     bool needs_comma_ = false;
 };
-
-inline Writer& Writer::value(Duration duration) {
-    auto const count =
-        std::chrono::round<milliseconds>(duration < Duration::zero() ? Duration::zero() : duration).count();
-    std::string digits = std::to_string(count % 1000);
-    return raw(std::to_string(count / 1000) + "." + std::string(3 - digits.size(), '0') + digits);
-}
-
-inline Writer& Writer::seconds(std::int64_t microseconds) {
-    if (microseconds < 0) microseconds = 0;
-    std::string digits = std::to_string(microseconds % 1'000'000);
-    return raw(std::to_string(microseconds / 1'000'000) + "." + std::string(6 - digits.size(), '0') + digits);
-}
 
 }  // namespace triton::json

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "lib/net/file_watch.h"
 #include "lib/net/resolver.h"
 #include "sidecar/agent/probe_runner.h"
@@ -134,9 +134,9 @@ private:
     /// Once for each version of the launcher: the next one knows nothing of it. That there is another is seen by the
     /// end of a stream.
     void tell_launcher(std::string const& why) {
-        std::string parameters = R"({"reporter":{"state":"failing","detail":)";
-        json::append_json_string(parameters, why);
-        parameters += "}}";
+        json::Writer out;
+        out.open('{').key("reporter").open('{').member("state", "failing").member("detail", why).close('}').close('}');
+        std::string const parameters = std::move(out).text();
         control_.keep_streaming(
             "org.tritonlaunch.Launcher.WatchConfiguration", "{}",
             [this, parameters](json::Node const& /*reply*/) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::agent {
@@ -37,9 +37,9 @@ Result<config::ProbeTarget> target_of(ProbeOrder const& order) {
 }
 
 std::string probe_result_json(std::int64_t id, std::optional<std::string> const& problem) {
-    std::string json = R"({"id":)" + std::to_string(id) + R"(,"ok":)" + (problem ? "false" : "true") + R"(,"detail":)";
-    json::append_json_string(json, problem.value_or(""));
-    return json + '}';
+    json::Writer out;
+    out.open('{').member("id", id).member("ok", !problem).member("detail", problem.value_or("")).close('}');
+    return std::move(out).text();
 }
 
 }  // namespace triton::agent

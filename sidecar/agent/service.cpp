@@ -11,6 +11,7 @@
 
 #include "lib/base/error_kinds.h"
 #include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::agent {
@@ -42,6 +43,15 @@ Reply make_reply(unsigned status, std::string_view type, std::string body) {
     reply.type = type;
     reply.body = std::move(body);
     return reply;
+}
+
+Reply json_reply(unsigned status, json::Writer const& body) {
+    return make_reply(status, json_type, body.text() + "\n");
+}
+
+/// The answer to a request whose body is wrong.
+Reply refused(std::string_view why) {
+    return json_reply(400, json::Writer{}.open('{').member("error", why).close('}'));
 }
 
 Reply failed(Error const& error) {
@@ -184,7 +194,7 @@ awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
     auto result = std::make_shared<Snapshot>();
     result->status = supervision_status(launcher->front(), *list);
     json::Node const* const about = sidecar::control::member(launcher->front(), "launcher");
-    append_json(result->launcher_json, about ? *about : json::Node{});
+    result->launcher_json = json::Writer{}.value(about ? *about : json::Node{}).text();
     result->programs_json = programs_json(*list);
     co_return result;
 }
@@ -207,26 +217,22 @@ awaitable<Reply> Service::metrics(std::string_view accept) {
 }
 
 awaitable<Reply> Service::status() {
-    std::string body = R"({"agent":{"version":)";
-    json::append_json_string(body, settings_.version);
-    body.append(R"(,"open_connections":)").append(std::to_string(around_.figures.open_connections));
-    if (around_.figures.certificate_not_after) {
-        body.append(R"(,"certificate_not_after":)");
-        body.append(std::to_string(*around_.figures.certificate_not_after));
-    }
-    body += '}';
+    json::Writer body;
+    body.open('{').key("agent").open('{').member("version", settings_.version);
+    body.member("open_connections", around_.figures.open_connections);
+    if (around_.figures.certificate_not_after)
+        body.member("certificate_not_after", *around_.figures.certificate_not_after);
+    body.close('}');
     if (around_.control.has_launcher()) {
         auto const seen = co_await snapshot();
         if (seen) {
-            body.append(R"(,"launcher":)").append((*seen)->launcher_json);
-            body.append(R"(,"programs":)").append((*seen)->programs_json);
-            body.append(R"(,"ready":)").append(readiness((*seen)->status).is_ready ? "true" : "false");
+            body.key("launcher").raw((*seen)->launcher_json).key("programs").raw((*seen)->programs_json);
+            body.member("ready", readiness((*seen)->status).is_ready);
         } else {
-            body += R"(,"error":)";
-            json::append_json_string(body, seen.error().text());
+            body.member("error", seen.error().text());
         }
     }
-    co_return make_reply(200, json_type, body + "}\n");
+    co_return json_reply(200, body.close('}'));
 }
 
 /// The agent may not write where it looks, and what it has read must not steer a writer: the launcher gets one word of
@@ -235,7 +241,7 @@ awaitable<Result<StagingReply>> Service::stage(std::string_view what) {
     if (!around_.control.has_launcher()) co_return fail(ENOSYS, "copy without a launcher");
     if (staging_ >= most_staging) co_return fail(EAGAIN, "copy, too many do already");
     CountGuard const guard(staging_);
-    std::string parameters = R"({"what":")" + std::string(what) + R"("})";
+    std::string parameters = json::Writer{}.open('{').member("what", what).close('}').text();
     auto const replies = co_await ask("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
     if (!replies) co_return std::unexpected(replies.error());
     co_return staging_reply(*replies);
@@ -254,11 +260,7 @@ awaitable<Reply> Service::copy(std::string_view what) {
 
 awaitable<Reply> Service::stage_in_detail(std::string_view body) {
     auto const what = parse_stage_request(body);
-    if (!what) {
-        std::string refusal = R"({"error":)";
-        json::append_json_string(refusal, what.error());
-        co_return make_reply(400, json_type, refusal + "}\n");
-    }
+    if (!what) co_return refused(what.error());
     auto const copied = co_await stage(*what);
     if (!copied) co_return failed(copied.error());
     co_return make_reply(copied->errors.empty() ? 200U : 500U, json_type, staging_json(*copied));
@@ -335,24 +337,11 @@ awaitable<Reply> Service::check_hash(std::string path) {
     co_return make_reply(200, text_type, result->sha256);  // shipped: without a newline
 }
 
-namespace {
-
-void append_file(std::string& body, std::string_view path) {
-    if (!body.ends_with('[')) body += ',';
-    body += R"({"path":)";
-    json::append_json_string(body, path);
-}
-
-}  // namespace
-
 awaitable<Reply> Service::hashes(std::string_view request) {
     auto const paths = parse_hashes_request(request, settings_.most_paths);
-    if (!paths) {
-        std::string body = R"({"error":)";
-        json::append_json_string(body, paths.error());
-        co_return make_reply(400, json_type, body + "}\n");
-    }
-    std::string body = R"({"files":[)";
+    if (!paths) co_return refused(paths.error());
+    json::Writer body;
+    body.open('{').key("files").open('[');
     std::deque<Begun> ahead;  // so that all threads of the pool have work
     for (std::size_t i = 0; i < paths->size(); ++i) {
         while (ahead.size() < hash_window && i + ahead.size() < paths->size())
@@ -360,17 +349,15 @@ awaitable<Reply> Service::hashes(std::string_view request) {
         Begun begun = std::move(ahead.front());
         ahead.pop_front();
         auto const result = co_await hash((*paths)[i], std::move(begun));
-        append_file(body, (*paths)[i]);
+        body.open('{').member("path", (*paths)[i]);
         if (result) {
-            body.append(R"(,"bytes":)").append(std::to_string(result->bytes));
-            body.append(R"(,"sha256":")").append(result->sha256).append("\"}");
+            body.member("bytes", result->bytes).member("sha256", result->sha256);
         } else {
-            body.append(R"(,"status":)").append(std::to_string(status_of(result.error()))).append(R"(,"error":)");
-            json::append_json_string(body, result.error().text());
-            body += '}';
+            body.member("status", status_of(result.error())).member("error", result.error().text());
         }
+        body.close('}');
     }
-    co_return make_reply(200, json_type, body + "]}\n");
+    co_return json_reply(200, body.close(']').close('}'));
 }
 
 Reply Service::refresh_certificates() {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::agent {
@@ -120,45 +120,14 @@ Readiness readiness(SupervisionStatus const& status) {
     return result;
 }
 
-void append_json(std::string& out, Node const& node) {
-    if (auto const* const flag = node.get<bool>()) {
-        out += *flag ? "true" : "false";
-    } else if (auto const* const number = node.get<std::int64_t>()) {
-        out += std::to_string(*number);
-    } else if (auto const* const odd = node.get<json::OddNumber>()) {
-        out += odd->text;
-    } else if (auto const* const string = node.get<std::string>()) {
-        json::append_json_string(out, *string);
-    } else if (auto const* const elements = node.get<json::Array>()) {
-        out += '[';
-        for (Node const& element : *elements) {
-            if (&element != &elements->front()) out += ',';
-            append_json(out, element);
-        }
-        out += ']';
-    } else if (auto const* const members = node.get<json::Object>()) {
-        out += '{';
-        for (json::Member const& one : *members) {
-            if (&one != &members->front()) out += ',';
-            json::append_json_string(out, one.key);
-            out += ':';
-            append_json(out, one.node);
-        }
-        out += '}';
-    } else {
-        out += "null";
-    }
-}
-
 std::string programs_json(std::vector<Node> const& list) {
-    std::string out = "[";
+    json::Writer out;
+    out.open('[');
     for (Node const& part : list) {
-        for (Node const& program : array(part, "programs")) {
-            if (out.size() > 1) out += ',';
-            append_json(out, program);
-        }
+        for (Node const& program : array(part, "programs"))
+            out.value(program);
     }
-    return out += ']';
+    return out.close(']').text();
 }
 
 std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::string_view body,
@@ -212,20 +181,9 @@ StagingReply staging_reply(std::vector<Node> const& replies) {
 }
 
 std::string staging_json(StagingReply const& reply) {
-    std::string json = "{";
-    auto const append = [&json](std::string_view name, std::vector<std::string> const& texts) {
-        json::append_json_string(json, name);
-        json += ":[";
-        for (std::string const& text : texts) {
-            if (&text != &texts.front()) json += ',';
-            json::append_json_string(json, text);
-        }
-        json += ']';
-    };
-    append("files", reply.files);
-    json += ',';
-    append("errors", reply.errors);
-    return json + "}\n";
+    json::Writer out;
+    out.open('{').key("files").list(reply.files).key("errors").list(reply.errors).close('}');
+    return out.text() + "\n";
 }
 
 }  // namespace triton::agent

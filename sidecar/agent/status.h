@@ -60,9 +60,6 @@ struct Readiness {
 /// programs wait most of the time and do not count; neither do what is done and the launcher's own programs.
 Readiness readiness(SupervisionStatus const& status);
 
-/// The JSON text of a value as it was read.
-void append_json(std::string& out, json::Node const& node);
-
 /// The programs of the parts of a List reply as one JSON array.
 std::string programs_json(std::vector<json::Node> const& list);
 

@@ -5,7 +5,7 @@
 #include "config/environment_file.h"
 #include "config/substitution.h"
 #include "lib/base/read_file.h"
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/substitute.h"
 
 namespace triton::agent {
@@ -39,7 +39,8 @@ Result<std::string> substitutions_json(SubstitutionOptions const& options, char 
     std::optional<config::IpFamily> family;
     if (options.ip_family != 0) family = options.ip_family == 4 ? config::IpFamily::v4 : config::IpFamily::v6;
     auto const list = sidecar::monitor_variables(variables, options.variables, family, binary_directory(options));
-    std::string json = "{";
+    json::Writer out(json::Spacing::blanks);
+    out.open('{');
     for (sidecar::MonitorVariable const& variable : list) {
         // As the shipped program: without such an address nothing that follows would be right.
         bool const is_address = variable.name == "FDB_PUBLIC_IP" || variable.name == "FDB_POD_IP";
@@ -47,17 +48,14 @@ Result<std::string> substitutions_json(SubstitutionOptions const& options, char 
             return fail("--public-ip-family " + std::to_string(options.ip_family) + ": " + variable.name + " " +
                         variable.problem);
         }
-        if (json.size() > 1) json += ", ";
-        json::append_json_string(json, variable.name);
-        json += ": ";
         bool const is_further = std::ranges::find(options.variables, variable.name) != options.variables.end();
         if (!variable.value && is_further) {
-            json += "null";
+            out.name(variable.name).raw("null");
         } else {
-            json::append_json_string(json, variable.value.value_or(""));
+            out.name(variable.name).value(variable.value.value_or(""));
         }
     }
-    return json + "}";
+    return out.close('}').text();
 }
 
 }  // namespace triton::agent

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::sidecar::control {
@@ -46,10 +46,10 @@ auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, 
 
 /// A call as it goes over the wire.
 std::string call_text(std::string const& method, std::string const& parameters, bool more) {
-    std::string text = R"({"method":)";
-    json::append_json_string(text, method);
-    text.append(R"(,"parameters":)").append(parameters).append(more ? R"(,"more":true})" : "}").push_back('\0');
-    return text;
+    json::Writer out;
+    out.open('{').member("method", method).key("parameters").raw(parameters);
+    if (more) out.member("more", true);
+    return std::move(out.close('}')).text() + '\0';
 }
 
 /// Sends a descriptor with one byte. Returns 0 or an errno; never waits.

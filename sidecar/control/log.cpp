@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 
 namespace triton::sidecar::control {
 
@@ -29,11 +29,8 @@ std::string time_text() {
     return std::string(text.data(), size) + "." + micros.substr(1) + "Z";
 }
 
-/// A line longer than PIPE_BUF might be cut by a pipe that is nearly full.
-void append(std::string& line, std::string_view name, std::string_view value) {
-    json::append_json_string(line, name);
-    line += ':';
-    json::append_json_string(line, value.substr(0, longest_value));
+void append(json::Writer& line, std::string_view name, std::string_view value) {
+    line.name(name).value(value.substr(0, longest_value));
 }
 
 }  // namespace
@@ -47,25 +44,22 @@ void AgentLog::write(AgentLogLevel level, std::string_view event, std::string_vi
         ++dropped_;
         return;
     }
-    std::string line = "{";
-    append(line, "time", time_text());
-    line += ',';
-    append(line, "level", level_names[static_cast<std::size_t>(level)]);
-    line += ',';
-    append(line, "event", event);
-    line += ',';
-    append(line, "message", message);
-    if (dropped_ > 0) line.append(",\"dropped\":").append(std::to_string(dropped_));
+    json::Writer out;
+    out.open('{');
+    append(out, "time", time_text());
+    append(out, "level", level_names[static_cast<std::size_t>(level)]);
+    append(out, "event", event);
+    append(out, "message", message);
+    if (dropped_ > 0) out.member("dropped", dropped_);
     for (Field const& field : fields) {
-        std::size_t const before = line.size();
-        line += ',';
-        append(line, field.name, field.value);
-        if (line.size() > PIPE_BUF - 2) {
-            line.resize(before);
+        std::size_t const before = out.size();
+        append(out, field.name, field.value);
+        if (out.size() > PIPE_BUF - 2) {  // a pipe that is nearly full might cut a longer line
+            out.rewind(before);
             break;
         }
     }
-    line += "}\n";
+    std::string const line = out.close('}').text() + "\n";
     if (::write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) {
         dropped_ = 0;
     } else {

@@ -5,6 +5,7 @@
 
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/kubernetes/go_values.h"
 
 namespace triton::kubernetes {
@@ -108,11 +109,10 @@ constexpr std::array<std::pair<std::string_view, WatchEventType>, 5> event_types
      {"BOOKMARK", WatchEventType::bookmark},
      {"ERROR", WatchEventType::error}}};
 
-void append_member(std::string& out, std::string_view name, std::string_view value) {
-    if (!out.ends_with('{')) out += ',';
-    json::append_json_string(out, name);
-    out += ':';
-    json::append_json_string(out, value);
+/// The members of a map of texts; each name gets the prefix.
+void write(json::Writer& out, Pairs const& pairs, std::string_view prefix = {}) {
+    for (auto const& [name, value] : pairs)
+        out.name(std::string(prefix) + name).value(value);
 }
 
 }  // namespace
@@ -156,27 +156,26 @@ ApiStatus parse_status(std::string_view body, int status) {
 }
 
 std::string json_object(Pairs const& pairs) {
-    std::string out = "{";
-    for (auto const& [name, value] : pairs)
-        append_member(out, name, value);
-    return out += '}';
+    json::Writer out;
+    write(out.open('{'), pairs);
+    return out.close('}').text();
 }
 
 std::string annotations_patch(std::string_view prefix, Pairs const& annotations) {
-    std::string out = R"({"metadata":{"annotations":{)";
-    for (auto const& [name, value] : annotations)
-        append_member(out, std::string(prefix) + name, value);
-    return out += "}}}";
+    json::Writer out;
+    write(out.open('{').key("metadata").open('{').key("annotations").open('{'), annotations, prefix);
+    return out.close('}').close('}').close('}').text();
 }
 
 std::string condition_patch(std::string_view type, bool is_true, std::int64_t unix_seconds) {
-    std::string out = R"({"status":{"conditions":[{)";
-    append_member(out, "type", type);
-    append_member(out, "status", is_true ? "True" : "False");
-    append_member(out, "reason", is_true ? "ProgramsReady" : "ProgramsNotReady");
-    append_member(out, "message", is_true ? "every program is ready" : "not every program is ready");
-    append_member(out, "lastTransitionTime", rfc3339(unix_seconds));
-    return out += "}]}}";
+    json::Writer out;
+    out.open('{').key("status").open('{').key("conditions").open('[').open('{');
+    out.member("type", type);
+    out.member("status", is_true ? "True" : "False");
+    out.member("reason", is_true ? "ProgramsReady" : "ProgramsNotReady");
+    out.member("message", is_true ? "every program is ready" : "not every program is ready");
+    out.member("lastTransitionTime", rfc3339(unix_seconds));
+    return out.close('}').close(']').close('}').close('}').text();
 }
 
 std::string event_name(EventSource const& source, EventRecord const& record) {
@@ -187,30 +186,28 @@ std::string event_name(EventSource const& source, EventRecord const& record) {
 }
 
 std::string event_body(EventSource const& source, EventRecord const& record) {
-    std::string out = R"({"apiVersion":"v1","kind":"Event","metadata":{)";
-    append_member(out, "name", event_name(source, record));
-    append_member(out, "namespace", source.pod_namespace);
-    out += R"(},"involvedObject":{"apiVersion":"v1","kind":"Pod")";
-    append_member(out, "namespace", source.pod_namespace);
-    append_member(out, "name", source.pod_name);
-    if (!source.pod_uid.empty()) append_member(out, "uid", source.pod_uid);
-    out += R"(},"source":{"component":"triton-launch")";
-    if (!source.node_name.empty()) append_member(out, "host", source.node_name);
-    out += R"(},"reportingComponent":"triton-launch")";
-    append_member(out, "reportingInstance", source.pod_name);
-    append_member(out, "type", record.is_warning ? "Warning" : "Normal");
-    append_member(out, "reason", record.reason);
-    append_member(out, "message", record.message);
-    append_member(out, "firstTimestamp", rfc3339(record.first_seconds));
-    append_member(out, "lastTimestamp", rfc3339(record.last_seconds));
-    return out.append(R"(,"count":)").append(std::to_string(record.count)).append("}");
+    json::Writer out;
+    out.open('{').member("apiVersion", "v1").member("kind", "Event");
+    out.key("metadata").open('{');
+    out.member("name", event_name(source, record)).member("namespace", source.pod_namespace).close('}');
+    out.key("involvedObject").open('{').member("apiVersion", "v1").member("kind", "Pod");
+    out.member("namespace", source.pod_namespace).member("name", source.pod_name);
+    if (!source.pod_uid.empty()) out.member("uid", source.pod_uid);
+    out.close('}').key("source").open('{').member("component", "triton-launch");
+    if (!source.node_name.empty()) out.member("host", source.node_name);
+    out.close('}').member("reportingComponent", "triton-launch");
+    out.member("reportingInstance", source.pod_name);
+    out.member("type", record.is_warning ? "Warning" : "Normal");
+    out.member("reason", record.reason).member("message", record.message);
+    out.member("firstTimestamp", rfc3339(record.first_seconds));
+    out.member("lastTimestamp", rfc3339(record.last_seconds));
+    return out.member("count", record.count).close('}').text();
 }
 
 std::string event_patch(EventRecord const& record) {
-    std::string out = "{";
-    append_member(out, "message", record.message);
-    append_member(out, "lastTimestamp", rfc3339(record.last_seconds));
-    return out.append(R"(,"count":)").append(std::to_string(record.count)).append("}");
+    json::Writer out;
+    out.open('{').member("message", record.message).member("lastTimestamp", rfc3339(record.last_seconds));
+    return out.member("count", record.count).close('}').text();
 }
 
 std::string percent_encoded(std::string_view text) {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "lib/base/signal_text.h"
-#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::kubernetes {
@@ -31,10 +31,9 @@ std::string ending_of(Node const& record) {
     return sidecar::control::text_member(record, "error");
 }
 
-void append_seconds(std::string& out, double seconds) {
+std::string number_text(double number) {
     std::array<char, 32> text{};
-    auto const end = std::to_chars(text.data(), text.data() + text.size(), seconds).ptr;
-    out.append(text.data(), end);
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
 
 }  // namespace
@@ -88,22 +87,18 @@ heard::Status parse_launcher_status(Node const& reply) {
 }
 
 std::string set_pod_parameters(action::SetPod const& pod) {
-    std::string out = R"({"isolated":)";
-    out.append(pod.is_isolated ? "true" : "false").append(R"(,"shutdown_delay_seconds":)");
-    append_seconds(out, std::chrono::duration<double>(pod.shutdown_delay).count());
-    return out.append(R"(,"variables":)").append(json_object(pod.variables)).append("}");
+    json::Writer out;
+    out.open('{').member("isolated", pod.is_isolated);
+    out.key("shutdown_delay_seconds").raw(number_text(std::chrono::duration<double>(pod.shutdown_delay).count()));
+    return out.key("variables").raw(json_object(pod.variables)).close('}').text();
 }
 
 std::string set_reporter_parameters(action::SetReporter const& reporter) {
-    std::string out = R"({"reporter":{"state":)";
-    json::append_json_string(out, reporter.state);
-    out += R"(,"detail":)";
-    json::append_json_string(out, reporter.detail);
-    if (reporter.last_success) {
-        out += R"(,"last_success":)";
-        append_seconds(out, static_cast<double>(*reporter.last_success) / 1e6);
-    }
-    return out += "}}";
+    json::Writer out;
+    out.open('{').key("reporter").open('{').member("state", reporter.state).member("detail", reporter.detail);
+    if (reporter.last_success)
+        out.key("last_success").raw(number_text(static_cast<double>(*reporter.last_success) / 1e6));
+    return out.close('}').close('}').text();
 }
 
 }  // namespace triton::kubernetes

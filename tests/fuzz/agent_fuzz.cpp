@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "config/limits.h"
+#include "lib/json/writer.h"
 #include "lib/net/verify_peers.h"
 #include "sidecar/agent/metrics.h"
 #include "sidecar/agent/probe_answer.h"
@@ -52,16 +53,13 @@ void check_reply(std::string_view text) {
         auto const target = target_of(*order);
         require(target ? target->port != 0 && !target->host.empty() : !target.error().text().empty());
     }
-    std::string json;
-    append_json(json, reply->parameters);
+    std::string const json = json::Writer{}.value(reply->parameters).text();
     json::Limits limits;
     limits.document_bytes = json.size() + 1;
     json::ProblemList problems{1};
     auto const again = json::read_json(json, limits, problems);
     require(again.has_value());
-    std::string twice;
-    append_json(twice, *again);
-    require(twice == json);
+    require(json::Writer{}.value(*again).text() == json);
 }
 
 /// The same status, or error, whole or byte by byte.

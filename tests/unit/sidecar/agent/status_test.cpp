@@ -108,17 +108,6 @@ TEST(Readiness, NamesWhatIsNotReady) {
     EXPECT_EQ(readiness(status).text, "[-]launcher stopping\nnot ready\n");
 }
 
-TEST(AppendJson, GivesBackWhatWasRead) {
-    for (std::string_view const text : {"null", "true", "false", "-12", "1.5e300", "18446744073709551616",
-                                        R"("a\"b\n")", "[]", "[1,[2],{}]", R"({"a":1,"b":{"c":[null]}})"}) {
-        std::string out;
-        append_json(out, node(text));
-        EXPECT_EQ(out, text);
-    }
-    EXPECT_EQ(programs_json({node(R"({"programs":[{"a":1},{"b":2}]})"), node("{}"), node(R"({"programs":[{"c":3}]})")}),
-              R"([{"a":1},{"b":2},{"c":3}])");
-}
-
 TEST(HashesRequest, GoodAndBad) {
     EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b/c"],"more":1})", 2), (std::vector<std::string>{"a", "b/c"}));
     EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b","c"]})", 2).error(), "more than 2 paths in one request");
@@ -234,6 +223,12 @@ TEST(Metrics, TheFormatIsTheOneThatIsAccepted) {
     };
     for (Row const& row : rows)
         EXPECT_EQ(metrics_format(row.accept), row.format) << row.accept;
+}
+
+TEST(ProgramsJson, JoinsThePartsOfAList) {
+    EXPECT_EQ(programs_json({node(R"({"programs":[{"a":1},{"b":2}]})"), node("{}"), node(R"({"programs":[{"c":3}]})")}),
+              R"([{"a":1},{"b":2},{"c":3}])");
+    EXPECT_EQ(programs_json({}), "[]");
 }
 
 }  // namespace
