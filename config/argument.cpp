@@ -8,6 +8,19 @@ namespace triton::config {
 
 namespace {
 
+constexpr std::array<ArgumentTypeRow, 5> type_rows{{
+    {ArgumentType::literal, "Literal", "The text in `value`."},
+    {ArgumentType::concatenate, "Concatenate", "The parts in `values`, joined without anything between them."},
+    {ArgumentType::environment, "Environment",
+     "The value of the variable named by `source`. It must be set and not empty."},
+    {ArgumentType::process_number, "ProcessNumber",
+     "The number of the process, counted from 1, times `multiplier` plus `offset`."},
+    {ArgumentType::ip_list, "IPList",
+     "The first address of the family `ipFamily` in the comma-separated list held by the variable `source`."},
+}};
+static_assert(type_rows.back().type == ArgumentType::ip_list &&
+              type_rows.size() == 1 + static_cast<std::size_t>(type_rows.back().type));
+
 std::string type_name(ArgumentType type) {
     return std::string(argument_types()[static_cast<std::size_t>(type)].name);  // one row per type, in order
 }
@@ -15,7 +28,7 @@ std::string type_name(ArgumentType type) {
 void check_fields_of_type(Present<ArgumentDraft> present, ArgumentDraft const& draft, json::Where const& at,
                           Reading& reading) {
     if (!draft.is_type_known) return;
-    auto const fields = fields_of<ArgumentDraft>();
+    auto const fields = table(TableOf<ArgumentDraft>{});
     for (std::size_t i = 0; i < fields.size(); ++i) {
         json::Where const field_at{&at, fields[i].name};
         if (present.has(i) && !draft.is(fields[i].used_by)) {
@@ -33,7 +46,7 @@ void parse_type(json::Node const& node, json::Where const& at, ArgumentDraft& dr
     auto const types = argument_types();
     auto const row = name->empty() ? types.begin() : std::ranges::find(types, *name, &ArgumentTypeRow::name);
     if (row == types.end()) {
-        reading.problems.add(at, "unknown type " + json::quoted(*name) + suggestion_from(*name, types));
+        reading.problems.add(at, "unknown type " + json::quoted(*name) + json::suggestion_from(*name, types));
         return;
     }
     draft.argument.type = row->type;
@@ -76,7 +89,15 @@ void parse_ip_family(json::Node const& node, json::Where const& at, ArgumentDraf
     }
 }
 
-constexpr std::string_view any_integer = R"(,"minimum":-9223372036854775808,"maximum":9223372036854775807)";
+/// Absent and empty are a Literal, too.
+constexpr auto type_names = [] {
+    std::array<std::string_view, 1 + type_rows.size()> names{""};
+    for (std::size_t i = 0; i < type_rows.size(); ++i)
+        names[i + 1] = type_rows[i].name;
+    return names;
+}();
+constexpr json::Shape type_shape{.types = "string", .choices = type_names};
+constexpr json::Shape ip_family_shape{.types = "integer"};
 
 }  // namespace
 
@@ -127,40 +148,42 @@ std::optional<std::vector<Argument>> read_command(json::Node const& node, json::
     return std::nullopt;
 }
 
-std::span<ArgumentTypeRow const> argument_types() {
-    static constexpr std::array<ArgumentTypeRow, 5> rows{{
-        {ArgumentType::literal, "Literal", "The text in `value`."},
-        {ArgumentType::concatenate, "Concatenate", "The parts in `values`, joined without anything between them."},
-        {ArgumentType::environment, "Environment",
-         "The value of the variable named by `source`. It must be set and not empty."},
-        {ArgumentType::process_number, "ProcessNumber",
-         "The number of the process, counted from 1, times `multiplier` plus `offset`."},
-        {ArgumentType::ip_list, "IPList",
-         "The first address of the family `ipFamily` in the comma-separated list held by the variable `source`."},
-    }};
-    static_assert(rows.back().type == ArgumentType::ip_list &&
-                  rows.size() == 1 + static_cast<std::size_t>(rows.back().type));
-    return rows;
-}
+std::span<ArgumentTypeRow const> argument_types() { return type_rows; }
 
-template <>
-std::span<Field<ArgumentDraft> const> fields_of() {
+std::span<ArgumentField const> table(TableOf<ArgumentDraft>) {
     using enum ArgumentType;
-    using enum Need;
     static constexpr TypeSet all = 0xff;
-    static constexpr std::array<Field<ArgumentDraft>, 7> rows{{
-        {"type", optional, "string", "", "How the argument is made. Absent or empty means `Literal`.", parse_type, all},
-        {"value", optional, "string", without_nul, "The text. The default is empty, which still is an argument.",
-         parse_value, set_of(literal)},
-        {"values", optional, "array", argument_list, "The parts, Arguments themselves. None make an empty argument.",
-         parse_values, set_of(concatenate)},
-        {"source", optional, "string", without_nul, "The name of an environment variable.", parse_source,
-         reads_a_variable, reads_a_variable},
-        {"multiplier", optional, "integer", any_integer, "The factor. The default is 1, and 0 means 1.",
-         parse_multiplier, set_of(process_number)},
-        {"offset", optional, "integer", any_integer, "What is added. The default is 0.", parse_offset,
-         set_of(process_number)},
-        {"ipFamily", optional, "integer", "", "4 or 6.", parse_ip_family, set_of(ip_list), set_of(ip_list)},
+    static constexpr std::array<ArgumentField, 7> rows{{
+        {.name = "type",
+         .value = {&type_shape, parse_type},
+         .description = "How the argument is made. Absent or empty means `Literal`.",
+         .used_by = all},
+        {.name = "value",
+         .value = {&json::any_text, parse_value},
+         .description = "The text. The default is empty, which still is an argument.",
+         .used_by = set_of(literal)},
+        {.name = "values",
+         .value = {&argument_list_shape, parse_values},
+         .description = "The parts, Arguments themselves. None make an empty argument.",
+         .used_by = set_of(concatenate)},
+        {.name = "source",
+         .value = {&json::any_text, parse_source},
+         .description = "The name of an environment variable.",
+         .used_by = reads_a_variable,
+         .required_by = reads_a_variable},
+        {.name = "multiplier",
+         .value = {&json::any_integer, parse_multiplier},
+         .description = "The factor. The default is 1, and 0 means 1.",
+         .used_by = set_of(process_number)},
+        {.name = "offset",
+         .value = {&json::any_integer, parse_offset},
+         .description = "What is added. The default is 0.",
+         .used_by = set_of(process_number)},
+        {.name = "ipFamily",
+         .value = {&ip_family_shape, parse_ip_family},
+         .description = "4 or 6.",
+         .used_by = set_of(ip_list),
+         .required_by = set_of(ip_list)},
     }};
     return rows;
 }

@@ -6,8 +6,7 @@
 #include <string_view>
 
 #include "config/process_configuration.h"
-#include "lib/json/reader.h"
-#include "lib/json/where.h"
+#include "lib/json/table.h"
 
 namespace triton::config {
 
@@ -25,11 +24,12 @@ std::span<ArgumentTypeRow const> argument_types();  // in the order of the enum
 using TypeSet = std::uint8_t;
 constexpr TypeSet set_of(ArgumentType type) { return static_cast<TypeSet>(1U << static_cast<unsigned>(type)); }
 
-/// What one reading collects.
-struct Reading {
+/// What one reading collects, and what it knows of the whole document.
+struct Reading : json::Reading {
+    explicit Reading(Limits const& document_limits)
+        : json::Reading(document_limits.document.problems), limits(document_limits) {}
+
     Limits const& limits;
-    json::ProblemList problems{limits.document.problems};
-    json::ProblemList warnings{limits.document.problems};
     std::size_t argument_count = 0;
     std::size_t socket_count = 0;
     bool has_programs = false;        ///< the document has the key, and not null
@@ -37,22 +37,12 @@ struct Reading {
     bool is_inside_programs = false;  ///< there a string is an Argument
 };
 
-enum class Need : std::uint8_t { optional, required, without_programs };
-
-/// One key of an object.
 template <class Object>
-struct Field {
-    std::string_view name;
-    Need need;
-    std::string_view json_type;    ///< "string", "string or array"
-    std::string_view constraints;  ///< further members of its JSON Schema, each with a comma before it
-    std::string_view description;
-    /// Called when the key is there and not null (for a required key also then), in the order of the table.
-    void (*parse)(json::Node const& node, json::Where const& at, Object& object, Reading& reading);
-    TypeSet used_by = 0;                             ///< Argument only: the types for which it means something
-    TypeSet required_by = 0;                         ///< Argument only: the types that cannot do without it
-    std::span<std::string_view const> choices = {};  ///< when only these strings are good
-};
+using Field = json::Field<Object, Reading>;
+template <class Object>
+using TableOf = json::TableOf<Object, Reading>;
+template <class Object>
+using Present = json::Present<Object, Reading>;
 
 /// An Argument while its fields are read. The type is the first of them.
 struct ArgumentDraft {
@@ -87,43 +77,34 @@ struct LimitPair {
     std::uint64_t hard = 0;
 };
 
-/// The table of an object. There is one for each type that is named below.
-template <class Object>
-std::span<Field<Object> const> fields_of();
+/// A row of the table of Arguments.
+struct ArgumentField {
+    std::string_view name = {};
+    json::Need need = json::Need::optional;
+    json::NeededWhen<Reading> needed_when = {};
+    json::Value<ArgumentDraft, Reading> value = {};
+    std::string_view description = {};
+    TypeSet used_by = 0;      ///< the types for which the key means something
+    TypeSet required_by = 0;  ///< the types that cannot do without it
+};
 
-template <>
-std::span<Field<ProcessConfiguration> const> fields_of();
-template <>
-std::span<Field<ArgumentDraft> const> fields_of();
-template <>
-std::span<Field<Program> const> fields_of();
-template <>
-std::span<Field<ScheduleDraft> const> fields_of();
-template <>
-std::span<Field<Backoff> const> fields_of();
-template <>
-std::span<Field<StartLimitDraft> const> fields_of();
-template <>
-std::span<Field<Hook> const> fields_of();
-template <>
-std::span<Field<Readiness> const> fields_of();
-template <>
-std::span<Field<Health> const> fields_of();
-template <>
-std::span<Field<LimitsDraft> const> fields_of();
-template <>
-std::span<Field<LimitPair> const> fields_of();
-template <>
-std::span<Field<process::CgroupLimits> const> fields_of();
-template <>
-std::span<Field<process::CapabilitySettings> const> fields_of();
-template <>
-std::span<Field<process::SeccompSettings> const> fields_of();
-template <>
-std::span<Field<process::LandlockSettings> const> fields_of();
-template <>
-std::span<Field<Output> const> fields_of();
-template <>
-std::span<Field<ListenSocket> const> fields_of();
+// The tables.
+std::span<Field<ProcessConfiguration> const> table(TableOf<ProcessConfiguration>);
+std::span<ArgumentField const> table(TableOf<ArgumentDraft>);
+std::span<Field<Program> const> table(TableOf<Program>);
+std::span<Field<ScheduleDraft> const> table(TableOf<ScheduleDraft>);
+std::span<Field<Backoff> const> table(TableOf<Backoff>);
+std::span<Field<StartLimitDraft> const> table(TableOf<StartLimitDraft>);
+std::span<Field<Hook> const> table(TableOf<Hook>);
+std::span<Field<Readiness> const> table(TableOf<Readiness>);
+std::span<Field<Health> const> table(TableOf<Health>);
+std::span<Field<LimitsDraft> const> table(TableOf<LimitsDraft>);
+std::span<Field<LimitPair> const> table(TableOf<LimitPair>);
+std::span<Field<process::CgroupLimits> const> table(TableOf<process::CgroupLimits>);
+std::span<Field<process::CapabilitySettings> const> table(TableOf<process::CapabilitySettings>);
+std::span<Field<process::SeccompSettings> const> table(TableOf<process::SeccompSettings>);
+std::span<Field<process::LandlockSettings> const> table(TableOf<process::LandlockSettings>);
+std::span<Field<Output> const> table(TableOf<Output>);
+std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>);
 
 }  // namespace triton::config

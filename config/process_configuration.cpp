@@ -24,7 +24,7 @@ void refuse_beside_programs(json::Where const& at, Reading& reading) {
 
 void parse_count(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration, Reading& reading) {
     refuse_beside_programs(at, reading);
-    configuration.count = read_count(node, at, reading);
+    configuration.count = Count::read(node, at, reading);
 }
 
 void parse_arguments(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
@@ -32,6 +32,12 @@ void parse_arguments(json::Node const& node, json::Where const& at, ProcessConfi
     refuse_beside_programs(at, reading);
     if (auto arguments = read_arguments(node, at, reading)) configuration.arguments = std::move(*arguments);
 }
+
+constexpr json::NeededWhen<Reading> without_programs{[](Reading const& reading) { return !reading.has_programs; },
+                                                     "required without `programs`"};
+constexpr json::Shape program{.types = "object", .definition = "Program"};
+constexpr json::Shape program_map_shape{
+    .types = "object", .elements = &program, .names = "^(?!triton-)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"};
 
 /// Whether an object has a key that is not null.
 bool has_key(json::Object const& json, std::string_view key) {
@@ -41,23 +47,28 @@ bool has_key(json::Object const& json, std::string_view key) {
 
 }  // namespace
 
-template <>
-std::span<Field<ProcessConfiguration> const> fields_of() {
-    using enum Need;
+std::span<Field<ProcessConfiguration> const> table(TableOf<ProcessConfiguration>) {
     static constexpr std::array<Field<ProcessConfiguration>, 5> rows{{
-        {"version", without_programs, "string", version_text,
-         "The version of the program to run. It decides which binary is used.", parse_version},
-        {"runServers", optional, "boolean", "", "False: run no process, and stop those that run. The default is true.",
-         as_boolean<&ProcessConfiguration::run_servers>},
-        {"count", optional, "integer", count_range,
-         "How many processes to run. It overrides the number given on the command line.", parse_count},
-        {"arguments", optional, "array", argument_list, "The arguments of the program, without its own name.",
-         parse_arguments},
-        {"programs", optional, "object", program_map,
-         "Named programs, instead of the one that `version`, `count` and `arguments` describe. A name is a letter or a "
-         "digit and up to 63 more of them, or of `.`, `_` and `-`; those that begin with `triton-` are the launcher's "
-         "own. Up to 1024 programs, and 65535 processes in all.",
-         parse_programs},
+        {.name = "version",
+         .needed_when = without_programs,
+         .value = {&version_shape, parse_version},
+         .description = "The version of the program to run. It decides which binary is used."},
+        {.name = "runServers",
+         .value = as<&ProcessConfiguration::run_servers, json::Boolean>,
+         .description = "False: run no process, and stop those that run. The default is true."},
+        {.name = "count",
+         .value = {&Count::shape, parse_count},
+         .description = "How many processes to run. It overrides the number given on the command line."},
+        {.name = "arguments",
+         .value = {&argument_list_shape, parse_arguments},
+         .description = "The arguments of the program, without its own name."},
+        {.name = "programs",
+         .value = {&program_map_shape, parse_programs},
+         .description = "Named programs, instead of the one that `version`, `count` and `arguments` describe. A name "
+                        "is a letter or a "
+                        "digit and up to 63 more of them, or of `.`, `_` and `-`; those that begin with `triton-` are "
+                        "the launcher's "
+                        "own. Up to 1024 programs, and 65535 processes in all."},
     }};
     return rows;
 }

@@ -8,7 +8,6 @@ namespace triton::config {
 
 namespace {
 
-constexpr auto highest_count = static_cast<std::int64_t>(process::highest_process_number);
 constexpr std::size_t longest_version = 255;  // NAME_MAX: it becomes one component of a path
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
@@ -154,10 +153,6 @@ std::string version_fault(std::string_view version) {
         return "must not be " + json::quoted(version) + ": it becomes part of a path";
     if (version.size() > longest_version) return "is longer than " + std::to_string(longest_version) + " bytes";
     return {};
-}
-
-std::optional<std::uint32_t> read_count(json::Node const& node, json::Where const& at, Reading& reading) {
-    return read_integer<std::uint32_t, 0, highest_count>(node, at, reading);
 }
 
 bool is_name(std::string_view text) {

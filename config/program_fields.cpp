@@ -14,13 +14,29 @@ constexpr std::array<std::string_view, 2> stop_scopes{"process", "tree"};
 constexpr std::array<std::string_view, 3> change_choices{"keep", "restart", "signal"};
 constexpr std::array<std::string_view, 2> environment_words{"inherit", "clean"};  // in the order of EnvironmentFrom
 
-constexpr std::string_view argument_map =
-    R"(,"propertyNames":{"pattern":"^[^=\\u0000]+$"},"additionalProperties":{"$ref":"#/$defs/ProgramArgument"})";
-constexpr std::string_view words_or_names =
-    R"(,"anyOf":[{"enum":["inherit","clean",null]},{"type":"array"}],"items":{"type":"string","pattern":"^[^=\\u0000]+$"})";
-constexpr std::string_view ids_or_names =
-    R"(,"items":{"type":["string","integer"],"minLength":1,"minimum":0,"maximum":4294967294})";
-constexpr std::string_view names_of_programs = R"(,"items":{"type":"string"})";
+constexpr std::string_view variable_name_pattern = R"(^[^=\u0000]+$)";
+constexpr json::Shape environment_shape{
+    .types = "object", .elements = &a_program_argument, .names = variable_name_pattern};
+constexpr json::Shape variable_name{.types = "string", .pattern = variable_name_pattern};
+constexpr json::Shape environment_from_shape{
+    .types = "string or array", .words = environment_words, .elements = &variable_name};
+constexpr json::Shape program_name{.types = "string"};
+constexpr json::Shape program_names{.types = "array", .elements = &program_name};
+constexpr json::Shape schedule_shape = json::object_shape("Schedule");
+constexpr json::Shape backoff_shape = json::object_shape("Backoff");
+constexpr json::Shape start_limit_shape = json::object_shape("StartLimit");
+constexpr json::Shape hook_shape = json::object_shape("Hook");
+constexpr json::Shape readiness_shape = json::object_shape("Readiness");
+constexpr json::Shape health_shape = json::object_shape("Health");
+constexpr json::Shape limits_shape = json::object_shape("Limits");
+constexpr json::Shape cgroup_shape = json::object_shape("Cgroup");
+constexpr json::Shape capabilities_shape = json::object_shape("Capabilities");
+constexpr json::Shape seccomp_shape = json::object_shape("Seccomp");
+constexpr json::Shape landlock_shape = json::object_shape("Landlock");
+constexpr json::Shape cpu_list_shape{.types = "string", .pattern = "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"};
+constexpr json::Shape output_shape{.types = "string or object", .words = output_words, .definition = "Output"};
+constexpr json::Shape socket_shape = json::object_shape("Socket");
+constexpr json::Shape sockets_shape{.types = "array", .elements = &socket_shape};
 
 void parse_program_version(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     std::string const* const version = expect_string(node, at, reading);
@@ -47,7 +63,7 @@ void parse_environment(json::Node const& node, json::Where const& at, Program& p
     }
 }
 
-std::optional<std::string> read_variable_name(json::Node const& node, json::Where const& at, Reading& reading) {
+std::optional<std::string> read_variable_name(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const name = expect_string(node, at, reading);
     if (!name) return std::nullopt;
     if (is_variable_name(*name)) return *name;
@@ -55,13 +71,15 @@ std::optional<std::string> read_variable_name(json::Node const& node, json::Wher
     return std::nullopt;
 }
 
+using VariableName = json::Kind<read_variable_name, variable_name>;
+
 void parse_environment_from(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     if (node.get<std::string>()) {
-        auto const word = read_choice<EnvironmentFrom, environment_words>(node, at, reading);
+        auto const word = json::Choice<EnvironmentFrom, environment_words>::read(node, at, reading);
         if (word) program.environment_from = *word;
     } else if (node.get<json::Array>()) {
         program.environment_from = EnvironmentFrom::listed;
-        program.environment_names = *read_list<read_variable_name>(node, at, reading);
+        program.environment_names = *json::List<VariableName>::read(node, at, reading);
     } else {
         reading.problems.add(at, std::string("expected a string or an array, found ").append(node.kind()));
     }
@@ -69,7 +87,7 @@ void parse_environment_from(json::Node const& node, json::Where const& at, Progr
 
 /// Names of programs, each once. Whether they exist is seen when all programs are read.
 std::optional<std::vector<std::string>> read_program_names(json::Node const& node, json::Where const& at,
-                                                           Reading& reading) {
+                                                           json::Reading& reading) {
     auto const* const array = expect<json::Array>("an array", node, at, reading);
     if (!array) return std::nullopt;
     std::vector<std::string> names;
@@ -87,135 +105,158 @@ std::optional<std::vector<std::string>> read_program_names(json::Node const& nod
     return names;
 }
 
-void parse_program_count(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    program.count = read_count(node, at, reading);
-}
+using ProgramNames = json::Kind<read_program_names, program_names>;
 
 }  // namespace
 
-template <>
-std::span<Field<Program> const> fields_of() {
-    using enum Need;
+std::span<Field<Program> const> table(TableOf<Program>) {
     static constexpr std::array<Field<Program>, 44> rows{{
-        {"version", optional, "string", version_text,
-         "The version that decides which binary is used, when there is no `command`. The default is that of the "
-         "document.",
-         parse_program_version},
-        {"command", optional, "array", program_command,
-         "The program and its first arguments. The program is a path, or a name without a slash that is looked for in "
-         "`PATH`; the number of the process cannot be a part of it.",
-         as_command<&Program::command>},
-        {"arguments", optional, "array", program_arguments, "The arguments that follow.",
-         into<&Program::arguments, read_arguments>},
-        {"count", optional, "integer", count_range,
-         "How many processes; for a schedule, how many at the same time. The default is 1.", parse_program_count},
-        {"environment", optional, "object", argument_map,
-         "Variables and their values, which are Arguments. They replace those that are inherited.", parse_environment},
-        {"environmentFrom", optional, "string or array", words_or_names,
-         "Which variables of the launcher a process inherits: `inherit` (all of them, the default), `clean` (none), or "
-         "those named in a list.",
-         parse_environment_from},
-        {"workingDirectory", optional, "string", absolute_path, "Where a process starts, within `rootDirectory`.",
-         as_path<&Program::working_directory>},
-        {"rootDirectory", optional, "string", absolute_path, "What a process sees as `/`.",
-         as_path<&Program::root_directory>},
-        {"user", optional, "string or integer", id_or_name, "The user, by name or number.",
-         as_id_or_name<&Program::user>},
-        {"group", optional, "string or integer", id_or_name,
-         "The group. The default is that of the user, when the user is a name.", as_id_or_name<&Program::group>},
-        {"supplementaryGroups", optional, "array", ids_or_names,
-         "Further groups. The default is those of the user in `/etc/group`, when the user is a name, else none.",
-         into<&Program::supplementary_groups, read_list<read_id_or_name>>},
-        {"umask", optional, "string", octal_text, "The file mode creation mask in octal digits: `0027`.",
-         into<&Program::umask, read_octal_up_to<0777>>},
-        {"oneShot", optional, "boolean", "", "It runs to its end, and exit code 0 is success. The default is false.",
-         as_boolean<&Program::one_shot>},
-        {"schedule", optional, "object", R"(,"$ref":"#/$defs/Schedule")",
-         "It is started by the clock. A start that is due while `count` processes run is skipped and reported.",
-         parse_schedule},
-        {"restart", optional, "string", "",
-         "When a process that has ended is started again. The default is always; with `oneShot` or `schedule` it is "
-         "never.",
-         into<&Program::restart, read_choice<RestartWhen, restart_choices>>, 0, 0, restart_choices},
-        {"backoff", optional, "object", R"(,"$ref":"#/$defs/Backoff")",
-         "How long to wait before starting again. What is absent is as the command line says.", parse_backoff},
-        {"startLimit", optional, "object", R"(,"$ref":"#/$defs/StartLimit")", "When starting again is given up.",
-         parse_start_limit},
-        {"critical", optional, "boolean", "",
-         "The container ends when a process ends and is not started again. The default is false.",
-         as_boolean<&Program::critical>},
-        {"stopSignal", optional, "string", signal_text,
-         "The signal that ends a process. The default is that of the command line, else `TERM`.",
-         as_signal<&Program::stop_signal>},
-        {"stopTimeout", optional, "string", duration_text,
-         "After that it is killed; 0s: at once. The default is that of the command line, else 10s.",
-         as_duration<&Program::stop_timeout>},
-        {"stopScope", optional, "string", "",
-         "Who gets the signal: the process alone (the default), or all that it started too.",
-         into<&Program::stop_scope, read_choice<StopScope, stop_scopes>>, 0, 0, stop_scopes},
-        {"drainDelay", optional, "string", duration_text, "The time to wait before a stop begins. The default is 0s.",
-         as_duration<&Program::drain_delay>},
-        {"preStop", optional, "object", R"(,"$ref":"#/$defs/Hook")", "A command that runs before the signal is sent.",
-         parse_pre_stop},
-        {"onConfigurationChange", optional, "string", "",
-         "What a changed entry means for a process that runs: nothing until its next start (the default), a restart, "
-         "or `reloadSignal`.",
-         into<&Program::on_change, read_choice<OnChange, change_choices>>, 0, 0, change_choices},
-        {"reloadSignal", optional, "string", signal_text,
-         "The signal with which a process is told of a change. The default is `HUP`.",
-         as_signal<&Program::reload_signal>},
-        {"onFailure", optional, "object", R"(,"$ref":"#/$defs/Hook")",
-         "A command that runs when a process is given up, or has failed and is not started again.", parse_on_failure},
-        {"after", optional, "array", names_of_programs,
-         "Programs that are waited for: until each is ready, has succeeded, failed, or was stopped.",
-         into<&Program::after, read_program_names>},
-        {"requires", optional, "array", names_of_programs,
-         "Programs that it cannot do without: it starts when each is ready or, run once, has succeeded.",
-         into<&Program::requires_, read_program_names>},
-        {"readiness", optional, "object", R"(,"$ref":"#/$defs/Readiness")",
-         "How a process tells that it is ready. Absent: it is when it has started.", parse_readiness},
-        {"startTimeout", optional, "string", duration_text,
-         "A process that is not ready by then is killed and counts as failed. Absent: there is no limit.",
-         as_duration_above_zero<&Program::start_timeout>},
-        {"watchdog", optional, "string", duration_text,
-         "A process that sends no `WATCHDOG=1` for that long gets `ABRT` and is restarted. It needs readiness of type "
-         "notify.",
-         as_duration_above_zero<&Program::watchdog>},
-        {"health", optional, "object", R"(,"$ref":"#/$defs/Health")", "How it is seen whether a process is still well.",
-         parse_health},
-        {"limits", optional, "object", R"(,"$ref":"#/$defs/Limits")", "Limits of setrlimit(2).", parse_limits},
-        {"nice", optional, "integer", R"(,"minimum":-20,"maximum":19)", "The nice value.",
-         into<&Program::nice, read_integer<int, -20, 19>>},
-        {"oomScoreAdj", optional, "integer", R"(,"minimum":-1000,"maximum":1000)",
-         "The higher, the sooner it is killed when memory runs out.",
-         into<&Program::oom_score_adj, read_integer<int, -1000, 1000>>},
-        {"cpuAffinity", optional, "string", R"(,"pattern":"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")",
-         "The CPUs on which it may run: `0-3,6`.", parse_cpu_affinity},
-        {"cgroup", optional, "object", R"(,"$ref":"#/$defs/Cgroup")",
-         "What each process, with all that it starts, may use. It needs a delegated cgroup of version 2.",
-         parse_cgroup},
-        {"capabilities", optional, "object", R"(,"$ref":"#/$defs/Capabilities")",
-         "Its capabilities (capabilities(7)), with or without `CAP_`.", parse_capabilities},
-        {"noNewPrivileges", optional, "boolean", "",
-         "No file that it executes gives it more rights (set-user-ID, file capabilities). `seccomp` and `landlock` "
-         "imply it. The default is false.",
-         as_boolean<&Program::no_new_privileges>},
-        {"seccomp", optional, "object", R"(,"$ref":"#/$defs/Seccomp")", "Which system calls it may make.",
-         parse_seccomp},
-        {"landlock", optional, "object", R"(,"$ref":"#/$defs/Landlock")",
-         "The only files that it may use (landlock(7)).", parse_landlock},
-        {"parentDeathSignal", optional, "string", signal_text,
-         "The signal that a process gets when the launcher dies. The default is that of the command line.",
-         as_signal<&Program::parent_death_signal>},
-        {"output", optional, "string or object",
-         R"(,"anyOf":[{"enum":["inherit","null",null]},{"type":"object"}],"$ref":"#/$defs/Output")",
-         "Where stdout and stderr go: `inherit` (the launcher's own, the default), `null` (nowhere), or through the "
-         "launcher.",
-         parse_output},
-        {"sockets", optional, "array", R"(,"items":{"type":"object","$ref":"#/$defs/Socket"})",
-         "Listening sockets and FIFOs that the launcher makes once and passes by the `LISTEN_FDS` protocol "
-         "(sd_listen_fds(3)).",
-         parse_sockets},
+        {.name = "version",
+         .value = {&version_shape, parse_program_version},
+         .description =
+             "The version that decides which binary is used, when there is no `command`. The default is that of the "
+             "document."},
+        {.name = "command",
+         .value = as<&Program::command, Command>,
+         .description = "The program and its first arguments. The program is a path, or a name without a slash that is "
+                        "looked for in "
+                        "`PATH`; the number of the process cannot be a part of it."},
+        {.name = "arguments", .value = as<&Program::arguments, Arguments>, .description = "The arguments that follow."},
+        {.name = "count",
+         .value = as<&Program::count, Count>,
+         .description = "How many processes; for a schedule, how many at the same time. The default is 1."},
+        {.name = "environment",
+         .value = {&environment_shape, parse_environment},
+         .description = "Variables and their values, which are Arguments. They replace those that are inherited."},
+        {.name = "environmentFrom",
+         .value = {&environment_from_shape, parse_environment_from},
+         .description = "Which variables of the launcher a process inherits: `inherit` (all of them, the default), "
+                        "`clean` (none), or "
+                        "those named in a list."},
+        {.name = "workingDirectory",
+         .value = as<&Program::working_directory, json::Path>,
+         .description = "Where a process starts, within `rootDirectory`."},
+        {.name = "rootDirectory",
+         .value = as<&Program::root_directory, json::Path>,
+         .description = "What a process sees as `/`."},
+        {.name = "user", .value = as<&Program::user, NameOrId>, .description = "The user, by name or number."},
+        {.name = "group",
+         .value = as<&Program::group, NameOrId>,
+         .description = "The group. The default is that of the user, when the user is a name."},
+        {.name = "supplementaryGroups",
+         .value = as<&Program::supplementary_groups, json::List<NameOrId>>,
+         .description =
+             "Further groups. The default is those of the user in `/etc/group`, when the user is a name, else none."},
+        {.name = "umask",
+         .value = as<&Program::umask, json::Octal<0777>>,
+         .description = "The file mode creation mask in octal digits: `0027`."},
+        {.name = "oneShot",
+         .value = as<&Program::one_shot, json::Boolean>,
+         .description = "It runs to its end, and exit code 0 is success. The default is false."},
+        {.name = "schedule",
+         .value = {&schedule_shape, parse_schedule},
+         .description =
+             "It is started by the clock. A start that is due while `count` processes run is skipped and reported."},
+        {.name = "restart",
+         .value = as<&Program::restart, json::Choice<RestartWhen, restart_choices>>,
+         .description = "When a process that has ended is started again. The default is always; with `oneShot` or "
+                        "`schedule` it is "
+                        "never."},
+        {.name = "backoff",
+         .value = {&backoff_shape, parse_backoff},
+         .description = "How long to wait before starting again. What is absent is as the command line says."},
+        {.name = "startLimit",
+         .value = {&start_limit_shape, parse_start_limit},
+         .description = "When starting again is given up."},
+        {.name = "critical",
+         .value = as<&Program::critical, json::Boolean>,
+         .description = "The container ends when a process ends and is not started again. The default is false."},
+        {.name = "stopSignal",
+         .value = as<&Program::stop_signal, Signal>,
+         .description = "The signal that ends a process. The default is that of the command line, else `TERM`."},
+        {.name = "stopTimeout",
+         .value = as<&Program::stop_timeout, json::DurationText>,
+         .description = "After that it is killed; 0s: at once. The default is that of the command line, else 10s."},
+        {.name = "stopScope",
+         .value = as<&Program::stop_scope, json::Choice<StopScope, stop_scopes>>,
+         .description = "Who gets the signal: the process alone (the default), or all that it started too."},
+        {.name = "drainDelay",
+         .value = as<&Program::drain_delay, json::DurationText>,
+         .description = "The time to wait before a stop begins. The default is 0s."},
+        {.name = "preStop",
+         .value = {&hook_shape, parse_pre_stop},
+         .description = "A command that runs before the signal is sent."},
+        {.name = "onConfigurationChange",
+         .value = as<&Program::on_change, json::Choice<OnChange, change_choices>>,
+         .description = "What a changed entry means for a process that runs: nothing until its next start (the "
+                        "default), a restart, "
+                        "or `reloadSignal`."},
+        {.name = "reloadSignal",
+         .value = as<&Program::reload_signal, Signal>,
+         .description = "The signal with which a process is told of a change. The default is `HUP`."},
+        {.name = "onFailure",
+         .value = {&hook_shape, parse_on_failure},
+         .description = "A command that runs when a process is given up, or has failed and is not started again."},
+        {.name = "after",
+         .value = as<&Program::after, ProgramNames>,
+         .description = "Programs that are waited for: until each is ready, has succeeded, failed, or was stopped."},
+        {.name = "requires",
+         .value = as<&Program::requires_, ProgramNames>,
+         .description =
+             "Programs that it cannot do without: it starts when each is ready or, run once, has succeeded."},
+        {.name = "readiness",
+         .value = {&readiness_shape, parse_readiness},
+         .description = "How a process tells that it is ready. Absent: it is when it has started."},
+        {.name = "startTimeout",
+         .value = as<&Program::start_timeout, json::DurationAboveZero>,
+         .description =
+             "A process that is not ready by then is killed and counts as failed. Absent: there is no limit."},
+        {.name = "watchdog",
+         .value = as<&Program::watchdog, json::DurationAboveZero>,
+         .description = "A process that sends no `WATCHDOG=1` for that long gets `ABRT` and is restarted. It needs "
+                        "readiness of type "
+                        "notify."},
+        {.name = "health",
+         .value = {&health_shape, parse_health},
+         .description = "How it is seen whether a process is still well."},
+        {.name = "limits", .value = {&limits_shape, parse_limits}, .description = "Limits of setrlimit(2)."},
+        {.name = "nice", .value = as<&Program::nice, json::Integer<int, -20, 19>>, .description = "The nice value."},
+        {.name = "oomScoreAdj",
+         .value = as<&Program::oom_score_adj, json::Integer<int, -1000, 1000>>,
+         .description = "The higher, the sooner it is killed when memory runs out."},
+        {.name = "cpuAffinity",
+         .value = {&cpu_list_shape, parse_cpu_affinity},
+         .description = "The CPUs on which it may run: `0-3,6`."},
+        {.name = "cgroup",
+         .value = {&cgroup_shape, parse_cgroup},
+         .description =
+             "What each process, with all that it starts, may use. It needs a delegated cgroup of version 2."},
+        {.name = "capabilities",
+         .value = {&capabilities_shape, parse_capabilities},
+         .description = "Its capabilities (capabilities(7)), with or without `CAP_`."},
+        {.name = "noNewPrivileges",
+         .value = as<&Program::no_new_privileges, json::Boolean>,
+         .description =
+             "No file that it executes gives it more rights (set-user-ID, file capabilities). `seccomp` and `landlock` "
+             "imply it. The default is false."},
+        {.name = "seccomp", .value = {&seccomp_shape, parse_seccomp}, .description = "Which system calls it may make."},
+        {.name = "landlock",
+         .value = {&landlock_shape, parse_landlock},
+         .description = "The only files that it may use (landlock(7))."},
+        {.name = "parentDeathSignal",
+         .value = as<&Program::parent_death_signal, Signal>,
+         .description =
+             "The signal that a process gets when the launcher dies. The default is that of the command line."},
+        {.name = "output",
+         .value = {&output_shape, parse_output},
+         .description = "Where stdout and stderr go: `inherit` (the launcher's own, the default), `null` (nowhere), or "
+                        "through the "
+                        "launcher."},
+        {.name = "sockets",
+         .value = {&sockets_shape, parse_sockets},
+         .description =
+             "Listening sockets and FIFOs that the launcher makes once and passes by the `LISTEN_FDS` protocol "
+             "(sd_listen_fds(3))."},
     }};
     return rows;
 }

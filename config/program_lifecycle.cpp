@@ -99,133 +99,155 @@ std::optional<Argument> read_target(json::Node const& node, json::Where const& a
     return std::nullopt;
 }
 
-constexpr std::string_view address_argument =
-    R"(,"pattern":"^[^:].*:[0-9]+$","anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
-constexpr std::string_view url_argument =
-    R"(,"pattern":"^https?://[^/?#]","anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
+constexpr std::string_view argument_or_null = R"("anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
+constexpr json::Shape address_argument{
+    .types = "string or object", .pattern = "^[^:].*:[0-9]+$", .section = "Argument", .further = argument_or_null};
+constexpr json::Shape url_argument{
+    .types = "string or object", .pattern = "^https?://[^/?#]", .section = "Argument", .further = argument_or_null};
+using ProbeAddress = json::Kind<read_target<parse_probe_address>, address_argument>;
+using ProbeUrl = json::Kind<read_target<parse_probe_url>, url_argument>;
 
 }  // namespace
 
-template <>
-std::span<Field<ScheduleDraft> const> fields_of() {
-    using enum Need;
+std::span<Field<ScheduleDraft> const> table(TableOf<ScheduleDraft>) {
     static constexpr std::array<Field<ScheduleDraft>, 2> rows{{
-        {"every", optional, "string", duration_text, "The time from one start to the next.",
-         as_duration_above_zero<&ScheduleDraft::every>},
-        {"cron", optional, "string", some_text,
-         "When to start, in UTC: minute, hour, day of the month, month and day of the week, as in crontab(5), or "
-         "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`.",
-         parse_cron_key},
+        {.name = "every",
+         .value = as<&ScheduleDraft::every, json::DurationAboveZero>,
+         .description = "The time from one start to the next."},
+        {.name = "cron",
+         .value = {&json::some_text, parse_cron_key},
+         .description =
+             "When to start, in UTC: minute, hour, day of the month, month and day of the week, as in crontab(5), or "
+             "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<Backoff> const> fields_of() {
-    using enum Need;
+std::span<Field<Backoff> const> table(TableOf<Backoff>) {
     static constexpr std::array<Field<Backoff>, 5> rows{{
-        {"initial", optional, "string", duration_text,
-         "The delay before the second start after failures; the first one is at once.", as_duration<&Backoff::initial>},
-        {"factor", optional, "number", R"(,"minimum":1,"maximum":1000)", "By this factor the delay grows.",
-         into<&Backoff::factor, read_number<1, 1000>>},
-        {"max", optional, "string", duration_text, "The longest delay.", as_duration<&Backoff::max>},
-        {"jitter", optional, "number", R"(,"minimum":0,"maximum":1)", "The delay varies by this share up and down.",
-         into<&Backoff::jitter, read_number<0, 1>>},
-        {"resetAfter", optional, "string", duration_text, "A run this long makes earlier failures forgotten.",
-         as_duration<&Backoff::reset_after>},
+        {.name = "initial",
+         .value = as<&Backoff::initial, json::DurationText>,
+         .description = "The delay before the second start after failures; the first one is at once."},
+        {.name = "factor",
+         .value = as<&Backoff::factor, json::Number<1, 1000>>,
+         .description = "By this factor the delay grows."},
+        {.name = "max", .value = as<&Backoff::max, json::DurationText>, .description = "The longest delay."},
+        {.name = "jitter",
+         .value = as<&Backoff::jitter, json::Number<0, 1>>,
+         .description = "The delay varies by this share up and down."},
+        {.name = "resetAfter",
+         .value = as<&Backoff::reset_after, json::DurationText>,
+         .description = "A run this long makes earlier failures forgotten."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<StartLimitDraft> const> fields_of() {
-    using enum Need;
+std::span<Field<StartLimitDraft> const> table(TableOf<StartLimitDraft>) {
+    using enum json::Need;
     static constexpr std::array<Field<StartLimitDraft>, 4> rows{{
-        {"count", required, "integer", R"(,"minimum":1,"maximum":1000)", "So many starts are not too many.",
-         into<&StartLimitDraft::count, read_integer<std::uint32_t, 1, 1000>>},
-        {"interval", required, "string", duration_text, "Within this time.",
-         as_duration_above_zero<&StartLimitDraft::interval>},
-        {"action", optional, "string", "",
-         "What follows when there are more: give the process up (the default), or end the container.",
-         into<&StartLimitDraft::action, read_choice<StartLimitAction, start_limit_actions>>, 0, 0, start_limit_actions},
-        {"exitCode", optional, "integer", R"(,"minimum":1,"maximum":255)",
-         "The exit code of the container then. The default is 1.",
-         into<&StartLimitDraft::exit_code, read_integer<int, 1, 255>>},
+        {.name = "count",
+         .need = required,
+         .value = as<&StartLimitDraft::count, json::Integer<std::uint32_t, 1, 1000>>,
+         .description = "So many starts are not too many."},
+        {.name = "interval",
+         .need = required,
+         .value = as<&StartLimitDraft::interval, json::DurationAboveZero>,
+         .description = "Within this time."},
+        {.name = "action",
+         .value = as<&StartLimitDraft::action, json::Choice<StartLimitAction, start_limit_actions>>,
+         .description = "What follows when there are more: give the process up (the default), or end the container."},
+        {.name = "exitCode",
+         .value = as<&StartLimitDraft::exit_code, json::Integer<int, 1, 255>>,
+         .description = "The exit code of the container then. The default is 1."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<Hook> const> fields_of() {
-    using enum Need;
+std::span<Field<Hook> const> table(TableOf<Hook>) {
+    using enum json::Need;
     static constexpr std::array<Field<Hook>, 2> rows{{
-        {"command", required, "array", program_command, "The command, its program first.", as_command<&Hook::command>},
-        {"timeout", optional, "string", duration_text, "It is killed after that. The default is 10s.",
-         as_duration_above_zero<&Hook::timeout>},
+        {.name = "command",
+         .need = required,
+         .value = as<&Hook::command, Command>,
+         .description = "The command, its program first."},
+        {.name = "timeout",
+         .value = as<&Hook::timeout, json::DurationAboveZero>,
+         .description = "It is killed after that. The default is 10s."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<Readiness> const> fields_of() {
-    using enum Need;
+std::span<Field<Readiness> const> table(TableOf<Readiness>) {
+    using enum json::Need;
     static constexpr std::array<Field<Readiness>, 8> rows{{
-        {"type", required, "string", "",
-         "How it is seen that a process is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written to a "
-         "descriptor, a command that succeeds, a TCP connection that is accepted, or an HTTP request with a status "
-         "from 200 to 399. The last two are tried by the agent.",
-         into<&Readiness::type, read_choice<ReadinessType, readiness_types>>, 0, 0, readiness_types},
-        {"fd", optional, "integer", R"(,"minimum":3,"maximum":65535)",
-         "Type fd: the number of the descriptor. The default is 3.", into<&Readiness::fd, read_integer<int, 3, 65535>>},
-        {"command", optional, "array", program_command, "Type exec: the command. Exit code 0 means ready.",
-         as_command<&Readiness::command>},
-        {"address", optional, "string or object", address_argument,
-         "Type tcp: where to connect, as `HOST:PORT`. The host is an IPv4 address, an IPv6 address in brackets, or "
-         "`localhost`.",
-         into<&Readiness::address, read_target<parse_probe_address>>},
-        {"url", optional, "string or object", url_argument,
-         "Type http: what to ask for, as `http://HOST:PORT/PATH` or `https://..`, whose certificate is not checked. "
-         "The host is as above, the port 80 or 443 when there is none.",
-         into<&Readiness::url, read_target<parse_probe_url>>},
-        {"interval", optional, "string", duration_text,
-         "Types exec, tcp, http: the time from the end of one try to the next. The default is 1s.",
-         as_duration_above_zero<&Readiness::interval>},
-        {"timeout", optional, "string", duration_text,
-         "Types exec, tcp, http: the longest time of one try. The default is 1s.",
-         as_duration_above_zero<&Readiness::timeout>},
-        {"notifyAccess", optional, "string", "",
-         "Type notify: whose messages count, those of the process itself (the default) or of all that it started.",
-         into<&Readiness::notify_access, read_choice<NotifyAccess, notify_accesses>>, 0, 0, notify_accesses},
+        {.name = "type",
+         .need = required,
+         .value = as<&Readiness::type, json::Choice<ReadinessType, readiness_types>>,
+         .description =
+             "How it is seen that a process is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written "
+             "to a "
+             "descriptor, a command that succeeds, a TCP connection that is accepted, or an HTTP request with a status "
+             "from 200 to 399. The last two are tried by the agent."},
+        {.name = "fd",
+         .value = as<&Readiness::fd, json::Integer<int, 3, 65535>>,
+         .description = "Type fd: the number of the descriptor. The default is 3."},
+        {.name = "command",
+         .value = as<&Readiness::command, Command>,
+         .description = "Type exec: the command. Exit code 0 means ready."},
+        {.name = "address",
+         .value = as<&Readiness::address, ProbeAddress>,
+         .description =
+             "Type tcp: where to connect, as `HOST:PORT`. The host is an IPv4 address, an IPv6 address in brackets, or "
+             "`localhost`."},
+        {.name = "url",
+         .value = as<&Readiness::url, ProbeUrl>,
+         .description = "Type http: what to ask for, as `http://HOST:PORT/PATH` or `https://..`, whose certificate is "
+                        "not checked. "
+                        "The host is as above, the port 80 or 443 when there is none."},
+        {.name = "interval",
+         .value = as<&Readiness::interval, json::DurationAboveZero>,
+         .description = "Types exec, tcp, http: the time from the end of one try to the next. The default is 1s."},
+        {.name = "timeout",
+         .value = as<&Readiness::timeout, json::DurationAboveZero>,
+         .description = "Types exec, tcp, http: the longest time of one try. The default is 1s."},
+        {.name = "notifyAccess",
+         .value = as<&Readiness::notify_access, json::Choice<NotifyAccess, notify_accesses>>,
+         .description =
+             "Type notify: whose messages count, those of the process itself (the default) or of all that it started."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<Health> const> fields_of() {
-    using enum Need;
+std::span<Field<Health> const> table(TableOf<Health>) {
     static constexpr std::array<Field<Health>, 9> rows{{
-        {"type", optional, "string", "",
-         "How to look: by a command (the default), by a TCP connection, or by an HTTP request, as for the readiness.",
-         into<&Health::type, read_choice<HealthType, health_types>>, 0, 0, health_types},
-        {"command", optional, "array", program_command, "Type exec: the command that looks. Exit code 0 means healthy.",
-         as_command<&Health::command>},
-        {"address", optional, "string or object", address_argument, "Type tcp: where to connect, as for the readiness.",
-         into<&Health::address, read_target<parse_probe_address>>},
-        {"url", optional, "string or object", url_argument, "Type http: what to ask for, as for the readiness.",
-         into<&Health::url, read_target<parse_probe_url>>},
-        {"interval", optional, "string", duration_text,
-         "The time from the end of one look to the next. The default is 10s.",
-         as_duration_above_zero<&Health::interval>},
-        {"timeout", optional, "string", duration_text, "The longest time of one look. The default is 5s.",
-         as_duration_above_zero<&Health::timeout>},
-        {"retries", optional, "integer", R"(,"minimum":1,"maximum":65535)",
-         "So many failures in a row make a process unhealthy. The default is 3.",
-         into<&Health::retries, read_integer<std::uint32_t, 1, 65535>>},
-        {"startPeriod", optional, "string", duration_text,
-         "For so long after a start failures do not count. The default is 0s.", as_duration<&Health::start_period>},
-        {"action", optional, "string", "",
-         "What follows: restart the process (the default), only report it, or end the container.",
-         into<&Health::action, read_choice<HealthAction, health_actions>>, 0, 0, health_actions},
+        {.name = "type",
+         .value = as<&Health::type, json::Choice<HealthType, health_types>>,
+         .description = "How to look: by a command (the default), by a TCP connection, or by an HTTP request, as for "
+                        "the readiness."},
+        {.name = "command",
+         .value = as<&Health::command, Command>,
+         .description = "Type exec: the command that looks. Exit code 0 means healthy."},
+        {.name = "address",
+         .value = as<&Health::address, ProbeAddress>,
+         .description = "Type tcp: where to connect, as for the readiness."},
+        {.name = "url",
+         .value = as<&Health::url, ProbeUrl>,
+         .description = "Type http: what to ask for, as for the readiness."},
+        {.name = "interval",
+         .value = as<&Health::interval, json::DurationAboveZero>,
+         .description = "The time from the end of one look to the next. The default is 10s."},
+        {.name = "timeout",
+         .value = as<&Health::timeout, json::DurationAboveZero>,
+         .description = "The longest time of one look. The default is 5s."},
+        {.name = "retries",
+         .value = as<&Health::retries, json::Integer<std::uint32_t, 1, 65535>>,
+         .description = "So many failures in a row make a process unhealthy. The default is 3."},
+        {.name = "startPeriod",
+         .value = as<&Health::start_period, json::DurationText>,
+         .description = "For so long after a start failures do not count. The default is 0s."},
+        {.name = "action",
+         .value = as<&Health::action, json::Choice<HealthAction, health_actions>>,
+         .description = "What follows: restart the process (the default), only report it, or end the container."},
     }};
     return rows;
 }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> output_formats{"raw", "prefix", "json"};
 constexpr std::array<std::string_view, 2> when_full_choices{"block", "drop"};
-constexpr std::array<std::string_view, 2> output_words{"inherit", "null"};  // in the order of OutputKind
+constexpr json::Shape address_shape{.types = "string", .pattern = "^(tcp:|udp:|unix:/|unixgram:/|fifo:/)"};
 
 void check_output(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
     output.kind = OutputKind::captured;
@@ -54,56 +54,60 @@ void check_socket(ListenSocket const& socket, Present<ListenSocket> present, jso
 
 }  // namespace
 
-template <>
-std::span<Field<Output> const> fields_of() {
-    using enum Need;
+std::span<Field<Output> const> table(TableOf<Output>) {
     static constexpr std::array<Field<Output>, 5> rows{{
-        {"file", optional, "string", absolute_path,
-         "The file to append to. Absent: the launcher's own stdout and stderr.",
-         into<&Output::file, read_absolute_path>},
-        {"format", optional, "string", "",
-         "The bytes as they are (the default with `file`), lines with the name of the process before them (the default "
-         "without), or a JSON object for each line.",
-         into<&Output::format, read_choice<OutputFormat, output_formats>>, 0, 0, output_formats},
-        {"maxSize", optional, "integer or string", size_text,
-         "With `file`: it is rotated before it grows beyond that. The default is 10Mi.",
-         into<&Output::max_size, read_size_above_zero>},
-        {"maxFiles", optional, "integer", R"(,"minimum":0,"maximum":1000)",
-         "With `file`: so many rotated files are kept, FILE.1 the youngest. The default is 5.",
-         into<&Output::max_files, read_integer<std::uint32_t, 0, 1000>>},
-        {"whenFull", optional, "string", "",
-         "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
-         "dropped and counted.",
-         into<&Output::when_full, read_choice<WhenFull, when_full_choices>>, 0, 0, when_full_choices},
+        {.name = "file",
+         .value = as<&Output::file, json::Path>,
+         .description = "The file to append to. Absent: the launcher's own stdout and stderr."},
+        {.name = "format",
+         .value = as<&Output::format, json::Choice<OutputFormat, output_formats>>,
+         .description = "The bytes as they are (the default with `file`), lines with the name of the process before "
+                        "them (the default "
+                        "without), or a JSON object for each line."},
+        {.name = "maxSize",
+         .value = as<&Output::max_size, json::Size>,
+         .description = "With `file`: it is rotated before it grows beyond that. The default is 10Mi."},
+        {.name = "maxFiles",
+         .value = as<&Output::max_files, json::Integer<std::uint32_t, 0, 1000>>,
+         .description = "With `file`: so many rotated files are kept, FILE.1 the youngest. The default is 5."},
+        {.name = "whenFull",
+         .value = as<&Output::when_full, json::Choice<WhenFull, when_full_choices>>,
+         .description =
+             "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
+             "dropped and counted."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<ListenSocket> const> fields_of() {
-    using enum Need;
+std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>) {
+    using enum json::Need;
     static constexpr std::array<Field<ListenSocket>, 6> rows{{
-        {"name", required, "string", name_text, "Its name in `$LISTEN_FDNAMES`.", parse_socket_name},
-        {"listen", required, "string", R"re(,"pattern":"^(tcp:|udp:|unix:/|unixgram:/|fifo:/)")re",
-         "`tcp:HOST:PORT`, `udp:HOST:PORT` (an IPv4 address, an IPv6 address in brackets, or nothing), `unix:PATH`, "
-         "`unixgram:PATH` or `fifo:PATH`.",
-         parse_listen},
-        {"mode", optional, "string", octal_text, "The mode of what has a path. The default is 0660.",
-         into<&ListenSocket::mode, read_octal_up_to<07777>>},
-        {"user", optional, "string or integer", id_or_name, "The owner of what has a path.",
-         as_id_or_name<&ListenSocket::user>},
-        {"group", optional, "string or integer", id_or_name, "The group of what has a path.",
-         as_id_or_name<&ListenSocket::group>},
-        {"backlog", optional, "integer", R"(,"minimum":1,"maximum":65535)",
-         "How many connections may wait to be accepted. The default is 4096.",
-         into<&ListenSocket::backlog, read_integer<std::uint32_t, 1, 65535>>},
+        {.name = "name",
+         .need = required,
+         .value = {&name_shape, parse_socket_name},
+         .description = "Its name in `$LISTEN_FDNAMES`."},
+        {.name = "listen",
+         .need = required,
+         .value = {&address_shape, parse_listen},
+         .description = "`tcp:HOST:PORT`, `udp:HOST:PORT` (an IPv4 address, an IPv6 address in brackets, or nothing), "
+                        "`unix:PATH`, "
+                        "`unixgram:PATH` or `fifo:PATH`."},
+        {.name = "mode",
+         .value = as<&ListenSocket::mode, json::Octal<07777>>,
+         .description = "The mode of what has a path. The default is 0660."},
+        {.name = "user", .value = as<&ListenSocket::user, NameOrId>, .description = "The owner of what has a path."},
+        {.name = "group", .value = as<&ListenSocket::group, NameOrId>, .description = "The group of what has a path."},
+        {.name = "backlog",
+         .value = as<&ListenSocket::backlog, json::Integer<std::uint32_t, 1, 65535>>,
+         .description = "How many connections may wait to be accepted. The default is 4096."},
     }};
     return rows;
 }
 
 void parse_output(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     if (node.get<std::string>()) {
-        if (auto const word = read_choice<OutputKind, output_words>(node, at, reading)) program.output.kind = *word;
+        if (auto const word = json::Choice<OutputKind, output_words>::read(node, at, reading))
+            program.output.kind = *word;
         return;
     }
     if (!node.get<json::Object>()) {

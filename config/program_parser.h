@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +13,9 @@ namespace triton::config {
 
 /// Why a text is no version; empty when it is one.
 std::string version_fault(std::string_view version);
-std::optional<std::uint32_t> read_count(json::Node const& node, json::Where const& at, Reading& reading);
+/// How many processes.
+constexpr auto highest_count = static_cast<std::int64_t>(process::highest_process_number);
+using Count = json::Integer<std::uint32_t, 0, highest_count>;
 
 void parse_programs(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
                     Reading& reading);
@@ -37,14 +40,15 @@ void parse_sockets(json::Node const& node, json::Where const& at, Program& progr
 /// programs want in different ways.
 void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading);
 
-constexpr std::string_view version_text = R"(,"minLength":1,"maxLength":255,"pattern":"^(?!\\.{1,2}$)[^/\\u0000]+$")";
-constexpr std::string_view count_range = R"(,"minimum":0,"maximum":65535)";
+inline constexpr json::Shape version_shape{
+    .types = "string", .shortest = 1, .longest = 255, .pattern = R"(^(?!\.{1,2}$)[^/\u0000]+$)"};
 constexpr std::string_view name_rule =
     "a name is a letter or a digit and up to 63 more of them, or of \".\", \"_\" and \"-\"";
-constexpr std::string_view name_text = R"(,"pattern":"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")";
+inline constexpr json::Shape name_shape{.types = "string", .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"};
 constexpr std::string_view reserved_prefix = "triton-";
-constexpr std::string_view program_map =
-    R"(,"propertyNames":{"pattern":"^(?!triton-)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},"additionalProperties":{"type":"object","$ref":"#/$defs/Program"})";
+
+/// In the order of OutputKind.
+inline constexpr std::array<std::string_view, 2> output_words{"inherit", "null"};
 
 /// Whether a text is such a name.
 bool is_name(std::string_view text);

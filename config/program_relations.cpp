@@ -43,7 +43,7 @@ private:
             json::Where const name_at{&list_at, i};
             auto const found = by_name_.find(names[i]);
             if (found == by_name_.end()) {
-                std::string const meant = reading_.problems.has_room() ? suggestion(names[i], names_) : "";
+                std::string const meant = reading_.problems.has_room() ? json::suggestion(names[i], names_) : "";
                 reading_.problems.add(name_at, "unknown program " + json::quoted(names[i]) + meant);
             } else if (found->second == from) {
                 reading_.problems.add(name_at, "names the program itself");

@@ -13,26 +13,38 @@ namespace triton::config {
 
 namespace {
 
-constexpr std::string_view limit_text =
-    R"(,"minimum":0,"pattern":"^(unlimited|[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?)$")";
-constexpr std::string_view limit_or_pair =
-    R"(,"minimum":0,"pattern":"^(unlimited|[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?)$","$ref":"#/$defs/LimitPair")";
-constexpr std::string_view size_or_max = R"(,"minimum":0,"pattern":"^(max|[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?)$")";
+constexpr json::Shape limit_text{
+    .types = "integer or string", .lowest = 0, .pattern = R"(^(unlimited|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?)$)"};
+constexpr json::Shape limit_or_pair{
+    .types = "integer or string or object", .lowest = 0, .pattern = limit_text.pattern, .definition = "LimitPair"};
+constexpr json::Shape size_or_max{
+    .types = "integer or string", .lowest = 0, .pattern = R"(^(max|[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?)$)"};
+constexpr std::string_view least_cpus = "0.01";
+constexpr json::Shape cpus_or_max{
+    .types = "number or string", .least = least_cpus, .pattern = R"(^(max|[0-9]+(\.[0-9]+)?%)$)"};
+using PidCount = json::Integer<std::uint64_t, 1, 4194304>;
+constexpr json::Shape pids_or_max{.types = "integer or string",
+                                  .lowest = PidCount::shape.lowest,
+                                  .highest = PidCount::shape.highest,
+                                  .pattern = "^max$"};
 
 /// A size, or the word for none.
 std::optional<std::uint64_t> read_size_or(std::string_view word, json::Node const& node, json::Where const& at,
-                                          Reading& reading) {
+                                          json::Reading& reading) {
     if (auto const* const text = node.get<std::string>(); text && *text == word) return process::unlimited;
     return read_size(node, at, reading);
 }
 
-std::optional<std::uint64_t> read_limit(json::Node const& node, json::Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_limit(json::Node const& node, json::Where const& at, json::Reading& reading) {
     return read_size_or("unlimited", node, at, reading);
 }
 
-std::optional<std::uint64_t> read_size_or_max(json::Node const& node, json::Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_size_or_max(json::Node const& node, json::Where const& at, json::Reading& reading) {
     return read_size_or("max", node, at, reading);
 }
+
+using Limit = json::Kind<read_limit, limit_text>;
+using SizeOrMax = json::Kind<read_size_or_max, size_or_max>;
 
 void check_pair(LimitPair const& pair, Present<LimitPair> present, json::Where const& at, Reading& reading) {
     if (present.has("soft") && present.has("hard") && pair.soft > pair.hard)
@@ -52,12 +64,12 @@ void parse_limit(json::Node const& node, json::Where const& at, LimitsDraft& dra
 /// A row of `limits`.
 template <int resource>
 constexpr Field<LimitsDraft> limit_row(std::string_view name, std::string_view description) {
-    return {name, Need::optional, "integer or string or object", limit_or_pair, description, parse_limit<resource>};
+    return {.name = name, .value = {&limit_or_pair, parse_limit<resource>}, .description = description};
 }
 
 /// Cores (1.5), percent of one ("150%") or "max", in thousandths of a core. The kernel takes no less than 1 ms of each
 /// 100 ms (Linux kernel/sched/core.c, min_cfs_quota_period).
-std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where const& at, json::Reading& reading) {
     constexpr int most_cores = 100'000;
     auto const* const text = node.get<std::string>();
     if (!text) {
@@ -66,7 +78,8 @@ std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where co
                 at, std::string("expected a number of CPUs (1.5, \"150%\" or \"max\"), found ").append(node.kind()));
             return std::nullopt;
         }
-        auto const cores = read_number_within(node, at, 0.01, most_cores, "0.01 to 100000", reading);
+        std::string const range = std::string(least_cpus) + " to " + std::to_string(most_cores);
+        auto const cores = read_number_within(node, at, 0.01, most_cores, range, reading);
         return cores ? std::optional(static_cast<std::uint64_t>(std::llround(*cores * 1000))) : std::nullopt;
     }
     if (*text == "max") return process::unlimited;
@@ -82,19 +95,21 @@ std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where co
 }
 
 /// A count or "max".
-std::optional<std::uint64_t> read_pids_max(json::Node const& node, json::Where const& at, Reading& reading) {
+std::optional<std::uint64_t> read_pids_max(json::Node const& node, json::Where const& at, json::Reading& reading) {
     if (auto const* const text = node.get<std::string>()) {
         if (*text == "max") return process::unlimited;
         reading.problems.add(at, json::quoted(*text) + " is neither an integer nor \"max\"");
         return std::nullopt;
     }
-    return read_integer<std::uint64_t, 1, 4194304>(node, at, reading);
+    return PidCount::read(node, at, reading);
 }
+
+using CpuMax = json::Kind<read_cpu_max, cpus_or_max>;
+using PidsMax = json::Kind<read_pids_max, pids_or_max>;
 
 }  // namespace
 
-template <>
-std::span<Field<LimitsDraft> const> fields_of() {
+std::span<Field<LimitsDraft> const> table(TableOf<LimitsDraft>) {
     static constexpr std::array<Field<LimitsDraft>, 16> rows{{
         limit_row<RLIMIT_NOFILE>("nofile", "Open files."),
         limit_row<RLIMIT_NPROC>("nproc", "Processes of its user."),
@@ -117,38 +132,44 @@ std::span<Field<LimitsDraft> const> fields_of() {
     return rows;
 }
 
-template <>
-std::span<Field<LimitPair> const> fields_of() {
-    using enum Need;
+std::span<Field<LimitPair> const> table(TableOf<LimitPair>) {
+    using enum json::Need;
     static constexpr std::array<Field<LimitPair>, 2> rows{{
-        {"soft", required, "integer or string", limit_text, "The limit; the process itself may raise it up to `hard`.",
-         into<&LimitPair::soft, read_limit>},
-        {"hard", required, "integer or string", limit_text, "The highest that the process may choose.",
-         into<&LimitPair::hard, read_limit>},
+        {.name = "soft",
+         .need = required,
+         .value = as<&LimitPair::soft, Limit>,
+         .description = "The limit; the process itself may raise it up to `hard`."},
+        {.name = "hard",
+         .need = required,
+         .value = as<&LimitPair::hard, Limit>,
+         .description = "The highest that the process may choose."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<process::CgroupLimits> const> fields_of() {
-    using enum Need;
+std::span<Field<process::CgroupLimits> const> table(TableOf<process::CgroupLimits>) {
     static constexpr std::array<Field<process::CgroupLimits>, 7> rows{{
-        {"memoryMax", optional, "integer or string", size_or_max, "memory.max: beyond it the kernel kills.",
-         into<&process::CgroupLimits::memory_max, read_size_or_max>},
-        {"memoryHigh", optional, "integer or string", size_or_max, "memory.high: beyond it the program is slowed down.",
-         into<&process::CgroupLimits::memory_high, read_size_or_max>},
-        {"memoryMin", optional, "integer or string", size_or_max, "memory.min: so much is never reclaimed.",
-         into<&process::CgroupLimits::memory_min, read_size_or_max>},
-        {"swapMax", optional, "integer or string", size_or_max, "memory.swap.max: swap space.",
-         into<&process::CgroupLimits::swap_max, read_size_or_max>},
-        {"cpuMax", optional, "number or string", R"(,"minimum":0.01,"pattern":"^(max|[0-9]+(\\.[0-9]+)?%)$")",
-         "cpu.max: CPU time, as a number of CPUs (1.5) or as percent of one (`150%`).",
-         into<&process::CgroupLimits::cpu_max, read_cpu_max>},
-        {"cpuWeight", optional, "integer", R"(,"minimum":1,"maximum":10000)",
-         "cpu.weight: the share of CPU time when there is not enough; the kernel's default is 100.",
-         into<&process::CgroupLimits::cpu_weight, read_integer<std::uint32_t, 1, 10000>>},
-        {"pidsMax", optional, "integer or string", R"(,"minimum":1,"maximum":4194304,"pattern":"^max$")",
-         "pids.max: processes and threads.", into<&process::CgroupLimits::pids_max, read_pids_max>},
+        {.name = "memoryMax",
+         .value = as<&process::CgroupLimits::memory_max, SizeOrMax>,
+         .description = "memory.max: beyond it the kernel kills."},
+        {.name = "memoryHigh",
+         .value = as<&process::CgroupLimits::memory_high, SizeOrMax>,
+         .description = "memory.high: beyond it the program is slowed down."},
+        {.name = "memoryMin",
+         .value = as<&process::CgroupLimits::memory_min, SizeOrMax>,
+         .description = "memory.min: so much is never reclaimed."},
+        {.name = "swapMax",
+         .value = as<&process::CgroupLimits::swap_max, SizeOrMax>,
+         .description = "memory.swap.max: swap space."},
+        {.name = "cpuMax",
+         .value = as<&process::CgroupLimits::cpu_max, CpuMax>,
+         .description = "cpu.max: CPU time, as a number of CPUs (1.5) or as percent of one (`150%`)."},
+        {.name = "cpuWeight",
+         .value = as<&process::CgroupLimits::cpu_weight, json::Integer<std::uint32_t, 1, 10000>>,
+         .description = "cpu.weight: the share of CPU time when there is not enough; the kernel's default is 100."},
+        {.name = "pidsMax",
+         .value = as<&process::CgroupLimits::pids_max, PidsMax>,
+         .description = "pids.max: processes and threads."},
     }};
     return rows;
 }

@@ -25,50 +25,51 @@ void check_seccomp(process::SeccompSettings const& seccomp, Present<process::Sec
 
 }  // namespace
 
-template <>
-std::span<Field<process::CapabilitySettings> const> fields_of() {
-    using enum Need;
+std::span<Field<process::CapabilitySettings> const> table(TableOf<process::CapabilitySettings>) {
     static constexpr std::array<Field<process::CapabilitySettings>, 3> rows{{
-        {"bounding", optional, "array", some_texts,
-         "The most that it and its children can ever get. Absent: unchanged; empty: none.",
-         into<&process::CapabilitySettings::bounding, read_list<read_text>>},
-        {"ambient", optional, "array", some_texts, "What it has although it is not root, and its children keep.",
-         into<&process::CapabilitySettings::ambient, read_list<read_text>>},
-        {"inheritable", optional, "array", some_texts, "What an executable file with the same capabilities may add.",
-         into<&process::CapabilitySettings::inheritable, read_list<read_text>>},
+        {.name = "bounding",
+         .value = as<&process::CapabilitySettings::bounding, json::List<json::Text>>,
+         .description = "The most that it and its children can ever get. Absent: unchanged; empty: none."},
+        {.name = "ambient",
+         .value = as<&process::CapabilitySettings::ambient, json::List<json::Text>>,
+         .description = "What it has although it is not root, and its children keep."},
+        {.name = "inheritable",
+         .value = as<&process::CapabilitySettings::inheritable, json::List<json::Text>>,
+         .description = "What an executable file with the same capabilities may add."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<process::SeccompSettings> const> fields_of() {
-    using enum Need;
+std::span<Field<process::SeccompSettings> const> table(TableOf<process::SeccompSettings>) {
     static constexpr std::array<Field<process::SeccompSettings>, 4> rows{{
-        {"profile", optional, "string", "", "The set of system calls to begin with. The default is default.",
-         into<&process::SeccompSettings::profile, read_choice<process::SeccompProfile, seccomp_profiles>>, 0, 0,
-         seccomp_profiles},
-        {"allow", optional, "array", some_texts, "System calls, or groups of them (`@clock`), that are allowed too.",
-         into<&process::SeccompSettings::allow, read_list<read_text>>},
-        {"deny", optional, "array", some_texts, "System calls, or groups of them, that are refused.",
-         into<&process::SeccompSettings::deny, read_list<read_text>>},
-        {"action", optional, "string", "",
-         "What a refused call meets: EPERM (the default), the end of the process, or only a line in the kernel's log.",
-         into<&process::SeccompSettings::action, read_choice<process::SeccompAction, seccomp_actions>>, 0, 0,
-         seccomp_actions},
+        {.name = "profile",
+         .value = as<&process::SeccompSettings::profile, json::Choice<process::SeccompProfile, seccomp_profiles>>,
+         .description = "The set of system calls to begin with. The default is default."},
+        {.name = "allow",
+         .value = as<&process::SeccompSettings::allow, json::List<json::Text>>,
+         .description = "System calls, or groups of them (`@clock`), that are allowed too."},
+        {.name = "deny",
+         .value = as<&process::SeccompSettings::deny, json::List<json::Text>>,
+         .description = "System calls, or groups of them, that are refused."},
+        {.name = "action",
+         .value = as<&process::SeccompSettings::action, json::Choice<process::SeccompAction, seccomp_actions>>,
+         .description = "What a refused call meets: EPERM (the default), the end of the process, or only a line in the "
+                        "kernel's log."},
     }};
     return rows;
 }
 
-template <>
-std::span<Field<process::LandlockSettings> const> fields_of() {
-    using enum Need;
+std::span<Field<process::LandlockSettings> const> table(TableOf<process::LandlockSettings>) {
     static constexpr std::array<Field<process::LandlockSettings>, 3> rows{{
-        {"readOnly", optional, "array", absolute_paths, "What may be read, with all that is below it.",
-         into<&process::LandlockSettings::read_only, read_list<read_absolute_path>>},
-        {"readWrite", optional, "array", absolute_paths, "What may be read and changed.",
-         into<&process::LandlockSettings::read_write, read_list<read_absolute_path>>},
-        {"execute", optional, "array", absolute_paths, "What may be read and executed.",
-         into<&process::LandlockSettings::execute, read_list<read_absolute_path>>},
+        {.name = "readOnly",
+         .value = as<&process::LandlockSettings::read_only, json::List<json::Path>>,
+         .description = "What may be read, with all that is below it."},
+        {.name = "readWrite",
+         .value = as<&process::LandlockSettings::read_write, json::List<json::Path>>,
+         .description = "What may be read and changed."},
+        {.name = "execute",
+         .value = as<&process::LandlockSettings::execute, json::List<json::Path>>,
+         .description = "What may be read and executed."},
     }};
     return rows;
 }
