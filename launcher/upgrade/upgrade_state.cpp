@@ -1,6 +1,7 @@
 #include "launcher/upgrade/upgrade_state.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <concepts>
@@ -14,6 +15,7 @@
 #include "config/socket_address.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
+#include "lib/json/members.h"
 #include "lib/json/reader.h"
 #include "lib/json/writer.h"
 
@@ -21,11 +23,11 @@ namespace triton::launcher {
 
 namespace {
 
-// The fields of every struct in the state, once, for writing and for reading. A field that is new is a row here; a name
-// that has been written stays what it is.
+// The fields of every struct in the state, once, for writing and for reading. A field that is new is a row here, and
+// does not compile without it; a name that has been written stays what it is.
 
 template <class A>
-void describe(A& a, RestartPolicy const*) {
+constexpr void describe(A& a, RestartPolicy const*) {
     a("delay", &RestartPolicy::delay);
     a("max_delay", &RestartPolicy::max_delay);
     a("factor", &RestartPolicy::factor);
@@ -35,14 +37,14 @@ void describe(A& a, RestartPolicy const*) {
 }
 
 template <class A>
-void describe(A& a, StartLimit const*) {
+constexpr void describe(A& a, StartLimit const*) {
     a("count", &StartLimit::count);
     a("interval", &StartLimit::interval);
     a("exit_code", &StartLimit::exit_code);
 }
 
 template <class A>
-void describe(A& a, Health const*) {
+constexpr void describe(A& a, Health const*) {
     a("interval", &Health::interval);
     a("retries", &Health::retries);
     a("start_period", &Health::start_period);
@@ -50,7 +52,7 @@ void describe(A& a, Health const*) {
 }
 
 template <class A>
-void describe(A& a, ProgramPolicy const*) {
+constexpr void describe(A& a, ProgramPolicy const*) {
     a("count", &ProgramPolicy::count);
     a("kind", &ProgramPolicy::kind);
     a("restart", &ProgramPolicy::restart);
@@ -78,7 +80,7 @@ void describe(A& a, ProgramPolicy const*) {
 }
 
 template <class A>
-void describe(A& a, ProcessRecord const*) {
+constexpr void describe(A& a, ProcessRecord const*) {
     a("state", &ProcessRecord::state);
     a("is_to_be_held", &ProcessRecord::is_to_be_held);
     a("is_to_restart", &ProcessRecord::is_to_restart);
@@ -101,7 +103,7 @@ void describe(A& a, ProcessRecord const*) {
 }
 
 template <class A>
-void describe(A& a, ProgramRecord const*) {
+constexpr void describe(A& a, ProgramRecord const*) {
     a("policy", &ProgramRecord::policy);
     a("is_configured", &ProgramRecord::is_configured);
     a("is_held", &ProgramRecord::is_held);
@@ -112,7 +114,7 @@ void describe(A& a, ProgramRecord const*) {
 }
 
 template <class A>
-void describe(A& a, SupervisorState const*) {
+constexpr void describe(A& a, SupervisorState const*) {
     a("phase", &SupervisorState::phase);
     a("programs", &SupervisorState::programs);
     a("random", &SupervisorState::random);
@@ -126,13 +128,13 @@ void describe(A& a, SupervisorState const*) {
 }
 
 template <class A>
-void describe(A& a, OutputKey const*) {
+constexpr void describe(A& a, OutputKey const*) {
     a("program", &OutputKey::program);
     a("process", &OutputKey::process);
 }
 
 template <class A>
-void describe(A& a, OutputState::Pipe const*) {
+constexpr void describe(A& a, OutputState::Pipe const*) {
     a("key", &OutputState::Pipe::key);
     a("stream", &OutputState::Pipe::stream);
     a("read_end", &OutputState::Pipe::read_end);
@@ -145,7 +147,7 @@ void describe(A& a, OutputState::Pipe const*) {
 }
 
 template <class A>
-void describe(A& a, OutputState::Program const*) {
+constexpr void describe(A& a, OutputState::Program const*) {
     a("program", &OutputState::Program::program);
     a("waiting", &OutputState::Program::waiting);
     a("is_mid_line", &OutputState::Program::is_mid_line);
@@ -154,13 +156,13 @@ void describe(A& a, OutputState::Program const*) {
 }
 
 template <class A>
-void describe(A& a, OutputState const*) {
+constexpr void describe(A& a, OutputState const*) {
     a("pipes", &OutputState::pipes);
     a("programs", &OutputState::programs);
 }
 
 template <class A>
-void describe(A& a, SocketState::Entry const*) {
+constexpr void describe(A& a, SocketState::Entry const*) {
     a("address", &SocketState::Entry::address);
     a("fd", &SocketState::Entry::fd);
     a("is_ours", &SocketState::Entry::is_ours);
@@ -169,37 +171,37 @@ void describe(A& a, SocketState::Entry const*) {
 }
 
 template <class A>
-void describe(A& a, SocketState const*) {
+constexpr void describe(A& a, SocketState const*) {
     a("entries", &SocketState::entries);
 }
 
 template <class A>
-void describe(A& a, NotifyKey const*) {
+constexpr void describe(A& a, NotifyKey const*) {
     a("program", &NotifyKey::program);
     a("process", &NotifyKey::process);
 }
 
 template <class A>
-void describe(A& a, NotifyState::Socket const*) {
+constexpr void describe(A& a, NotifyState::Socket const*) {
     a("key", &NotifyState::Socket::key);
     a("fd", &NotifyState::Socket::fd);
     a("address", &NotifyState::Socket::address);
 }
 
 template <class A>
-void describe(A& a, NotifyState::Pipe const*) {
+constexpr void describe(A& a, NotifyState::Pipe const*) {
     a("key", &NotifyState::Pipe::key);
     a("fd", &NotifyState::Pipe::fd);
 }
 
 template <class A>
-void describe(A& a, NotifyState const*) {
+constexpr void describe(A& a, NotifyState const*) {
     a("sockets", &NotifyState::sockets);
     a("pipes", &NotifyState::pipes);
 }
 
 template <class A>
-void describe(A& a, process::CommandRunner::Running const*) {
+constexpr void describe(A& a, process::CommandRunner::Running const*) {
     a("key", &process::CommandRunner::Running::key);
     a("pid", &process::CommandRunner::Running::pid);
     a("deadline", &process::CommandRunner::Running::deadline);
@@ -207,28 +209,28 @@ void describe(A& a, process::CommandRunner::Running const*) {
 }
 
 template <class A>
-void describe(A& a, ControlSocket const*) {
+constexpr void describe(A& a, ControlSocket const*) {
     a("fd", &ControlSocket::fd);
     a("device", &ControlSocket::device);
     a("inode", &ControlSocket::inode);
 }
 
 template <class A>
-void describe(A& a, Schedules::NextRun const*) {
+constexpr void describe(A& a, Schedules::NextRun const*) {
     a("program", &Schedules::NextRun::program);
     a("when", &Schedules::NextRun::when);
     a("second", &Schedules::NextRun::second);
 }
 
 template <class A>
-void describe(A& a, process::ResourceLimit const*) {
+constexpr void describe(A& a, process::ResourceLimit const*) {
     a("resource", &process::ResourceLimit::resource);
     a("soft", &process::ResourceLimit::soft);
     a("hard", &process::ResourceLimit::hard);
 }
 
 template <class A>
-void describe(A& a, config::Output const*) {
+constexpr void describe(A& a, config::Output const*) {
     a("kind", &config::Output::kind);
     a("file", &config::Output::file);
     a("format", &config::Output::format);
@@ -238,13 +240,13 @@ void describe(A& a, config::Output const*) {
 }
 
 template <class A>
-void describe(A& a, AgentLink::State const*) {
+constexpr void describe(A& a, AgentLink::State const*) {
     a("ours", &AgentLink::State::ours);
     a("theirs", &AgentLink::State::theirs);
 }
 
 template <class A>
-void describe(A& a, NetworkProbes::Probe const*) {
+constexpr void describe(A& a, NetworkProbes::Probe const*) {
     a("key", &NetworkProbes::Probe::key);
     a("kind", &NetworkProbes::Probe::kind);
     a("target", &NetworkProbes::Probe::target);
@@ -252,20 +254,20 @@ void describe(A& a, NetworkProbes::Probe const*) {
 }
 
 template <class A>
-void describe(A& a, std::pair<std::string, std::string> const*) {
+constexpr void describe(A& a, std::pair<std::string, std::string> const*) {
     a("name", &std::pair<std::string, std::string>::first);
     a("value", &std::pair<std::string, std::string>::second);
 }
 
 template <class A>
-void describe(A& a, PodState const*) {
+constexpr void describe(A& a, PodState const*) {
     a("is_isolated", &PodState::is_isolated);
     a("shutdown_delay", &PodState::shutdown_delay);
     a("variables", &PodState::variables);
 }
 
 template <class A>
-void describe(A& a, UpgradeState::Program const*) {
+constexpr void describe(A& a, UpgradeState::Program const*) {
     a("name", &UpgradeState::Program::name);
     a("is_used", &UpgradeState::Program::is_used);
     a("output", &UpgradeState::Program::output);
@@ -274,7 +276,7 @@ void describe(A& a, UpgradeState::Program const*) {
 }
 
 template <class A>
-void describe(A& a, UpgradeState::Instance const*) {
+constexpr void describe(A& a, UpgradeState::Instance const*) {
     a("program", &UpgradeState::Instance::program);
     a("number", &UpgradeState::Instance::number);
     a("oom_kills", &UpgradeState::Instance::oom_kills);
@@ -283,7 +285,7 @@ void describe(A& a, UpgradeState::Instance const*) {
 }
 
 template <class A>
-void describe(A& a, UpgradeState const*) {
+constexpr void describe(A& a, UpgradeState const*) {
     a("version", &UpgradeState::version);
     a("pid", &UpgradeState::pid);
     a("supervisor", &UpgradeState::supervisor);
@@ -312,6 +314,30 @@ void describe(A& a, UpgradeState const*) {
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);
 }
+
+/// Collects the names of the rows.
+struct Rows {
+    std::array<std::string_view, 64> names{};
+    std::size_t count = 0;
+
+    template <class T, class M>
+    constexpr void operator()(std::string_view name, M T::* /*member*/) {
+        names[count++] = name;
+    }
+    [[nodiscard]] constexpr bool are_distinct() const {
+        for (std::size_t i = 0; i < count; ++i) {
+            if (std::find(names.begin(), names.begin() + i, names[i]) != names.begin() + i) return false;
+        }
+        return true;
+    }
+};
+
+template <class T>
+constexpr Rows rows_of = [] {
+    Rows rows;
+    describe(rows, static_cast<T const*>(nullptr));
+    return rows;
+}();
 
 template <class T>
 concept Number = std::integral<T> || std::is_enum_v<T>;
@@ -427,6 +453,8 @@ void put(json::Writer& json, T const& value) {
             put(json, one);
         json.close(']');
     } else {
+        static_assert(rows_of<T>.are_distinct());
+        json::expect_members<rows_of<T>.count>(value);
         json.open('{');
         FieldWriter<T> writer(json, value);
         describe(writer, static_cast<T const*>(nullptr));
