@@ -1,9 +1,9 @@
+#include "lib/json/writer.h"
+
 #include <array>
 #include <limits>
 
 #include <gtest/gtest.h>
-
-#include "lib/json/writer.h"
 
 namespace triton::json {
 namespace {
