@@ -171,6 +171,8 @@ Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& sou
     plan->start = completed(*plan->start, std::move(path), !agent.output_directory.empty());
     for (SocketRequest& socket : plan->sockets)
         socket.place = "--listen";
+    decide_needs(*plan);
+    plan->needs.output = StreamTarget::console;  // it writes a log, too
     result.plan = std::move(plan);
     return result;
 }

@@ -205,6 +205,7 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     plan->start =
         std::make_shared<process::StartPlan const>(binary, std::move(inherited_), std::move(*command),
                                                    std::vector<process::CommandTemplate>{}, std::move(attributes));
+    decide_needs(*plan);
     return plan;
 }
 
@@ -485,6 +486,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
         add_helper(Helper::on_failure, program.on_failure->command, "onFailure", program.on_failure->timeout);
     if (program.readiness) add_probe(Helper::readiness, *program.readiness, "readiness");
     if (program.health) add_probe(Helper::health, *program.health, "health");
+    decide_needs(*plan);
     return plan;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "config/program.h"
 #include "config/substitution.h"
+#include "launcher/services/notify_receiver.h"
 #include "launcher/services/probe_kind.h"
 #include "launcher/services/sockets.h"
 #include "launcher/supervisor/supervisor.h"
@@ -35,6 +37,31 @@ struct HelperPlan {
     }
 };
 
+/// Where a process's standard output leads, and its standard error too but for `console`.
+enum class StreamTarget : std::uint8_t {
+    inherited,  ///< where the launcher's does
+    null,
+    captured,  ///< to pipes of the number's own
+    console    ///< standard output: where the launcher's log goes
+};
+
+/// How a process may say that it is ready.
+enum class ReadyChannel : std::uint8_t { none, socket, pipe };
+
+/// What a start hands to its process beside the plan of the start: decided when a configuration is accepted.
+struct StartNeeds {
+    bool has_null_input = false;  ///< several programs cannot share one terminal
+    StreamTarget output = StreamTarget::inherited;
+    ReadyChannel readiness = ReadyChannel::none;
+    NotifyReceiver::SocketSettings notify;  ///< for ReadyChannel::socket
+    process::CgroupLimits limits;           ///< where there are control groups
+
+    /// Where there are no control groups.
+    [[nodiscard]] bool is_nothing() const {
+        return !has_null_input && output == StreamTarget::inherited && readiness == ReadyChannel::none;
+    }
+};
+
 /// One program of an accepted configuration: everything that is needed to run it, looked up and checked.
 struct ProgramPlan {
     config::Program settings;  ///< as it was written; the unnamed program's has only what the design's form has
@@ -43,6 +70,7 @@ struct ProgramPlan {
         start;  ///< null: taken over from another version, and gone from the document
     std::array<HelperPlan, helper_kinds> helpers;  ///< by Helper
     std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
+    StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
 
     /// Whether they say the same.
     bool operator==(ProgramPlan const& other) const {
@@ -55,5 +83,8 @@ struct ProgramPlan {
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
 };
+
+/// Sets `needs`, after all else is set.
+void decide_needs(ProgramPlan& plan);
 
 }  // namespace triton::launcher

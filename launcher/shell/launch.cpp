@@ -37,12 +37,18 @@ Result<int> launch(LaunchOptions const& options, char const* const* environment)
     auto state = TRY(inherited_state());
     ProcessSetup setup = TRY(set_up_process(options.parent_death_signal, state.has_value()));
     auto const loop = TRY(EventLoop::create());
-    if (!state) return Shell{options, environment, std::move(setup), *loop}.run();
+    // PID 1 needs no signal for its orphans: the kernel ends its namespace with it.
+    int const orphan_signal = setup.is_pid_1 ? 0 : options.orphan_signal;
+    if (!state) {
+        RealSys sys(setup.inherited, orphan_signal);
+        return Shell{options, environment, std::move(setup), sys, *loop}.run();
+    }
     setup.inherited.mask = state->inherited_mask;
     setup.inherited.sigchld = {};
     setup.inherited.sigchld_was_ignored = state->sigchld_was_ignored;
     if (state->sigchld_was_ignored) setup.inherited.sigchld.handler = SIG_IGN;
-    return Shell{options, environment, std::move(setup), *loop}.take_over(std::move(*state));
+    RealSys sys(setup.inherited, orphan_signal);
+    return Shell{options, environment, std::move(setup), sys, *loop}.take_over(std::move(*state));
 }
 
 }  // namespace triton::launcher

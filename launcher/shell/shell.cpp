@@ -1,24 +1,22 @@
 #include "launcher/shell/shell.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
+#include <ctime>
 #include <exception>
+#include <string>
+#include <utility>
 
-#include <sys/reboot.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/plan/version.h"
 #include "lib/base/idle_memory.h"
-#include "lib/base/signal_names.h"
-#include "lib/base/signal_text.h"
 
 namespace triton::launcher {
 
+using process::CommandRunner;
 using std::chrono::steady_clock;
 
 namespace {
@@ -29,75 +27,42 @@ constexpr milliseconds time_to_drain{500};
 
 /// For one more element, growing as push_back() does.
 template <class T>
-void make_room(std::vector<T>& list) {
+void make_room_for_one(std::vector<T>& list) {
     if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
+}
+
+std::optional<process::ResourceLimit> descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+    return process::ResourceLimit{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
 }
 
 }  // namespace
 
-Shell::Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup, EventLoop& loop)
+Shell::Shell(LaunchOptions const& options, char const* const* environment, ProcessSetup setup, Sys& sys,
+             EventLoop& loop)
     : options_(options),
-      environment_(environment),
       setup_(std::move(setup)),
+      sys_(sys),
       loop_(loop),
-      log_(options.log, options.log.console == STDERR_FILENO ? &console_.err() : &console_.out()),
-      notifier_(::getenv("NOTIFY_SOCKET")),
-      supervisor_(supervisor_policy()),
-      // PID 1 needs none: the kernel ends its namespace with it.
-      spawner_(setup_.inherited, setup_.is_pid_1 ? 0 : options.orphan_signal),
-      reporter_(log_, [this](ProgramId id) { return name_of(id); }),
-      helpers_([](pid_t pid, int signo) { return ::kill(pid, signo); },
-               [this](process::CommandRunner::Key key, process::CommandRunner::Outcome const& outcome) {
-                   helper_ended(key, outcome);
-               }),
-      probes_({.send =
-                   [this](std::uint64_t id, NetworkProbes::Probe const& probe) {
-                       if (control_) control_->send_probe({id, probe.kind, probe.target, probe.timeout});
-                   },
-               .cancel =
-                   [this](std::uint64_t id) {
-                       if (control_) control_->cancel_probe(id);
-                   },
-               .done =
-                   [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
-                       using How = process::CommandRunner::How;
-                       helper_ended(
-                           key, verdict.ok
-                                    ? process::CommandRunner::Outcome{}
-                                    : process::CommandRunner::Outcome{
-                                          How::not_started, 0, {ErrorKind::unavailable, {}, verdict.detail, {}, 0}});
-                   }},
-              static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
       source_(options.source),
-      began_(steady_clock::now()),
+      log_(options.log, options.log.console == STDERR_FILENO ? &console_.err() : &console_.out()),
+      supervisor_(supervisor_policy()),
       decide_timer_(loop, [this] { dispatch(event::TimePassed{}); }),
-      helpers_timer_(loop,
-                     [this] {
-                         helpers_.time_passed(steady_clock::now());
-                         arm_helpers();
-                     }),
-      probes_timer_(loop,
-                    [this] {
-                        probes_.time_passed(steady_clock::now());
-                        arm_probes();
-                    }),
-      schedules_timer_(loop,
-                       [this] {
-                           if (schedules_) schedules_->time_passed(steady_clock::now());
-                           arm_schedules();
-                       }),
-      control_timer_(loop,
-                     [this] {
-                         if (control_) control_->time_passed();
-                     }),
-      reload_timer_(loop, [this] { look_again(); }),
-      settle_timer_(loop, [this] { settle(); }),
-      upgrade_timer_(loop, [this] { try_upgrade(); }),
       retry_timer_(loop, [this] { loop_.stop(); }),  // run_loop() tries again
-      linger_timer_(loop, [this] { loop_.stop(); }) {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        source_.descriptor_limit = process::ResourceLimit{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
+      table_(supervisor_),
+      reporter_(log_, [this](ProgramId id) { return table_.name_of(id); }),
+      children_(sys, loop, log_, *this),
+      channels_(options, sys, loop, console_, log_, table_, supervisor_, *this, line_),
+      agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
+      programs_(loop, log_, table_, supervisor_, channels_, agent_, *this, *this),
+      helpers_(log_, table_, reporter_, children_, channels_, agent_, *this),
+      keeper_(options, source_, environment, loop, log_, supervisor_, programs_, *this, line_),
+      life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
+      upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
+      port_(options, loop, log_, line_,
+            {supervisor_, table_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}) {
+    if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
 }
 
 SupervisorPolicy Shell::supervisor_policy() const {
@@ -105,7 +70,7 @@ SupervisorPolicy Shell::supervisor_policy() const {
     policy.sweep_timeout = options_.source.defaults.stop_timeout;
     policy.is_pid_1 = setup_.is_pid_1;
     policy.seed = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count()) * 31 +
-                  static_cast<std::uint64_t>(::getpid());
+                  static_cast<std::uint64_t>(sys_.own_pid());
     return policy;
 }
 
@@ -136,291 +101,180 @@ void Shell::catch_up() {
     events_.clear();
     next_event_ = 0;
     decide_timer_.arm(supervisor_.next_deadline());
-    if (control_) control_->state_changed();
+    line_.state_changed();
 }
 
-void Shell::take_signals() {
-    std::array<signalfd_siginfo, 16> infos;
-    bool child_ended = false;
-    for (;;) {
-        ssize_t const size = ::read(setup_.signals.get(), infos.data(), sizeof infos);
-        if (size < 0 && errno == EINTR) continue;
-        if (size <= 0) break;
-        std::size_t const count = static_cast<std::size_t>(size) / sizeof(signalfd_siginfo);
-        for (std::size_t i = 0; i < count; ++i) {
-            if (infos[i].ssi_signo == SIGCHLD) {
-                child_ended = true;
-            } else {
-                take_signal(infos[i]);
-            }
-        }
-        if (count < infos.size()) break;
+void Shell::make_room_for_an_end() { make_room_for_one(events_); }
+
+void Shell::before_reaping(ProcessId id, pid_t pid) {
+    auto const& plan = table_[id.program].plan;
+    if (!plan || !plan->policy.kills_tree) return;
+    (void)sys_.signal(-pid, SIGKILL);
+    channels_.kill_group(id);
+}
+
+void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
+    channels_.process_ended(id);
+    dispatch(event::Exited{id, status, error, channels_.has_died_of_memory(id)});
+    if (!table_[id.program].is_configured) programs_.settle_soon();
+}
+
+void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
+    if (outcome.not_executed && key != upgrade_key) {
+        std::string const why =
+            process::stage_text(outcome.not_executed->stage) + ": " + errno_text(outcome.not_executed->code);
+        log_.write(log::LogLevel::error, "helper-failed", "a helper command could not be started: " + why,
+                   {{"error", std::string_view(why)}});
     }
-    if (child_ended) reap();
+    if (key == upgrade_key) return upgrader_.answered(outcome);
+    if (key >= first_own_key) return agent_.staging_ended(key, outcome);
+    helpers_.ended(key, outcome);
 }
 
-void Shell::take_signal(signalfd_siginfo const& info) {
-    auto const received = static_cast<int>(info.ssi_signo);
-    if (received == SIGXCPU && info.ssi_code == SI_KERNEL) return;  // our own limit of processor time
-    int const signo = options_.rewrite[static_cast<std::size_t>(received)];
-    if (signo == 0) return;
-    // Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells the PID 1 of a machine.
-    bool const is_shutdown = setup_.is_machine && (signo == rtmin + 3 || signo == rtmin + 4);
-    reboots_ = reboots_ || (setup_.is_machine && signo == SIGINT && supervisor_.phase() == SupervisorPhase::running);
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || is_shutdown) return stop(signo);
-    if (signo == SIGHUP) return hang_up();
-    if (signo == SIGTTIN || signo == SIGTTOU) return;  // the terminal speaks to us, not to them
-    if (signo == SIGTSTP && !setup_.is_pid_1) {
-        // ^Z: they are in groups of their own and go on; we stop, as the shell expects, until it continues us.
-        (void)::kill(::getpid(), SIGSTOP);
-        return;
-    }
-    dispatch(event::SignalReceived{signo});
-    log_.write(log::LogLevel::debug, "signal-forwarded", signal_text(signo) + " forwarded",
-               {{"signal", std::int64_t{signo}}});
+void Shell::probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail) {
+    if (ok) return helpers_.ended(key, {});
+    helpers_.ended(key, {CommandRunner::How::not_started, 0, {ErrorKind::unavailable, {}, std::string(detail), {}, 0}});
 }
 
-/// The next child that has ended, reaped. Where somebody's leftovers are to be killed that comes between its end and
-/// its reaping: until then its pid, which is its group's, cannot belong to anybody else. 0: none; nullopt: no child.
-std::optional<pid_t> Shell::next_dead(int& status) {
-    pid_t wanted = -1;
-    for (;;) {
-        if (has_tree_killers_) {
-            siginfo_t info{};
-            int const result = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
-            if (result < 0 && errno == EINTR) continue;
-            if (result < 0) return std::nullopt;
-            if (info.si_pid == 0) return 0;
-            wanted = info.si_pid;
-            kill_leftovers(wanted);
-        }
-        pid_t const pid = ::waitpid(wanted, &status, WNOHANG);
-        if (pid < 0 && errno == EINTR) continue;
-        if (pid < 0) return std::nullopt;
-        return pid;
-    }
+void Shell::agent_connected(UniqueFd connection) {
+    port_.open_for_agent();  // a configuration may have asked for the agent after our start
+    line_.adopt(std::move(connection));
 }
 
-/// SIGCHLD coalesces: take all that have ended. We are the only one who reaps, and a pid is ours until we do: whether
-/// it is a process of ours is one look-up, whatever other orphans there are.
-void Shell::reap() {
-    for (;;) {
-        // Before the kernel forgets the process: what it tells must not get lost.
-        make_room(events_);
-        make_room(spare_nodes_);
-        int status = 0;
-        auto const pid = next_dead(status);
-        if (!pid) return dispatch(event::NoChildLeft{});
-        if (*pid == 0) return;
-        reaped(*pid, status);
-    }
+void Shell::pod_told(PodState const& pod, bool have_changed) { keeper_.know_node(pod.variables, have_changed); }
+
+/// The same programs, as something else has become of them than their configuration says.
+void Shell::activate_again() {
+    if (supervisor_.phase() != SupervisorPhase::running) return;
+    if (Result<> const done = keeper_.activate_again(); !done)
+        log_.write(log::LogLevel::error, "internal-error", done.error().text());
 }
 
-void Shell::reaped(pid_t pid, int status) {
-    // Killed on its way out after it had failed counts as failed: the spawner keeps the error until it is taken.
-    bool const may_have_failed = WIFSIGNALED(status) || WEXITSTATUS(status) == 127;
-    auto node = processes_.extract(pid);
-    if (!node) {
-        helper_error_ = may_have_failed ? spawner_.take_error(Pid{pid}) : std::nullopt;
-        if (helpers_.on_exit(pid, status)) {
-            arm_helpers();
-            if (helper_error_) {
-                std::string const text =
-                    process::stage_text(helper_error_->stage) + ": " + errno_text(helper_error_->code);
-                log_.write(log::LogLevel::error, "helper-failed", "a helper command could not be started: " + text,
-                           {{"error", std::string_view(text)}});
-            }
-        } else if (log_.is_enabled(log::LogLevel::debug)) {
-            log_.write(log::LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(pid),
-                       {{"pid", std::int64_t{pid}}});
-        }
-        return;
-    }
-    ProcessId const id = node.mapped();
-    spare_nodes_.push_back(std::move(node));
-    Runtime& program = programs_[static_cast<std::size_t>(id.program)];
-    process_ended(id, program);
-    dispatch(event::Exited{id, status, may_have_failed ? spawner_.take_error(Pid{pid}) : std::nullopt,
-                           has_died_of_memory(id, program)});
-    if (!program.is_configured) settle_soon();
+void Shell::hung_up() {
+    if (channels_.output()) channels_.output()->reopen_files();
+    // In launch mode it is for us alone; what stages files for us copies them again.
+    if (!options_.built_in.configuration.empty()) dispatch(event::SignalReceived{SIGHUP});
+    life_.note_reload();  // asked for, so it is told, changed or not
+    keeper_.look_again();
 }
 
-void Shell::arm_schedules() { schedules_timer_.arm(schedules_ ? schedules_->next_deadline() : std::nullopt); }
+void Shell::make_room(std::vector<ProgramSpec> const& specs) {
+    std::size_t count = 0;
+    for (ProgramSpec const& spec : specs)
+        count += spec.policy.count;
+    supervisor_.reserve(specs);
+    std::size_t const most = supervisor_.most_actions(specs);
+    actions_.reserve(most);
+    reports_.reserve(most);
+    events_.reserve(events_.size() + count + 16);
+    children_.make_room(count);
+}
 
-/// A burst of changes is over: what only it needed is given back.
-void Shell::settle() {
-    tidy();
+void Shell::settled() {
     end_round();
-    spawner_.trim();
+    children_.give_memory_back();
     release_idle_memory();
 }
 
-// Telling.
+// Actions out.
 
-/// Source: sd_notify(3).
-void Shell::tell_manager() {
-    if (!notifier_.is_on()) return;
-    if (supervisor_.phase() != SupervisorPhase::running) {
-        if (!std::exchange(told_stopping_, true)) notifier_.send("STOPPING=1\nSTATUS=stopping");
-        return;
-    }
-    if (!active_) return;
-    std::uint32_t const running = supervisor_.running_count();
-    std::string const status =
-        "STATUS=" + std::to_string(running) + " of " + count_text(active_->process_count()) + " running";
-    if (std::exchange(is_reloaded_, false) && told_ready_) {
-        timespec now{};
-        (void)::clock_gettime(CLOCK_MONOTONIC, &now);
-        notifier_.send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000));
-        notifier_.send("READY=1\n" + status);
-    } else if (!told_ready_ && supervisor_.is_ready()) {
-        told_ready_ = true;
-        notifier_.send("READY=1\n" + status);
-    } else if (running != told_running_) {
-        notifier_.send(status);
-    }
-    told_running_ = running;
+void Shell::perform(Action const& action) {
+    std::visit([this](auto const& which) { perform(which); }, action);
 }
 
-/// To the control socket's clients, as long as somebody wants them.
-void Shell::tell_records() {
-    if (control_->wants_records() == tells_records_) return;
-    tells_records_ = !tells_records_;
-    log_.listen(tells_records_ ? log::Log::Listener([this](log::LogLevel level, std::string_view record) {
-        control_->publish(record, level >= log::LogLevel::warning);
-    })
-                               : nullptr);
+void Shell::perform(Effect const& effect) {
+    std::visit([this](auto const& which) { on(which); }, effect);
+}
+
+void Shell::on(action::Spawn const& action) {
+    // What allocates comes first: a child must not get lost by an exception.
+    children_.make_room_for_a_start();
+    make_room_for_one(events_);
+    ProgramTable::Entry& program = table_[action.id.program];
+    auto const pid = [&]() -> std::expected<Pid, process::SpawnError> {
+        if (!program.plan || !program.plan->start)
+            return std::unexpected(process::SpawnError{process::SpawnStage::execute, ENOENT});
+        program.note_start(action.id.number);
+        auto const hands = channels_.for_start(action.id);
+        if (!hands) return std::unexpected(hands.error());
+        return children_.start(action.id, program.plan->start, hands->files);
+    }();
+    if (pid) {
+        events_.push_back(event::Spawned{action.id, *pid});
+    } else {
+        events_.push_back(event::SpawnFailed{action.id, pid.error()});
+    }
+}
+
+void Shell::on(action::Signal const& action) {
+    reports_.emplace_back(action);
+    auto const pid = static_cast<pid_t>(action.pid);  // not reaped, so it exists
+    // SIGKILL is for all that a process has started. It may not be in its group yet, or not any more while others are.
+    bool const is_kill = action.why == action::Why::kill;
+    bool const is_for_all =
+        is_kill || action.scope == StopScope::tree || (options_.kill_group && table_[action.id.program].name.empty());
+    // signal_group() may miss those that come into being meanwhile, and a group that is gone has nobody: by SIGKILL the
+    // process is signalled by itself in any case.
+    if (is_kill) {
+        channels_.kill_group(action.id);
+    } else if (is_for_all && channels_.signal_group(action.id, action.signo)) {
+        return;
+    }
+    bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;
+    if (!reached_group || is_kill) (void)sys_.signal(pid, action.signo);
+}
+
+void Shell::on(action::Sweep const& action) {
+    // Everything that this process may signal: never unless that is a PID namespace of our own.
+    if (sys_.own_pid() != 1) return;
+    (void)sys_.signal(-1, action.signo);
+    if (action.signo != SIGKILL) (void)sys_.signal(-1, SIGCONT);
+    children_.reap();
+}
+
+// The loop.
+
+void Shell::tell_reports(bool is_stopping) {
+    for (Told const& told : reports_)
+        reporter_.tell(told, is_stopping);
+    reports_.clear();
 }
 
 void Shell::end_round() {
     bool const is_stopping = supervisor_.phase() != SupervisorPhase::running;
-    if (is_stopping) forget_files();
-    for (Told const& told : reports_)
-        reporter_.tell(told, is_stopping);
-    reports_.clear();
-    tell_manager();
-    if (control_) {
-        control_->end_round();
-        control_timer_.arm(control_->next_deadline());
-        tell_records();
-    }
+    if (is_stopping) keeper_.forget_files();
+    tell_reports(is_stopping);
+    if (keeper_.take_news()) life_.note_reload();
+    Accepted const* const active = keeper_.active();
+    life_.tell_manager(active ? std::optional(active->process_count()) : std::nullopt);
+    port_.end_round();
     log_.flush();
     console_.flush();
 }
 
 Result<> Shell::start_loop() {
-    signal_watch_ = TRY(loop_.on_readable(setup_.signals.get(), [this] { take_signals(); }));
+    TRY(life_.watch_signals());
     loop_.set_round_end([this] { end_round(); });
     console_.attach(loop_, [this] {
-        if (output_) output_->resume();
+        if (channels_.output()) channels_.output()->resume();
     });
     return {};
-}
-
-int Shell::shut_down() {
-    for (Told const& told : reports_)
-        reporter_.tell(told, true);
-    reports_.clear();
-    if (output_) output_->flush(time_to_drain);
-    log_.write(log::LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{exit_code_}}});
-    if (control_) control_->end_round();
-    log_.flush();
-    console_.drain(time_to_drain);
-    if (reboots_ && ::getpid() == 1) {
-        // In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot
-        // (reboot(2)). Without the privilege the exit below has to do.
-        (void)::reboot(RB_AUTOBOOT);
-    }
-    return exit_code_;
-}
-
-void Shell::tell_start() {
-    Result<> const log_file = log_.open_file();
-    log_.write(
-        log::LogLevel::info, "launcher-started", version_line() + " started, pid " + std::to_string(::getpid()),
-        {{"version", std::string_view(version())}, {"pid", std::int64_t{::getpid()}}, {"pid1", setup_.is_pid_1}});
-    if (!log_file) {
-        log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again",
-                   {{"error", std::string_view(log_file.error().text())}});
-    }
-    for (std::string const& warning : options_.warnings)
-        log_.write(log::LogLevel::warning, "option-warning", warning);
-    if (!setup_.warning.empty()) log_.write(log::LogLevel::warning, "setup-warning", setup_.warning);
-}
-
-void Shell::tell_error(char const* what) noexcept {
-    try {
-        log_.write(log::LogLevel::error, "internal-error", what);
-        log_.flush();
-    } catch (...) {
-        retry_timer_.arm(steady_clock::now() + between_retries);  // no memory to say that there is no memory
-    }
-}
-
-// The rest.
-
-void Shell::stop(int signo) {
-    bool const is_first = supervisor_.phase() == SupervisorPhase::running;
-    if (is_first) stay_until_ = steady_clock::now() + pod_.shutdown_delay;
-    if (linger_timer_.is_armed()) {
-        linger_timer_.disarm();
-        return loop_.stop();
-    }
-    std::uint32_t const running = supervisor_.running_count();
-    if (++stop_requests_ > 2 && is_first) {  // for want of memory it never became a stop: end as we are
-        is_forced_ = true;
-        exit_code_ = 1;
-        return loop_.stop();
-    }
-    dispatch(event::StopAsked{.exit_code = options_.built_in.is_to_finish ? 128 + signo : 0});
-    forget_files();
-    log_.write(log::LogLevel::info, "stop-requested",
-               supervisor_.is_in_a_hurry()
-                   ? signal_text(signo) + " again: killing what is left"
-                   : signal_text(signo) + ": stopping" + (running > 0 ? " " + count_text(running) : ""),
-               {{"signal", std::int64_t{signo}}});
-}
-
-/// The kernel frees watches after a grace period, and closing inotify waits for that: up to 20 ms at our end. Asked for
-/// when a stop begins, it passes while the processes stop.
-void Shell::forget_files() {
-    reload_timer_.disarm();
-    if (!std::exchange(has_forgotten_files_, true) && path_watcher_) path_watcher_->forget();
-}
-
-void Shell::hang_up() {
-    Result<bool> const reopened = log_.reopen_file(true);
-    if (!reopened) {
-        log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text(),
-                   {{"error", std::string_view(reopened.error().text())}});
-    } else if (*reopened) {
-        log_.write(log::LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again",
-                   {{"path", std::string_view(options_.log.path)}});
-    }
-    if (output_) output_->reopen_files();
-    // In launch mode it is for us alone; what stages files for us copies them again.
-    if (!options_.built_in.configuration.empty()) dispatch(event::SignalReceived{SIGHUP});
-    is_reloaded_ = true;  // asked for, so it is told, changed or not
-    look_again();
 }
 
 /// The loop, whatever happens in it: bad_alloc above all. What was interrupted is tried again with the next event, and
 /// after a moment in any case; meanwhile signals are read and children reaped.
 void Shell::run_loop() {
-    auto const is_over = [this] {
-        return supervisor_.phase() == SupervisorPhase::finished && !linger_timer_.is_armed();
-    };
-    while (!is_over() && !is_forced_) {
+    while (!life_.is_over()) {
         retry_timer_.disarm();
         try {
             catch_up();
-            reap();  // an exception may have come between SIGCHLD and this
+            children_.reap();  // an exception may have come between SIGCHLD and this
         } catch (std::exception const& error) {
             retry_timer_.arm(steady_clock::now() + between_retries);
             tell_error(error.what());
         }
-        if (control_) control_timer_.arm(control_->next_deadline());  // an exception may have kept a round from its end
-        if (is_over()) break;                                         // by what was reaped: nothing would wake the loop
+        port_.arm();                 // an exception may have kept a round from its end
+        if (life_.is_over()) break;  // by what was reaped: nothing would wake the loop
         try {
             Result<> const ran = loop_.run();
             if (ran) continue;
@@ -433,40 +287,135 @@ void Shell::run_loop() {
     }
 }
 
+void Shell::tell_error(char const* what) noexcept {
+    try {
+        log_.write(log::LogLevel::error, "internal-error", what);
+        log_.flush();
+    } catch (...) {
+        retry_timer_.arm(steady_clock::now() + between_retries);  // no memory to say that there is no memory
+    }
+}
+
+int Shell::shut_down() {
+    tell_reports(true);
+    if (channels_.output()) channels_.output()->flush(time_to_drain);
+    log_.write(log::LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{life_.exit_code()}}});
+    port_.end_round();
+    log_.flush();
+    console_.drain(time_to_drain);
+    life_.reboot_if_asked();
+    return life_.exit_code();
+}
+
 Result<int> Shell::run() {
     TRY(start_loop());  // what may fail comes before anything is started
+    TRY(children_.check());
     if (options_.cgroup == CgroupMode::required) {
-        open_cgroups();
-        if (!cgroups_) return fail("--cgroup required: " + cgroup_error_);
+        channels_.open_groups();
+        if (!channels_.has_groups()) return fail("--cgroup required: " + channels_.groups_error());
     }
-    if (options_.agent.is_wanted) TRY(prepare_agent());
+    if (options_.agent.is_wanted) TRY(agent_.prepare());
     // The processes next; what watches over their configuration is set up while they start.
-    auto loaded = load_configuration(read_configuration(), source_, environment_);
-    bool is_good = loaded.has_value();
-    Rejected rejected;
-    if (!is_good) {
-        rejected = std::move(loaded.error());
-    } else if (Result<> activated = activate(std::move(*loaded)); !activated) {
-        is_good = false;
-        rejected.errors.push_back(activated.error().text());
-    }
-    bool const may_be_good = !is_good && may_labels_come(rejected);
-    bool const is_the_end = !is_good && !may_be_good && options_.exit_on_bad_configuration;
-    if (!is_good && options_.agent.is_wanted && !is_the_end) TRY(activate(std::nullopt));
-    tell_start();
-    is_good ? tell_active() : reject(std::move(rejected));
+    ConfigurationKeeper::FirstLook first = keeper_.look_first();
+    bool const waits = first.rejected && !first.may_be_good;
+    bool const is_the_end = waits && options_.exit_on_bad_configuration;
+    if (first.rejected && options_.agent.is_wanted && !is_the_end) TRY(keeper_.activate_again());
+    life_.tell_start();
+    keeper_.tell(std::move(first));
     if (is_the_end) {
-        exit_code_ = 1;
+        life_.note_failure();
         return shut_down();
     }
-    if (!is_good && !may_be_good) {
+    if (waits) {
         log_.write(log::LogLevel::warning, "waiting-for-configuration",
                    "waiting for a good configuration in " + options_.configuration_path,
                    {{"path", std::string_view(options_.configuration_path)}});
     }
     end_round();
-    open_control({});
-    reload_timer_.arm(steady_clock::now());  // what changed before it was watched
+    port_.open({});
+    keeper_.begin_to_watch();
+    run_loop();
+    return shut_down();
+}
+
+// For an upgrade.
+
+UpgradeState Shell::state() {
+    UpgradeState state;
+    state.version = version();
+    state.pid = sys_.own_pid();
+    state.supervisor = supervisor_.state();
+    for (CommandRunner::Running const& running : children_.commands()) {
+        if (running.key < first_own_key) state.helpers.push_back(running);
+    }
+    state.inherited_mask = setup_.inherited.mask;
+    state.sigchld_was_ignored = setup_.inherited.sigchld_was_ignored;
+    state.descriptor_limit = source_.descriptor_limit;
+    table_.save(state);
+    channels_.save(state);
+    agent_.save(state);
+    programs_.save(state);
+    keeper_.save(state);
+    life_.save(state);
+    port_.save(state);
+    return state;
+}
+
+void Shell::bring_up_to_date() {
+    children_.reap();
+    end_round();
+}
+
+void Shell::stop_output(UpgradeState& state) {
+    if (channels_.output()) state.output = channels_.output()->export_state();
+}
+
+void Shell::resume_output() {
+    if (channels_.output()) channels_.output()->resume_reading();
+}
+
+void Shell::restore(UpgradeState& state) {
+    source_.descriptor_limit = state.descriptor_limit;
+    source_.variables = state.pod.variables;
+    supervisor_ = Supervisor(supervisor_policy(), state.supervisor);
+    channels_.restore_groups(state);
+    agent_.restore_pod(state);
+    keeper_.restore(state);
+    programs_.restore(state, keeper_.active());
+    for (std::size_t at = 0; at < state.supervisor.programs.size(); ++at) {
+        ProgramId const program{static_cast<std::uint32_t>(at)};
+        for (std::uint32_t number = 1; number <= state.supervisor.programs[at].processes.size(); ++number) {
+            ProcessId const id{program, ProcessNumber{number}};
+            if (auto const pid = supervisor_.view(id).pid) children_.adopt(id, *pid);
+        }
+    }
+    channels_.restore(state);
+    children_.adopt(std::move(state.helpers));
+    agent_.restore_probes(state);
+    programs_.restore_schedules(state, keeper_.active());
+    life_.restore(state);
+    // As much room as a configuration would have made: a restart allocates nothing.
+    std::size_t const count = keeper_.active() ? keeper_.active()->process_count() : 0;
+    actions_.reserve(supervisor_.most_actions());
+    reports_.reserve(supervisor_.most_actions());
+    events_.reserve(count + 16);
+    children_.make_room(count);
+}
+
+Result<int> Shell::take_over(UpgradeState state) {
+    set_close_on_exec(state.descriptors(), true);  // no child is to have what was handed over
+    TRY(start_loop());
+    restore(state);
+    port_.open(state.control);
+    Result<> const log_file = log_.open_file();
+    if (!log_file) log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again");
+    bool const has_agent = std::ranges::any_of(
+        table_.entries(), [](ProgramTable::Entry const& program) { return program.name == agent_name; });
+    if (agent_.plan() && !has_agent) activate_again();
+    log_.write(log::LogLevel::info, "upgrade-done", "upgraded from " + state.version + " to " + std::string(version()),
+               {{"from", std::string_view(state.version)}, {"to", std::string_view(version())}});
+    end_round();
+    keeper_.begin_to_watch();
     run_loop();
     return shut_down();
 }

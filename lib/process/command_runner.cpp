@@ -47,14 +47,17 @@ void CommandRunner::before_reaping(pid_t pid) const {
     if (std::ranges::find(running_, pid, &Running::pid) != running_.end()) (void)kill_(-pid, SIGKILL);
 }
 
-bool CommandRunner::on_exit(pid_t pid, int status) {
+bool CommandRunner::on_exit(pid_t pid, int status, std::optional<SpawnError> const& not_executed) {
     auto const at = std::ranges::find(running_, pid, &Running::pid);
     if (at == running_.end()) return false;
     Running const run = *at;
     running_.erase(at);
     if (run.is_answered) return true;
     bool const by_signal = WIFSIGNALED(status);
-    done_(run.key, {by_signal ? How::signalled : How::exited, by_signal ? WTERMSIG(status) : WEXITSTATUS(status), {}});
+    done_(run.key, {by_signal ? How::signalled : How::exited,
+                    by_signal ? WTERMSIG(status) : WEXITSTATUS(status),
+                    {},
+                    not_executed});
     return true;
 }
 

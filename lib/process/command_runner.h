@@ -10,6 +10,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/process/spawn_stage.h"
 
 namespace triton::process {
 
@@ -25,8 +26,9 @@ public:
     enum class How : std::uint8_t { exited, signalled, timed_out, cancelled, not_started };
     struct Outcome {
         How how = How::exited;
-        int code = 0;      ///< exit code or signal
-        Error error = {};  ///< not_started
+        int code = 0;                                 ///< exit code or signal
+        Error error = {};                             ///< not_started
+        std::optional<SpawnError> not_executed = {};  ///< exited: it never became the program
         [[nodiscard]] bool is_ok() const { return how == How::exited && code == 0; }
     };
 
@@ -46,8 +48,8 @@ public:
     /// A child has ended and still has its pid, which is its group's: if it was a command of ours, the rest of the
     /// group is killed.
     void before_reaping(pid_t pid) const;
-    /// A child was reaped: returns whether it was a command of ours.
-    bool on_exit(pid_t pid, int status);
+    /// A child was reaped: returns whether it was a command of ours. `not_executed`: why it never became the program.
+    bool on_exit(pid_t pid, int status, std::optional<SpawnError> const& not_executed = {});
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed(TimePoint now);
 

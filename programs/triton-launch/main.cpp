@@ -9,7 +9,7 @@
 #include "launcher/control/ctl.h"
 #include "launcher/plan/check.h"
 #include "launcher/shell/launch.h"
-#include "launcher/shell/shell.h"
+#include "launcher/shell/upgrader.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "launcher/wrap/early.h"
 #include "lib/base/write_all.h"

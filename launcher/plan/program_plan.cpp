@@ -1,0 +1,38 @@
+#include "launcher/plan/program_plan.h"
+
+namespace triton::launcher {
+
+namespace {
+
+StreamTarget target_of(config::OutputKind kind) {
+    switch (kind) {
+        case config::OutputKind::inherit: return StreamTarget::inherited;
+        case config::OutputKind::null: return StreamTarget::null;
+        case config::OutputKind::captured: return StreamTarget::captured;
+    }
+    std::unreachable();
+}
+
+ReadyChannel channel_of(std::optional<config::Readiness> const& readiness) {
+    if (!readiness) return ReadyChannel::none;
+    if (readiness->type == config::ReadinessType::notify) return ReadyChannel::socket;
+    return readiness->type == config::ReadinessType::fd ? ReadyChannel::pipe : ReadyChannel::none;
+}
+
+}  // namespace
+
+void decide_needs(ProgramPlan& plan) {
+    bool const is_named = !plan.settings.name.empty();
+    plan.needs = {.has_null_input = is_named,
+                  .output = target_of(plan.settings.output.kind),
+                  .readiness = channel_of(plan.settings.readiness),
+                  .notify = {},
+                  .limits = plan.settings.cgroup.value_or(process::CgroupLimits{})};
+    plan.needs.notify.has_own_root = plan.settings.root_directory.has_value();
+    if (!plan.start) return;
+    process::Identity const& identity = plan.start->attributes().identity;
+    plan.needs.notify.user = identity.user;
+    plan.needs.notify.group = identity.group;
+}
+
+}  // namespace triton::launcher

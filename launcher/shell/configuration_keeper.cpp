@@ -1,0 +1,318 @@
+#include "launcher/shell/configuration_keeper.h"
+
+#include <algorithm>
+#include <new>
+
+#include "lib/base/duration.h"
+#include "lib/base/read_file.h"
+#include "lib/json/limits.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+// A burst of changes is one reload: it waits until nothing has happened for a moment, but not for ever.
+constexpr Duration quiet_time = milliseconds(2);
+constexpr Duration longest_burst = milliseconds(20);
+constexpr Duration between_reloads = milliseconds(50);
+constexpr Duration between_looks = std::chrono::seconds(10);
+constexpr Duration time_for_labels = std::chrono::seconds(15);
+
+std::int64_t microseconds_since_1970() {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
+}  // namespace
+
+ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source,
+                                         char const* const* environment, EventLoop& loop, log::Log& log,
+                                         Supervisor const& supervisor, Programs& programs, EventSink& events,
+                                         ControlLine const& line)
+    : options_(options),
+      source_(source),
+      environment_(environment),
+      loop_(loop),
+      log_(log),
+      supervisor_(supervisor),
+      programs_(programs),
+      events_(events),
+      line_(line),
+      reload_timer_(loop, [this] { look_again(); }),
+      began_(steady_clock::now()) {}
+
+Result<std::string> ConfigurationKeeper::read() const {
+    if (!options_.built_in.configuration.empty()) return options_.built_in.configuration;
+    return read_file(options_.configuration_path, json::Limits{}.document_bytes);
+}
+
+// The start.
+
+ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
+    FirstLook first;
+    auto loaded = load_configuration(read(), source_, environment_);
+    if (!loaded) {
+        first.rejected = std::move(loaded.error());
+    } else if (Result<> const activated = activate(std::move(*loaded)); !activated) {
+        first.rejected = Rejected{.errors = {activated.error().text()}};
+    }
+    first.may_be_good = first.rejected && may_labels_come(*first.rejected);
+    return first;
+}
+
+void ConfigurationKeeper::tell(FirstLook first) { first.rejected ? reject(std::move(*first.rejected)) : tell_active(); }
+
+void ConfigurationKeeper::begin_to_watch() { reload_timer_.arm(steady_clock::now()); }
+
+// What is accepted.
+
+Result<> ConfigurationKeeper::activate(Accepted loaded) {
+    return programs_.activate(&loaded, true, [&] {
+        active_ = std::move(loaded);
+        note_acceptance();
+    });
+}
+
+Result<> ConfigurationKeeper::activate_again() { return programs_.activate(active(), false); }
+
+bool ConfigurationKeeper::says_the_same(Accepted const& loaded) const {
+    return active_ && std::ranges::equal(active_->programs, loaded.programs,
+                                         [](auto const& one, auto const& other) { return *one == *other; });
+}
+
+/// To us it says the same. Whoever compares documents wants to see this one.
+void ConfigurationKeeper::accept_text(std::string text) {
+    if (active_->text == text) return;
+    active_->text = std::move(text);
+    note_acceptance();
+}
+
+void ConfigurationKeeper::note_acceptance() {
+    ++sequence_;
+    ++changes_;
+    accepted_at_ = microseconds_since_1970();
+    line_.configuration_changed();
+}
+
+/// Returns whether a configuration was accepted or is still good.
+bool ConfigurationKeeper::load() {
+    auto loaded = load_configuration(read(), source_, environment_);
+    if (!loaded) {
+        reject(std::move(loaded.error()));
+        return false;
+    }
+    if (says_the_same(*loaded)) {
+        forget_rejection();
+        accept_text(std::move(loaded->text));
+        log_.write(log::LogLevel::debug, "configuration-unchanged",
+                   options_.configuration_path + " says what it said before",
+                   {{"path", std::string_view(options_.configuration_path)}});
+        return true;
+    }
+    std::size_t const document = std::hash<std::string>{}(loaded->text);
+    try {
+        if (Result<> const activated = activate(std::move(*loaded)); !activated) {
+            reject({.errors = {activated.error().text()}, .document = document});
+            return false;
+        }
+    } catch (std::bad_alloc const&) {
+        reject({.errors = {"not enough memory for its processes"}, .document = document});
+        return false;
+    }
+    forget_rejection();
+    has_news_ = true;
+    tell_active();
+    return true;
+}
+
+void ConfigurationKeeper::tell_active() const {
+    if (!options_.built_in.configuration.empty()) return;  // nobody has written it
+    std::string_view const path = options_.configuration_path;
+    if (!active_->warnings.empty()) {
+        log_.write(log::LogLevel::warning, "configuration-warning",
+                   "the configuration " + std::string(path) + " has oddities:",
+                   {{"path", path}, {"warnings", std::span<std::string const>(active_->warnings)}});
+    }
+    std::uint32_t const count = active_->process_count();
+    if (active_->configuration.has_programs) {
+        std::vector<std::string> names;
+        for (auto const& program : active_->programs)
+            names.push_back(program->settings.name);
+        log_.write(log::LogLevel::info, "configuration-loaded",
+                   "configuration " + std::string(path) + " loaded: " + std::to_string(names.size()) +
+                       (names.size() == 1 ? " program, " : " programs, ") + count_text(count),
+                   {{"version", std::string_view(active_->configuration.version)},
+                    {"programs", std::span<std::string const>(names)},
+                    {"processes", std::int64_t{count}},
+                    {"path", path}});
+        return;
+    }
+    std::string_view const binary = active_->programs.front()->start->program();
+    log_.write(log::LogLevel::info, "configuration-loaded",
+               "configuration " + std::string(path) + " loaded: version " + active_->configuration.version + ", " +
+                   count_text(count) + " of " + std::string(binary),
+               {{"version", std::string_view(active_->configuration.version)},
+                {"processes", std::int64_t{count}},
+                {"binary", binary},
+                {"path", path}});
+}
+
+/// At a start the labels of the node come later than we do. That they are missing is no fault of the configuration.
+bool ConfigurationKeeper::may_labels_come(Rejected const& rejected) const {
+    return rejected.misses_node_label && options_.agent.watches_node && !is_node_known_ &&
+           steady_clock::now() < began_ + time_for_labels;
+}
+
+void ConfigurationKeeper::wait_for_labels() {
+    reload_timer_.arm(began_ + time_for_labels);
+    if (std::exchange(waits_for_labels_, true)) return;
+    log_.write(log::LogLevel::info, "waiting-for-labels",
+               "waiting for the labels of the node, which " + options_.configuration_path + " needs",
+               {{"path", std::string_view(options_.configuration_path)}});
+}
+
+void ConfigurationKeeper::reject(Rejected rejected) {
+    missing_binaries_ = std::move(rejected.missing_binaries);
+    if (may_labels_come(rejected)) return wait_for_labels();
+    if (rejected.errors == rejection_ && rejected.document == rejected_document_) return;
+    rejection_ = std::move(rejected.errors);
+    rejected_document_ = rejected.document;
+    rejected_at_ = microseconds_since_1970();
+    ++sequence_;
+    line_.configuration_changed();
+    std::string_view const path = options_.configuration_path;
+    std::string const what = active_ ? "; the running one stays:" : ":";
+    std::vector<log::LogField> fields{{"path", path}, {"errors", std::span<std::string const>(rejection_)}};
+    // A key that nobody knows may be why another one is missing.
+    if (!rejected.warnings.empty()) fields.push_back({"warnings", std::span<std::string const>(rejected.warnings)});
+    log_.write(log::LogLevel::error, "configuration-rejected",
+               "configuration " + std::string(path) + " rejected" + what, fields);
+}
+
+void ConfigurationKeeper::forget_rejection() {
+    missing_binaries_.clear();
+    if (rejection_.empty()) return;
+    rejection_.clear();
+    ++sequence_;
+    line_.configuration_changed();
+}
+
+void ConfigurationKeeper::know_node(std::vector<std::pair<std::string, std::string>> const& variables,
+                                    bool have_changed) {
+    if (!std::exchange(is_node_known_, true) && waits_for_labels_) ask_for_reload();
+    if (!have_changed) return;
+    source_.variables = variables;
+    ask_for_reload();
+}
+
+// Watching.
+
+/// Errors: of inotify, whose instances and watches a node may have used up.
+Result<> ConfigurationKeeper::watch_files() {
+    if (!watcher_) {
+        PathWatcher watcher = TRY(PathWatcher::create());
+        watch_ = TRY(loop_.on_readable(
+            watcher.fd(),
+            [this] {
+                if (watcher_->take_events()) ask_for_reload();
+            }));
+        watcher_ = std::move(watcher);
+    }
+    std::vector<std::string> paths = missing_binaries_;
+    if (options_.built_in.configuration.empty()) paths.push_back(options_.configuration_path);
+    if (!options_.source.environment_file.empty()) paths.push_back(options_.source.environment_file);
+    return watcher_->watch(paths);
+}
+
+/// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch,
+/// and what they wait for may have come before they were watched: hence the second look.
+void ConfigurationKeeper::look_again() {
+    reload_timer_.disarm();
+    last_look_ = steady_clock::now();
+    if (supervisor_.phase() != SupervisorPhase::running) return;
+    Result<> watched = watch_files();
+    if (!load() && !missing_binaries_.empty()) {
+        watched = watch_files();
+        (void)load();
+    }
+    bool const has_waited_in_vain = waits_for_labels_ && !active_ && !rejection_.empty();
+    if (has_waited_in_vain && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
+    if (watched) {
+        is_blind_ = false;
+    } else {
+        poll(watched.error());
+    }
+    programs_.settle_soon();
+}
+
+/// The one thing that is ever polled: a configuration that nobody can watch.
+void ConfigurationKeeper::poll(Error const& error) {
+    reload_timer_.arm(last_look_ + between_looks);
+    log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
+    log_.write(level, "watch-failed", error.text() + "; looking every " + format_duration(between_looks) + " instead",
+               {{"error", std::string_view(error.text())}});
+}
+
+void ConfigurationKeeper::ask_for_reload() {
+    TimePoint const now = steady_clock::now();
+    if (!reload_timer_.is_armed()) burst_began_ = now;
+    TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
+    reload_timer_.arm(std::max(when, last_look_ + between_reloads));
+}
+
+void ConfigurationKeeper::forget_files() {
+    reload_timer_.disarm();
+    if (!std::exchange(has_forgotten_, true) && watcher_) watcher_->forget();
+}
+
+// What there is to tell.
+
+ActiveConfiguration ConfigurationKeeper::state() const {
+    ActiveConfiguration state{.sequence = sequence_,
+                              .text = {},
+                              .environment = {},
+                              .accepted_at = {},
+                              .rejection = rejection_,
+                              .rejected_at = {}};
+    if (!rejection_.empty()) state.rejected_at = rejected_at_;
+    if (active_) {
+        state.text = active_->text;
+        state.environment = active_->environment;
+        state.accepted_at = accepted_at_;
+    }
+    return state;
+}
+
+std::optional<std::int64_t> ConfigurationKeeper::accepted_at() const {
+    return active_ ? std::optional(accepted_at_) : std::nullopt;
+}
+
+// For an upgrade.
+
+void ConfigurationKeeper::save(UpgradeState& state) const {
+    state.has_configuration = active_.has_value();
+    if (active_) {
+        state.configuration = active_->text;
+        state.warnings = active_->warnings;
+    }
+    state.configuration_changes = changes_;
+    state.configuration_time = accepted_at_;
+}
+
+void ConfigurationKeeper::restore(UpgradeState const& state) {
+    is_node_known_ = true;
+    changes_ = state.configuration_changes;
+    accepted_at_ = state.configuration_time;
+    sequence_ = 1;
+    if (!state.has_configuration) return;
+    auto loaded = load_configuration(state.configuration, source_, environment_);
+    if (loaded) {
+        active_ = std::move(*loaded);
+    } else {
+        reject(std::move(loaded.error()));
+    }
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <sys/signalfd.h>
+#include <sys/types.h>
+
+#include "launcher/supervisor/supervisor.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/process/spawn.h"
+
+namespace triton::launcher {
+
+/// What the rooms of the launcher ask of the kernel about processes, signals and the launcher itself. A test has a fake
+/// that answers by a script.
+///
+/// Time, descriptors that are waited for, and files are not in here: the EventLoop has the first two, and a temporary
+/// directory is fake enough for the third. An error is an errno, as the kernel gave it: EINTR is not hidden, since who
+/// must try again is what the tests want to see.
+class Sys {
+public:
+    virtual ~Sys() = default;
+
+    /// See process::Spawner: spawn(), take_error(), is_idle(), trim().
+    virtual std::expected<Pid, process::SpawnError> spawn(std::shared_ptr<process::StartPlan const> const& plan,
+                                                          ProcessNumber number, process::StartFiles const& files) = 0;
+    virtual std::optional<process::SpawnError> take_spawn_error(Pid pid) = 0;
+    virtual bool is_memory_shared() = 0;
+    virtual void give_memory_back() = 0;
+
+    /// A child that has ended, which stays as it is: its pid is still its own. 0: none has ended.
+    /// Errors: ECHILD when there is no child.
+    virtual std::expected<pid_t, int> find_dead() = 0;
+    struct Dead {
+        pid_t pid = 0;  ///< 0: it has not ended
+        int status = 0;
+    };
+    /// Reaps this child, or any for -1, if it has ended. Errors: ECHILD when there is no such child.
+    virtual std::expected<Dead, int> reap(pid_t which) = 0;
+
+    /// kill(2). Returns 0 or an errno.
+    virtual int signal(pid_t pid, int signo) = 0;
+    /// getpgid(2); -1: there is no such process.
+    virtual pid_t group_of(pid_t pid) = 0;
+    virtual pid_t own_pid() = 0;
+    /// Signals that wait, at most as many as fit. Errors: EAGAIN when none does.
+    virtual std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) = 0;
+
+    /// Empty where there is no such device.
+    virtual UniqueFd open_null_device() = 0;
+    /// Becomes another program. Returns, with an errno, only when that has failed.
+    virtual int execute(char const* path, char const* const* arguments, char const* const* environment) = 0;
+    /// Restarts the machine whose PID 1 we are. Returns when that is not allowed.
+    virtual void reboot() = 0;
+};
+
+/// Linux.
+class RealSys final : public Sys {
+public:
+    /// See process::Spawner.
+    RealSys(process::Inherited const& inherited, int orphan_signal) : spawner_(inherited, orphan_signal) {}
+
+    std::expected<Pid, process::SpawnError> spawn(std::shared_ptr<process::StartPlan const> const& plan,
+                                                  ProcessNumber number, process::StartFiles const& files) override {
+        return spawner_.spawn(plan, number, files);
+    }
+    std::optional<process::SpawnError> take_spawn_error(Pid pid) override { return spawner_.take_error(pid); }
+    bool is_memory_shared() override { return !spawner_.is_idle(); }
+    void give_memory_back() override { spawner_.trim(); }
+    std::expected<pid_t, int> find_dead() override;
+    std::expected<Dead, int> reap(pid_t which) override;
+    int signal(pid_t pid, int signo) override;
+    pid_t group_of(pid_t pid) override;
+    pid_t own_pid() override;
+    std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) override;
+    UniqueFd open_null_device() override;
+    int execute(char const* path, char const* const* arguments, char const* const* environment) override;
+    void reboot() override;
+
+private:
+    process::Spawner spawner_;
+};
+
+}  // namespace triton::launcher

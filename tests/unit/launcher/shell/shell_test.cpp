@@ -1,0 +1,121 @@
+// The whole launcher against a kernel that does what the test says.
+
+#include "launcher/shell/shell.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fake_sys.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+
+constexpr char const* environment[] = {"PATH=/bin", nullptr};
+
+class ShellTest : public testing::Test {
+protected:
+    ShellTest() {
+        options.built_in.configuration = R"({"programs":{"web":{"command":["/bin/true"]}}})";
+        options.log.level = log::LogLevel::off;
+        options.cgroup = CgroupMode::none;
+        options.control_socket.clear();
+        for (std::size_t signo = 0; signo < options.rewrite.size(); ++signo)
+            options.rewrite[signo] = static_cast<std::uint8_t>(signo);
+        sys.on_signal = [this](pid_t pid, int signo) {
+            if (pid >= FakeSys::first_pid && (signo == SIGTERM || signo == SIGKILL)) sys.end(pid, signo);
+        };
+        limit.arm(std::chrono::steady_clock::now() + std::chrono::seconds(20));
+    }
+
+    int run() {
+        ProcessSetup setup;
+        setup.signals = UniqueFd{::dup(sys.signal_fd.get())};
+        auto const code = Shell{options, environment, std::move(setup), sys, *loop}.run();
+        EXPECT_TRUE(code) << code.error().text();
+        EXPECT_FALSE(is_late);
+        return code.value_or(-1);
+    }
+    std::vector<std::string> spawns() const {
+        std::vector<std::string> found;
+        std::ranges::copy_if(sys.calls, std::back_inserter(found),
+                             [](std::string const& call) { return call.starts_with("spawn"); });
+        return found;
+    }
+
+    std::unique_ptr<EventLoop> loop = *EventLoop::create();
+    bool is_late = false;
+    EventLoop::Timer limit{*loop, [this] { is_late = true, sys.send(SIGTERM), sys.send(SIGTERM); }};
+    LaunchOptions options;
+    FakeSys sys;
+};
+
+TEST_F(ShellTest, StartsStopsAndEnds) {
+    sys.on_spawn = [this](pid_t) { sys.send(SIGTERM); };
+    EXPECT_EQ(run(), 0);
+    EXPECT_THAT(sys.calls, Contains("spawn /bin/true 1"));
+    EXPECT_THAT(sys.calls, Contains("kill 100 15"));
+}
+
+TEST_F(ShellTest, ANamedProgramHasNullInput) {
+    sys.on_spawn = [this](pid_t) { sys.send(SIGTERM); };
+    EXPECT_EQ(run(), 0);
+    EXPECT_GE(sys.last_files.in, 0);
+    EXPECT_EQ(sys.last_files.out, -1);
+    EXPECT_EQ(sys.last_files.cgroup, -1);
+}
+
+TEST_F(ShellTest, TriesACloneThatFailedAgain) {
+    sys.spawn_errors = {EAGAIN, EAGAIN};
+    sys.on_spawn = [this](pid_t) { sys.send(SIGTERM); };
+    EXPECT_EQ(run(), 0);
+    EXPECT_THAT(spawns(), ElementsAre("spawn /bin/true 1", "spawn /bin/true 1", "spawn /bin/true 1"));
+}
+
+/// The action in hand is tried again, after a moment; nothing that waited behind it is forgotten.
+TEST_F(ShellTest, AnExceptionInTheMiddleOfARoundLosesNothing) {
+    options.built_in.configuration =
+        R"({"programs":{"a":{"command":["/bin/true"]},"b":{"command":["/bin/true"],"count":2}}})";
+    int started = 0;
+    sys.throws_at_spawn = 5;  // the second of the second round
+    sys.on_spawn = [&](pid_t pid) {
+        ++started;
+        if (started <= 3) sys.end(pid, 1 << 8);  // all are started again
+        if (started == 6) sys.send(SIGTERM);
+    };
+    EXPECT_EQ(run(), 0);
+    EXPECT_EQ(started, 6);
+    EXPECT_EQ(spawns().size(), 7) << "one start was tried twice";
+    EXPECT_EQ(sys.dead.size(), 0);
+    EXPECT_EQ(sys.living, 0);
+}
+
+/// The flood is passed on to the process, and still the stop comes through and its end is seen.
+TEST_F(ShellTest, AStormOfSignalsHoldsUpNothing) {
+    sys.on_spawn = [this](pid_t) {
+        sys.floods_with = SIGRTMIN;
+        sys.send(SIGTERM);
+    };
+    EXPECT_EQ(run(), 0);
+    EXPECT_LT(sys.reads_of_signals, 100);
+}
+
+TEST_F(ShellTest, RefusesToRunWhereItCannotWaitForChildren) {
+    sys.refuses_to_wait = true;
+    sys.wait_errors = {EPERM};
+    ProcessSetup setup;
+    setup.signals = UniqueFd{::dup(sys.signal_fd.get())};
+    auto const code = Shell{options, environment, std::move(setup), sys, *loop}.run();
+    ASSERT_FALSE(code);
+    EXPECT_EQ(code.error().text(), "cannot look for children that have ended: Operation not permitted");
+    EXPECT_THAT(spawns(), testing::IsEmpty());
+}
+
+}  // namespace
+
+}  // namespace triton::launcher
