@@ -311,3 +311,37 @@ def test_cgroup_required_but_not_there(as_pid1):
     assert launcher.wait() == Exit(code=1)
     assert "--cgroup required: " in launcher.errors()
     assert not launcher.events_named("process-started")
+
+
+FLOOD = """
+import os, signal, sys, time
+signal.signal(40, signal.SIG_IGN)  # what we send is passed on to us
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+mine, go = sys.argv[1:]
+open(mine, "w").close()
+while not os.path.exists(go):
+    time.sleep(0.01)
+for _ in range(1000):
+    os.kill(os.getppid(), 40)
+os.rename(mine, mine + "-floods")
+while True:
+    os.kill(os.getppid(), 40)
+"""
+
+
+def test_flood_of_real_time_signals_holds_up_no_stop(place):
+    """They queue: who reads until none is left reads for ever, and neither reaps nor stops."""
+    go, deaf = place.area / "go", place.area / "deaf"
+    floods = [place.area / f"flood{i}" for i in range(2)]
+    programs = {flood.name: {"command": ["/usr/bin/python3", "-c", FLOOD, str(flood), str(go)]} for flood in floods}
+    # Each signal is passed on to so many that we read more slowly than they write.
+    programs["many"] = {"command": ["/bin/sh", "-c", f"trap '' 40; echo >> {deaf}; exec sleep 1000"], "count": 100}
+    deaf.touch()
+    launcher = run(place, programs, *IMPATIENT)
+    eventually(lambda: len(deaf.read_text()) == 100 and all(flood.exists() for flood in floods), "every program runs")
+    go.touch()
+    eventually(lambda: all(flood.with_name(f"{flood.name}-floods").exists() for flood in floods), "both programs flood")
+    assert launcher.stop() == Exit(code=0)
+    assert len(launcher.events_named("process-exited")) == 102
+    for flood in floods:
+        assert launcher.events_named("process-exited", program=flood.name)[0]["signal"] == signal.SIGKILL
