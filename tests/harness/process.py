@@ -28,6 +28,9 @@ VERSION = "1.0.0"
 # The sanitizers' search for leaks needs what some tests take away: one process more, shared memory, no tracer above.
 NO_LEAK_SEARCH = {"ASAN_OPTIONS": "detect_leaks=0"}
 
+# A niceness that a user without rights may have, whatever this process has.
+NICE = str(min(os.nice(0) + 3, 19))
+
 # KILL and STOP never arrive, and CHLD is our own. What hardware raises is forwarded too when somebody sends it.
 FORWARDABLE = [number for number in range(1, 65) if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD)]
 ORDERED_STOP = [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT]

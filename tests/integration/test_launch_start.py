@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.process import VERSION, Configuration, Exit, eventually, many_files, wait_readable
+from harness.process import NICE, VERSION, Configuration, Exit, eventually, many_files, wait_readable
 
 UP = ("trap", "say:up", "until:15")
 
@@ -84,10 +84,10 @@ def test_children_start_with_the_inherited_signal_state(place):
 def test_children_start_with_the_inherited_limits(place):
     """Pitfall 7: limits, niceness, OOM score, umask, directory."""
     launcher = place.launch(place.configuration("report", *UP),
-                            place=["--files", "123", "--nice", "3", "--oom", "321", "--umask", "0137", "--directory",
+                            place=["--files", "123", "--nice", NICE, "--oom", "321", "--umask", "0137", "--directory",
                                    "/tmp"])
     report = launcher.wait_for_probe("report")
-    assert (report["files"], report["nice"], report["oom"].strip()) == (123, 3, "321")
+    assert (report["files"], report["nice"], report["oom"].strip()) == (123, int(NICE), "321")
     assert (report["umask"], report["cwd"]) == (0o137, "/tmp")
 
 

@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from harness.process import Exit, many_files
+from harness.process import NICE, Exit, many_files
 
 
 def test_extra_descriptors_pass_through(place):
@@ -65,8 +65,8 @@ def test_umask_directory_and_environment_stay(place):
 
 def test_limits_priority_and_oom_score_stay(place):
     """Pitfall 7: what we would raise for ourselves is not raised for the command."""
-    report = place.wrap("report", place=["--files", "123", "--nice", "3", "--oom", "321"]).wait_for_probe("report")
-    assert (report["files"], report["nice"], report["oom"].strip()) == (123, 3, "321")
+    report = place.wrap("report", place=["--files", "123", "--nice", NICE, "--oom", "321"]).wait_for_probe("report")
+    assert (report["files"], report["nice"], report["oom"].strip()) == (123, int(NICE), "321")
 
 
 def test_cgroup_stays(place):
