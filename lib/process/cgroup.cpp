@@ -100,30 +100,82 @@ struct CloseDirectory {
     void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-/// The groups right below.
-std::vector<std::string> groups_below(std::string const& path) {
-    std::vector<std::string> groups;
-    std::unique_ptr<DIR, CloseDirectory> const directory{::opendir(path.c_str())};
-    if (!directory) return groups;
+// Trees of groups. The program makes what is below its own group, as deep and as wide as it likes.
+
+/// The names of the groups right below an open one (borrowed).
+std::vector<std::string> groups_below(int group) {
+    std::vector<std::string> names;
+    int const own = ::openat(group, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0) return names;
+    std::unique_ptr<DIR, CloseDirectory> const directory{::fdopendir(own)};
+    if (!directory) {
+        ::close(own);
+        return names;
+    }
     while (dirent const* const entry = ::readdir(directory.get())) {
         std::string_view const name = entry->d_name;
-        if (entry->d_type == DT_DIR && name != "." && name != "..") groups.push_back(path + "/" + entry->d_name);
+        if (entry->d_type == DT_DIR && name != "." && name != "..") names.emplace_back(name);
     }
-    return groups;
+    return names;
+}
+
+Result<UniqueFd> enter_group(int from, char const* name, std::string const& path) {
+    UniqueFd fd{::openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    int const err = errno;
+    if (!fd) return fail(err, "open a group below " + path);
+    return fd;
+}
+
+/// Calls `enter` with each group, from the top, and `leave` with the group above and a name when all below that one
+/// have been visited. Each is opened from its neighbour, so that a depth beyond PATH_MAX hides nobody and needs no more
+/// descriptors.
+template <class Enter, class Leave>
+Result<> walk_groups(std::string const& path, Enter enter, Leave leave) {
+    struct Level {
+        std::string name;
+        std::vector<std::string> rest;  // below it, not yet visited
+    };
+    UniqueFd here = TRY(enter_group(AT_FDCWD, path.c_str(), path));
+    TRY(enter(here.get()));
+    std::vector<Level> levels;
+    levels.push_back({{}, groups_below(here.get())});
+    while (!levels.empty()) {
+        if (levels.back().rest.empty()) {
+            std::string const name = std::move(levels.back().name);
+            levels.pop_back();
+            if (levels.empty()) break;
+            here = TRY(enter_group(here.get(), "..", path));
+            TRY(leave(here.get(), name));
+            continue;
+        }
+        std::string name = std::move(levels.back().rest.back());
+        levels.back().rest.pop_back();
+        auto next = enter_group(here.get(), name.c_str(), path);
+        if (!next && next.error().kind == ErrorKind::not_found) continue;  // removed meanwhile
+        here = TRY(std::move(next));
+        auto const entered = enter(here.get());
+        if (!entered && entered.error().kind != ErrorKind::not_found) return entered;
+        levels.push_back({std::move(name), groups_below(here.get())});
+    }
+    return {};
 }
 
 /// The processes of a group and of all below it. One that is not in our PID namespace reads as 0.
 Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
-    std::string const text = TRY(read(path + "/cgroup.procs"));
-    for_each(text, '\n', [&](std::string_view line) {
-        if (auto const pid = parse_number(line)) pids.push_back(static_cast<pid_t>(*pid));
-        return false;
-    });
-    for (std::string const& group : groups_below(path)) {
-        auto const collected = collect_processes(group, pids);
-        if (!collected && collected.error().kind != ErrorKind::not_found) return collected;
-    }
-    return {};
+    auto const collect = [&](int group) -> Result<> {
+        UniqueFd const file{::openat(group, "cgroup.procs", O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
+        int const err = errno;
+        if (!file) return fail(err, "open cgroup.procs in or below " + path);
+        auto const text = read_open_file(file.get(), path, largest_file);
+        if (!text && text.error().kind == ErrorKind::unsupported) return {};  // threaded: the group above lists them
+        if (!text) return std::unexpected(text.error());
+        for_each(*text, '\n', [&](std::string_view line) {
+            if (auto const pid = parse_number(line)) pids.push_back(static_cast<pid_t>(*pid));
+            return false;
+        });
+        return {};
+    };
+    return walk_groups(path, collect, [](int, std::string const&) -> Result<> { return {}; });
 }
 
 /// A pid of 0 or our own would have kill(2) reach us.
@@ -134,8 +186,13 @@ void signal_all(std::vector<pid_t> const& pids, int signo) {
 }
 
 Result<> remove_tree(std::string const& path) {
-    for (std::string const& group : groups_below(path))
-        TRY(remove_tree(group));
+    auto const remove = [&](int above, std::string const& name) -> Result<> {
+        if (::unlinkat(above, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+            return fail(errno, "remove a cgroup below " + path);
+        return {};
+    };
+    auto const walked = walk_groups(path, [](int) -> Result<> { return {}; }, remove);
+    if (!walked && walked.error().kind != ErrorKind::not_found) return walked;
     if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return fail(errno, "remove cgroup " + path);
     return {};
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <dirent.h>
 #include <gmock/gmock.h>
@@ -94,6 +95,30 @@ protected:
 
     Directory directory_;
 };
+
+/// A program may nest its groups deeper than any path is long.
+TEST_F(Stage, NobodyHidesInTheDepth) {
+    process::Cgroup const group = tree().make_group("deep", 1).value();
+    std::string const name(250, 'x');
+    UniqueFd here{::open(group.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    std::vector<UniqueFd> levels;
+    for (int depth = 0; depth < 40; ++depth) {
+        UniqueFd const file{::openat(here.get(), "cgroup.procs", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+        std::string const pid = std::to_string(1000 + depth) + "\n";
+        ASSERT_EQ(::write(file.get(), pid.data(), pid.size()), static_cast<ssize_t>(pid.size()));
+        ASSERT_EQ(::mkdirat(here.get(), name.c_str(), 0755), 0);
+        UniqueFd next{::openat(here.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+        levels.push_back(std::move(here));
+        here = std::move(next);
+    }
+    // The last one has no such file, as one that is being removed.
+    EXPECT_TRUE(group.contains(1000));
+    EXPECT_TRUE(group.contains(1039));
+    EXPECT_FALSE(group.contains(1040));
+    for (UniqueFd const& level : levels)
+        ASSERT_EQ(::unlinkat(level.get(), "cgroup.procs", 0), 0);
+    EXPECT_EQ(text_of(group.remove()), "ok");
+}
 
 TEST_F(Stage, LimitsAreWrittenAsTheKernelReadsThem) {
     process::Cgroup group = tree().make_group("web", 2).value();
