@@ -6,6 +6,7 @@
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/process/quarantine.h"
 
 namespace triton::launcher {
 
@@ -19,9 +20,11 @@ class AgentLink {
 public:
     using Connected = std::function<void(UniqueFd)>;
 
-    /// `connected` gets each connection: a stream socket, close-on-exec. Its flags are the agent's too, so nobody may
-    /// rely on O_NONBLOCK. Errors: those of socketpair(2) and epoll_ctl(2).
-    static Result<std::unique_ptr<AgentLink>> create(EventLoop& loop, Connected connected);
+    /// `connected` gets each connection: a connected stream socket, close-on-exec, looked at in `quarantine`, where
+    /// anything else is closed. Its flags are the agent's too, so nobody may rely on O_NONBLOCK. Both outlive this.
+    /// Errors: those of socketpair(2) and epoll_ctl(2).
+    static Result<std::unique_ptr<AgentLink>> create(EventLoop& loop, process::Quarantine& quarantine,
+                                                     Connected connected);
 
     /// Both ends, for an upgrade; they stay close-on-exec and owned here.
     struct State {
@@ -32,21 +35,30 @@ public:
     };
     [[nodiscard]] State export_state() const { return {ours_.get(), theirs_.get()}; }
     /// The link of the launcher before us. Errors: those of epoll_ctl(2).
-    static Result<std::unique_ptr<AgentLink>> adopt(EventLoop& loop, State const& state, Connected connected);
+    static Result<std::unique_ptr<AgentLink>> adopt(EventLoop& loop, process::Quarantine& quarantine,
+                                                    State const& state, Connected connected);
 
     /// What the agent is handed, borrowed.
     [[nodiscard]] int descriptor() const { return theirs_.get(); }
 
 private:
-    AgentLink(UniqueFd ours, UniqueFd theirs, Connected connected)
-        : ours_(std::move(ours)), theirs_(std::move(theirs)), connected_(std::move(connected)) {}
-    Result<> watch(EventLoop& loop);
+    AgentLink(EventLoop& loop, process::Quarantine& quarantine, UniqueFd ours, UniqueFd theirs, Connected connected)
+        : loop_(loop),
+          quarantine_(quarantine),
+          ours_(std::move(ours)),
+          theirs_(std::move(theirs)),
+          connected_(std::move(connected)) {}
+    Result<> watch();
     void take_connections();
+    void take_connection(UniqueFd connection);
 
+    EventLoop& loop_;
+    process::Quarantine& quarantine_;
     UniqueFd ours_;
     UniqueFd theirs_;
     Connected connected_;
     EventLoop::Watch watch_;
+    process::Quarantine::Ticket ticket_;  // while a message is looked at
 };
 
 }  // namespace triton::launcher

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::size_t longest_datagram = 4096;  // as in systemd; longer ones are not taken
 constexpr int most_per_round = 16;              // of one process, before others have their turn
-constexpr std::size_t most_descriptors = 253;   // SCM_MAX_FD
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) return false;
@@ -48,46 +48,6 @@ void parse_assignment(std::string_view line, Notification& into) {
     }
 }
 
-struct Received {
-    std::string_view text;
-    NotifySender sender = {};
-};
-
-/// One datagram. Descriptors that came with it are closed: with BARRIER=1 that is the answer, and nothing else may make
-/// us hold any. Returns nullopt when there is none; empty text for one that is not taken.
-std::optional<Received> receive(int fd, std::array<char, longest_datagram>& buffer) {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(most_descriptors * sizeof(int))> control;
-    iovec part{buffer.data(), buffer.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    ssize_t size = -1;
-    do {
-        size = ::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (size < 0 && errno == EINTR);
-    if (size < 0) return std::nullopt;
-    Received received;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET) continue;
-        unsigned char const* const data = CMSG_DATA(header);
-        if (header->cmsg_type == SCM_CREDENTIALS) {
-            ucred credentials{};
-            std::memcpy(&credentials, data, sizeof credentials);
-            received.sender = {credentials.pid, credentials.uid};
-        } else if (header->cmsg_type == SCM_RIGHTS) {
-            for (std::size_t at = 0; at + CMSG_LEN(0) + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
-                int passed = -1;
-                std::memcpy(&passed, data + at, sizeof passed);
-                UniqueFd{passed};
-            }
-        }
-    }
-    if (!(message.msg_flags & MSG_TRUNC)) received.text = {buffer.data(), static_cast<std::size_t>(size)};
-    return received;
-}
-
 }  // namespace
 
 Notification parse_notification(std::string_view datagram) {
@@ -101,8 +61,9 @@ Notification parse_notification(std::string_view datagram) {
     return notification;
 }
 
-NotifyReceiver::NotifyReceiver(EventLoop& loop, std::string directory, Callbacks callbacks)
-    : loop_(loop), directory_(std::move(directory)), callbacks_(std::move(callbacks)) {}
+NotifyReceiver::NotifyReceiver(EventLoop& loop, process::Quarantine& quarantine, std::string directory,
+                               Callbacks callbacks)
+    : loop_(loop), quarantine_(quarantine), directory_(std::move(directory)), callbacks_(std::move(callbacks)) {}
 
 NotifyReceiver::~NotifyReceiver() {
     while (!sockets_.empty())
@@ -158,12 +119,12 @@ Result<UniqueFd> NotifyReceiver::make_socket() {
 
 Result<char const*> NotifyReceiver::open_socket(NotifyKey key, SocketSettings const& settings) {
     if (auto const at = sockets_.find(key); at != sockets_.end()) return at->second.address.c_str();
-    Socket socket{TRY(make_socket()), {}, {}};
+    Socket socket{TRY(make_socket()), {}, {}, {}};
     if (!bind_path(socket, key, settings)) {
         socket.fd = TRY(make_socket());
         TRY(bind_abstract(socket));
     }
-    socket.watch = TRY(loop_.on_readable(socket.fd.get(), [this, key] { read_socket(key, most_per_round); }));
+    TRY(watch_socket(key, socket));
     return sockets_.emplace(key, std::move(socket)).first->second.address.c_str();
 }
 
@@ -179,17 +140,38 @@ Result<UniqueFd> NotifyReceiver::open_pipe(NotifyKey key) {
     return write_end;
 }
 
-/// `callbacks_` may close what is read here.
+Result<> NotifyReceiver::watch_socket(NotifyKey key, Socket& socket) {
+    socket.watch = TRY(loop_.on_readable(socket.fd.get(), [this, key] { read_socket(key, most_per_round); }));
+    return {};
+}
+
+/// `callbacks_` may close what is read here. A message with descriptors is heard like others; with BARRIER=1 their end
+/// is the answer.
 void NotifyReceiver::read_socket(NotifyKey key, int most) {
     std::array<char, longest_datagram> buffer;
     for (; most > 0; --most) {
         auto const at = sockets_.find(key);
-        if (at == sockets_.end()) return;
-        std::optional<Received> const received = receive(at->second.fd.get(), buffer);
-        if (!received) return;
-        if (received->text.empty() || !callbacks_.is_allowed(key, received->sender)) continue;
-        callbacks_.notified(key, parse_notification(received->text));
+        if (at == sockets_.end() || at->second.ticket) return;
+        Socket& socket = at->second;
+        process::Peeked const front = process::peek_with_sender(socket.fd.get(), buffer);
+        if (front.state != process::Peeked::State::message) return;
+        std::span<char> const text(buffer.data(), front.size);
+        if (front.has_descriptors) {
+            socket.watch = {};  // it stays readable until that message is gone
+            socket.ticket = quarantine_.discard(socket.fd.get(), [this, key] { message_is_gone(key); });
+        } else {
+            process::take(socket.fd.get(), text);
+        }
+        if (text.empty() || front.is_cut || !callbacks_.is_allowed(key, {front.pid, front.user})) continue;
+        callbacks_.notified(key, parse_notification({text.data(), text.size()}));
     }
+}
+
+void NotifyReceiver::message_is_gone(NotifyKey key) {
+    auto const at = sockets_.find(key);
+    if (at == sockets_.end()) return;
+    at->second.ticket = {};
+    (void)watch_socket(key, at->second);  // without memory in the kernel it stays deaf, as in import_state()
 }
 
 void NotifyReceiver::read_pipe(NotifyKey key) {
@@ -220,7 +202,9 @@ void NotifyReceiver::close(NotifyKey key) {
     auto const at = sockets_.find(key);
     if (at == sockets_.end()) return;
     if (at->second.address.starts_with('/')) (void)::unlink(at->second.address.c_str());
+    UniqueFd fd = std::move(at->second.fd);
     sockets_.erase(at);
+    quarantine_.close(std::move(fd));  // of what lies in it nobody knows who closes it how slowly
 }
 
 NotifyState NotifyReceiver::export_state() const {
@@ -236,7 +220,7 @@ Result<> NotifyReceiver::import_state(NotifyState state) {
     Result<> done;
     for (NotifyState::Socket& saved : state.sockets) {
         (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // what is not open is found out below
-        Socket socket{UniqueFd{saved.fd}, std::move(saved.address), {}};
+        Socket socket{UniqueFd{saved.fd}, std::move(saved.address), {}, {}};
         auto watch = loop_.on_readable(saved.fd, [this, key = saved.key] { read_socket(key, most_per_round); });
         if (watch)
             socket.watch = std::move(*watch);

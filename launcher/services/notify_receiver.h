@@ -14,6 +14,7 @@
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/process/quarantine.h"
 
 namespace triton::launcher {
 
@@ -78,8 +79,9 @@ public:
     };
 
     /// `directory`: where sockets are made, empty or unusable: abstract names. It must be searchable for those who are
-    /// to reach them (0711) and writable for us alone. `loop` outlives this.
-    NotifyReceiver(EventLoop& loop, std::string directory, Callbacks callbacks);
+    /// to reach them (0711) and writable for us alone. `loop` and `quarantine`, where descriptors that come with
+    /// messages go, outlive this.
+    NotifyReceiver(EventLoop& loop, process::Quarantine& quarantine, std::string directory, Callbacks callbacks);
     ~NotifyReceiver();
     NotifyReceiver(NotifyReceiver const&) = delete;
     NotifyReceiver& operator=(NotifyReceiver const&) = delete;
@@ -111,6 +113,7 @@ private:
         UniqueFd fd;
         std::string address;
         EventLoop::Watch watch;
+        process::Quarantine::Ticket ticket;  // while the message at its front is with somebody else
     };
     struct Pipe {
         UniqueFd fd;
@@ -119,10 +122,13 @@ private:
     static Result<UniqueFd> make_socket();
     bool bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) const;
     static Result<> bind_abstract(Socket& socket);
+    Result<> watch_socket(NotifyKey key, Socket& socket);
     void read_socket(NotifyKey key, int most);
+    void message_is_gone(NotifyKey key);
     void read_pipe(NotifyKey key);
 
     EventLoop& loop_;
+    process::Quarantine& quarantine_;
     std::string directory_;
     Callbacks callbacks_;
     std::map<NotifyKey, Socket> sockets_;

@@ -102,7 +102,8 @@ Result<> AgentHost::prepare() {
     AgentPlan planned = TRY(plan_agent(options_.agent, source_, environment_));
     if (!link_) {
         link_ = TRY(AgentLink::create(
-            loop_, [this](UniqueFd connection) { listener_.agent_connected(std::move(connection)); }));
+            loop_, channels_.quarantine(),
+            [this](UniqueFd connection) { listener_.agent_connected(std::move(connection)); }));
     }
     if (!options_.agent.output_directory.empty()) output_ = TRY(open_output(options_.agent.output_directory));
     TRY(channels_.open_sockets(planned.plan->sockets));
@@ -237,7 +238,7 @@ void AgentHost::save(UpgradeState& state) const {
 
 void AgentHost::restore(UpgradeState const& state, Accepted const* active) {
     if (state.agent_link.ours >= 0) {
-        auto link = AgentLink::adopt(loop_, state.agent_link,
+        auto link = AgentLink::adopt(loop_, channels_.quarantine(), state.agent_link,
                                      [this](UniqueFd connection) { listener_.agent_connected(std::move(connection)); });
         if (link) link_ = std::move(*link);
     }

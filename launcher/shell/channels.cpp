@@ -84,7 +84,7 @@ void Channels::open() {
                 }});
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     notify_ = std::make_unique<NotifyReceiver>(
-        loop_, notify_directory(),
+        loop_, quarantine_, notify_directory(),
         NotifyReceiver::Callbacks{
             .is_allowed = [this](NotifyKey key, NotifySender sender) { return may_notify(key, sender); },
             .notified = [this](NotifyKey key, Notification const& what) { notified(key, what); },

@@ -17,6 +17,7 @@
 #include "lib/base/event_loop.h"
 #include "lib/log/log.h"
 #include "lib/process/cgroup.h"
+#include "lib/process/quarantine.h"
 #include "lib/process/spawn.h"
 
 namespace triton::launcher {
@@ -76,6 +77,8 @@ public:
 
     // What else there is to ask.
     [[nodiscard]] OutputCapture* output() const { return output_.get(); }
+    /// Where descriptors go that others have sent.
+    [[nodiscard]] process::Quarantine& quarantine() { return quarantine_; }
 
     // For an upgrade.
     void save(UpgradeState& state) const;
@@ -103,6 +106,7 @@ private:
     LaunchOptions const& options_;
     Sys& sys_;
     EventLoop& loop_;
+    process::Quarantine quarantine_{loop_};
     Console& console_;
     log::Log& log_;
     ProgramTable& table_;

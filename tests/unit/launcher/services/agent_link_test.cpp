@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/unit/helpers/slow_to_close.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -43,19 +45,21 @@ class AgentLinkTest : public testing::Test {
 protected:
     /// Runs the loop until `count` connections have come.
     void run_until(std::size_t count) {
+        auto const is_done = [this] { return connections.size() >= wanted && quarantine.is_idle(); };
+        loop->set_round_end([this, is_done] {
+            if (is_done()) loop->stop();
+        });
         wanted = count;
-        if (connections.size() >= wanted) return;
+        if (is_done()) return;
         ASSERT_TRUE(loop->run());
     }
 
     std::unique_ptr<EventLoop> loop = *EventLoop::create();
+    process::Quarantine quarantine{*loop};
     std::vector<UniqueFd> connections;
     std::size_t wanted = 0;
-    AgentLink::Connected take = [this](UniqueFd connection) {
-        connections.push_back(std::move(connection));
-        if (connections.size() >= wanted) loop->stop();
-    };
-    std::unique_ptr<AgentLink> link = *AgentLink::create(*loop, take);
+    AgentLink::Connected take = [this](UniqueFd connection) { connections.push_back(std::move(connection)); };
+    std::unique_ptr<AgentLink> link = *AgentLink::create(*loop, quarantine, take);
 };
 
 TEST_F(AgentLinkTest, AConnectionIsOneEndOfAPair) {
@@ -96,6 +100,16 @@ TEST_F(AgentLinkTest, AnythingElseIsClosed) {
     ASSERT_EQ(::close(after), 0);
 }
 
+TEST_F(AgentLinkTest, WhatIsSlowToCloseHoldsNobodyUp) {
+    SlowToClose slow;
+    send(link->descriptor(), {slow.fd()});
+    slow.let_go();
+    auto stream = pair_of(AF_UNIX, SOCK_STREAM);
+    send(link->descriptor(), {stream[0].get()});
+    run_until(1);
+    EXPECT_TRUE(slow.is_held_by_nobody());
+}
+
 TEST_F(AgentLinkTest, ManyComeInSeveralRounds) {
     auto stream = pair_of(AF_UNIX, SOCK_STREAM);
     for (int i = 0; i < 10; ++i)
@@ -110,7 +124,7 @@ TEST_F(AgentLinkTest, TheNextVersionTakesWhatHasCome) {
     AgentLink::State const state = link->export_state();
     AgentLink::State const copied{::dup(state.ours), ::dup(state.theirs)};
     link.reset();
-    link = *AgentLink::adopt(*loop, copied, take);
+    link = *AgentLink::adopt(*loop, quarantine, copied, take);
     run_until(1);
     EXPECT_EQ(connections.size(), 1U);
     EXPECT_EQ(link->export_state(), copied);

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/helpers/slow_to_close.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -75,7 +77,7 @@ protected:
 
     std::unique_ptr<NotifyReceiver> make(std::string const& where) {
         return std::make_unique<NotifyReceiver>(
-            *loop, where,
+            *loop, quarantine, where,
             NotifyReceiver::Callbacks{
                 [this](NotifyKey, NotifySender sender) {
                     senders.push_back(sender.pid);
@@ -149,6 +151,7 @@ protected:
     using Texts = std::vector<std::string>;
     std::string directory;
     std::unique_ptr<EventLoop> loop = std::move(*EventLoop::create());
+    process::Quarantine quarantine{*loop};
     bool allowed = true;
     Texts told;
     std::vector<pid_t> senders;
@@ -235,9 +238,34 @@ TEST_F(NotifyReceiverTest, DescriptorsThatComeAreClosed) {
     EXPECT_EQ(send(open(web), "BARRIER=1", write_end.get()), 0);
     allowed = false;  // even of those who may not speak
     write_end = {};
-    run_until([this] { return !senders.empty(); });
+    EXPECT_EQ(send(open(web), "READY=1"), 0);
+    run_until([this] { return senders.size() == 2; });  // so the first one is gone
     char byte = 0;
     EXPECT_EQ(::read(read_end.get(), &byte, 1), 0);  // would wait if anybody held it
+}
+
+TEST_F(NotifyReceiverTest, WhatIsSlowToCloseHoldsNobodyUp) {
+    receiver = make(directory);
+    SlowToClose slow;
+    EXPECT_EQ(send(open(web), "STATUS=slow", slow.fd()), 0);
+    slow.let_go();
+    EXPECT_EQ(send(open(web), "READY=1"), 0);
+    EXPECT_EQ(send(open(db), "READY=1"), 0);
+    run_until([this] { return told.size() == 3; });
+    EXPECT_EQ(told[0], "1.1 slow");
+    EXPECT_TRUE(slow.is_held_by_nobody());
+}
+
+TEST_F(NotifyReceiverTest, WhatIsSlowToCloseAndWasNeverReadHoldsNobodyUp) {
+    receiver = make(directory);
+    SlowToClose slow;
+    EXPECT_EQ(send(open(web), "STATUS=1"), 0);
+    EXPECT_EQ(send(open(web), "STATUS=2", slow.fd()), 0);
+    slow.let_go();
+    receiver->close(web);
+    run_until([this] { return quarantine.is_idle(); });
+    EXPECT_EQ(told, Texts{});
+    EXPECT_TRUE(slow.is_held_by_nobody());
 }
 
 TEST_F(NotifyReceiverTest, DatagramThatIsTooLongIsNotTaken) {
@@ -316,11 +344,9 @@ TEST_F(NotifyReceiverTest, UpgradeKeepsAddressesAndWhatWaits) {
         saved.fd = ::fcntl(saved.fd, F_DUPFD, 0);  // as execve(2) leaves it: not close-on-exec
     for (NotifyState::Pipe& saved : state.pipes)
         saved.fd = ::fcntl(saved.fd, F_DUPFD, 0);
-    auto next = make(directory);
-    std::filesystem::rename(path, path + ".kept");
-    receiver = nullptr;
-    std::filesystem::rename(path + ".kept", path);  // an execve(2) would not have removed it
-    receiver = std::move(next);
+    // An execve(2) would not have closed anything: the one before stays, in a loop that nobody runs.
+    auto const loop_before = std::exchange(loop, std::move(*EventLoop::create()));
+    auto const before = std::exchange(receiver, make(directory));
     ASSERT_TRUE(receiver->import_state(state));
     EXPECT_EQ(open(web), path);
     EXPECT_EQ(open(db), abstract);
