@@ -10,6 +10,7 @@
 
 #include "config/argument.h"
 #include "config/cron.h"
+#include "config/policy.h"
 #include "config/socket_address.h"
 #include "lib/process/settings.h"
 
@@ -21,9 +22,6 @@ namespace triton::config {
 using Milliseconds = std::chrono::milliseconds;
 
 enum class EnvironmentFrom : std::uint8_t { inherit, clean, listed };
-enum class RestartWhen : std::uint8_t { always, on_failure, never };
-enum class StopScope : std::uint8_t { process, tree };
-enum class OnChange : std::uint8_t { keep, restart, signal };
 
 /// A command that is run for a program, not as the program.
 struct Hook {
@@ -69,7 +67,6 @@ struct Readiness {
 };
 
 enum class HealthType : std::uint8_t { exec, tcp, http };
-enum class HealthAction : std::uint8_t { restart, report, exit };
 
 struct Health {
     HealthType type = HealthType::exec;

@@ -9,9 +9,6 @@ namespace triton::config {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> restart_choices{"always", "on-failure", "never"};
-constexpr std::array<std::string_view, 2> stop_scopes{"process", "tree"};
-constexpr std::array<std::string_view, 3> change_choices{"keep", "restart", "signal"};
 constexpr std::array<std::string_view, 2> environment_words{"inherit", "clean"};  // in the order of EnvironmentFrom
 
 constexpr std::string_view variable_name_pattern = R"(^[^=\u0000]+$)";
@@ -158,7 +155,7 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .description =
              "It is started by the clock. A start that is due while `count` processes run is skipped and reported."},
         {.name = "restart",
-         .value = as<&Program::restart, json::Choice<RestartWhen, restart_choices>>,
+         .value = as<&Program::restart, json::Choice<RestartWhen, restart_names>>,
          .description = "When a process that has ended is started again. The default is always; with `oneShot` or "
                         "`schedule` it is "
                         "never."},
@@ -178,7 +175,7 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = as<&Program::stop_timeout, json::DurationText>,
          .description = "After that it is killed; 0s: at once. The default is that of the command line, else 10s."},
         {.name = "stopScope",
-         .value = as<&Program::stop_scope, json::Choice<StopScope, stop_scopes>>,
+         .value = as<&Program::stop_scope, json::Choice<StopScope, stop_scope_names>>,
          .description = "Who gets the signal: the process alone (the default), or all that it started too."},
         {.name = "drainDelay",
          .value = as<&Program::drain_delay, json::DurationText>,
@@ -187,7 +184,7 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = {&hook_shape, parse_pre_stop},
          .description = "A command that runs before the signal is sent."},
         {.name = "onConfigurationChange",
-         .value = as<&Program::on_change, json::Choice<OnChange, change_choices>>,
+         .value = as<&Program::on_change, json::Choice<OnChange, on_change_names>>,
          .description = "What a changed entry means for a process that runs: nothing until its next start (the "
                         "default), a restart, "
                         "or `reloadSignal`."},

@@ -13,7 +13,6 @@ constexpr std::array<std::string_view, 2> start_limit_actions{"give-up", "exit"}
 constexpr std::array<std::string_view, 5> readiness_types{"notify", "fd", "exec", "tcp", "http"};
 constexpr std::array<std::string_view, 2> notify_accesses{"main", "all"};
 constexpr std::array<std::string_view, 3> health_types{"exec", "tcp", "http"};
-constexpr std::array<std::string_view, 3> health_actions{"restart", "report", "exit"};
 
 void parse_cron_key(json::Node const& node, json::Where const& at, ScheduleDraft& draft, Reading& reading) {
     auto const text = read_text(node, at, reading);
@@ -246,7 +245,7 @@ std::span<Field<Health> const> table(TableOf<Health>) {
          .value = as<&Health::start_period, json::DurationText>,
          .description = "For so long after a start failures do not count. The default is 0s."},
         {.name = "action",
-         .value = as<&Health::action, json::Choice<HealthAction, health_actions>>,
+         .value = as<&Health::action, json::Choice<HealthAction, health_action_names>>,
          .description = "What follows: restart the process (the default), only report it, or end the container."},
     }};
     return rows;

@@ -379,11 +379,7 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.count = configuration_.run_servers ? program.count.value_or(1) : 0;
     if (program.one_shot) policy.kind = ProgramKind::one_shot;
     if (program.schedule) policy.kind = ProgramKind::scheduled;
-    switch (program.restart) {
-        case config::RestartWhen::always: policy.restart = Restart::always; break;
-        case config::RestartWhen::on_failure: policy.restart = Restart::on_failure; break;
-        case config::RestartWhen::never: policy.restart = Restart::never; break;
-    }
+    policy.restart = program.restart;
     policy.backoff.delay =
         program.backoff.initial.value_or(std::chrono::duration_cast<milliseconds>(options_.defaults.backoff.delay));
     policy.backoff.factor = program.backoff.factor.value_or(options_.defaults.backoff.factor);
@@ -401,13 +397,9 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.drain = program.drain_delay;
     policy.has_pre_stop = program.pre_stop.has_value();
     if (program.pre_stop) policy.pre_stop_timeout = program.pre_stop->timeout;
-    policy.stop_scope = program.stop_scope == config::StopScope::tree ? StopScope::tree : StopScope::process;
+    policy.stop_scope = program.stop_scope;
     policy.kills_tree = true;
-    switch (program.on_change) {
-        case config::OnChange::keep: policy.on_change = OnChange::keep; break;
-        case config::OnChange::restart: policy.on_change = OnChange::restart; break;
-        case config::OnChange::signal: policy.on_change = OnChange::signal; break;
-    }
+    policy.on_change = program.on_change;
     policy.change_signal = program.reload_signal;
     policy.has_on_failure = program.on_failure.has_value();
     if (program.readiness) {
@@ -423,11 +415,8 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     if (program.start_timeout) policy.start_timeout = *program.start_timeout;
     if (program.watchdog) policy.watchdog = *program.watchdog;
     if (program.health) {
-        Health health{program.health->interval, program.health->retries, program.health->start_period,
-                      HealthAction::restart};
-        if (program.health->action == config::HealthAction::report) health.action = HealthAction::report;
-        if (program.health->action == config::HealthAction::exit) health.action = HealthAction::exit;
-        policy.health = health;
+        policy.health = Health{program.health->interval, program.health->retries, program.health->start_period,
+                               program.health->action};
     }
     return policy;
 }

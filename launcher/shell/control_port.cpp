@@ -23,14 +23,7 @@ std::string text_of(process::IdOrName const& id) {
     return std::get<std::string>(id);
 }
 
-std::string_view text(config::RestartWhen when) {
-    switch (when) {
-        case config::RestartWhen::always: return "always";
-        case config::RestartWhen::on_failure: return "on-failure";
-        case config::RestartWhen::never: return "never";
-    }
-    std::unreachable();
-}
+std::string_view text(config::RestartWhen when) { return config::restart_names[static_cast<std::size_t>(when)]; }
 
 std::string output_text(config::Output const& output) {
     switch (output.kind) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "config/policy.h"
 #include "launcher/supervisor/restart_policy.h"
 #include "lib/base/clock.h"
 #include "lib/process/ids.h"
@@ -34,17 +35,15 @@ enum class ProgramKind : std::uint8_t {
     one_shot,   ///< each number runs to its end; exit code 0 is its success, and what its readiness means
     scheduled,  ///< runs when event::ScheduleDue says so, at most `count` of them at a time
 };
-/// A one-shot or a scheduled run that has succeeded is done, whatever this says.
-enum class Restart : std::uint8_t { always, on_failure, never };
-/// What happens to running processes of a program that has changed. With `keep` the next start takes the new one.
-enum class OnChange : std::uint8_t { keep, restart, signal };
+using Restart = config::RestartWhen;
+using config::HealthAction;
+using config::OnChange;
+using config::StopScope;
 enum class Readiness : std::uint8_t {
     started,   ///< as soon as it runs
     notified,  ///< event::Ready
     probed,    ///< Helper::readiness, until it succeeds
 };
-enum class StopScope : std::uint8_t { process, tree };
-enum class HealthAction : std::uint8_t { restart, report, exit };
 
 /// More than `count` starts within `interval` are given up before the one too many. Starts that a person, a schedule or
 /// a changed configuration asks for begin the count anew. Each process remembers so many times: keep `count` small.

@@ -28,7 +28,7 @@ FOLDERS = {
     "lib/net": ("triton::net", "lib/base lib/json lib/log lib/files"),
     "config": ("triton::config", "lib/base lib/json lib/process"),
     "launcher/wrap": ("triton::launcher", "lib/base lib/process"),
-    "launcher/supervisor": ("triton::launcher", "lib/base lib/process"),
+    "launcher/supervisor": ("triton::launcher", "lib/base lib/process config"),
     "launcher/output": ("triton::launcher", "lib/base lib/json lib/log lib/files config"),
     "launcher/plan": ("triton::launcher", "lib/base lib/json lib/log lib/files lib/process config launcher/supervisor launcher/services"),
     "launcher/services": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor"),
