@@ -14,6 +14,7 @@
 
 #include "config/environment_file.h"
 #include "config/probe_target.h"
+#include "launcher/plan/probe_check.h"
 #include "launcher/plan/program_attributes.h"
 #include "lib/base/read_file.h"
 #include "lib/files/confined_path.h"
@@ -117,6 +118,17 @@ std::vector<config::EnvironmentVariable> read_environment_file(std::string const
     return std::move(file.values);
 }
 
+constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
+
+/// Keeps as many as anybody reads, and counts the rest.
+void shorten(std::vector<std::string>& errors) {
+    std::size_t const most = json::Limits{}.problems;
+    if (errors.size() <= most + 1) return;  // the last one may be such a count itself
+    std::string rest = "and " + std::to_string(errors.size() - most) + " more";
+    errors.resize(most);
+    errors.push_back(std::move(rest));
+}
+
 /// What turns one program of a document into a plan.
 class Planner {
 public:
@@ -167,6 +179,8 @@ private:
     BinaryCheck check_;
     json::Problems const& known_;  // of the document
     Rejected& rejected_;
+    process::LoadMemory memory_;
+    std::uint64_t rendered_ = most_rendered_bytes;  // that may still be, to check what probes ask
 };
 
 void Planner::add(json::Problems const& problems) {
@@ -315,26 +329,12 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
             .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
 
-/// What is wrong with what a probe asks, for the first process for which something is: the others repeat it.
-std::optional<std::string> target_fault(NetworkProbe const& probe, bool is_numbered) {
-    std::vector<char> buffer(probe.target.buffer_size());
-    std::array<char*, 2> argv{};
-    std::uint32_t const last = is_numbered ? probe.target.highest_number() : 1;
-    for (std::uint32_t number = 1; number <= last; ++number) {
-        probe.target.render(ProcessNumber{number}, buffer, argv);
-        auto const parsed =
-            probe.kind == ProbeKind::tcp ? config::parse_probe_address(argv[0]) : config::parse_probe_url(argv[0]);
-        if (!parsed) return (is_numbered ? "process " + std::to_string(number) + ": " : "") + parsed.error();
-    }
-    return std::nullopt;
-}
-
 HelperPlan Planner::network_helper(ProbeKind kind, config::Argument const& target, json::Where const& at,
                                    Duration timeout, std::uint32_t count) {
     auto made = checked(config::substitute(target, at, variables_, count));
     if (!made) return {};
     NetworkProbe probe{kind, std::move(*made)};
-    if (auto fault = target_fault(probe, depends_on_number(target))) add(at, std::move(*fault));
+    if (auto fault = target_fault(probe, depends_on_number(target), rendered_)) add(at, std::move(*fault));
     return {.start = {}, .network = std::move(probe), .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
 
@@ -422,9 +422,11 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
 }
 
 process::Attributes Planner::attributes(config::Program const& program, json::Where const& at) {
+    // The document is refused already, with as much as anybody reads: a thousand programs may explain as much again.
+    if (rejected_.errors.size() >= json::Limits{}.problems) return {};
     auto resolved = resolve_attributes(
-        program, at,
-        check_ == BinaryCheck::required ? process::MachineCheck::required : process::MachineCheck::skipped);
+        program, at, check_ == BinaryCheck::required ? process::MachineCheck::required : process::MachineCheck::skipped,
+        memory_);
     if (!resolved) {
         add(resolved.error());
         // Where its command is looked for all the same.
@@ -566,6 +568,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
             accepted.programs.push_back(planner.named(program));
     }
     if (!rejected.errors.empty()) {
+        shorten(rejected.errors);
         rejected.misses_node_label = std::ranges::any_of(
             config::referenced_variables(configuration, variables), [&](config::Reference const& reference) {
                 return reference.name.starts_with(config::node_label_prefix) && !variables.find(reference.name);

@@ -25,10 +25,11 @@ void check_ready_target(config::Program const& program, json::Where const& at, j
 std::expected<process::Attributes, json::Problems> resolve_attributes(config::Program const& program,
                                                                       json::Where const& at,
                                                                       process::MachineCheck check,
+                                                                      process::LoadMemory& memory,
                                                                       process::AccountFiles const& files) {
     json::Problems problems;
     check_ready_target(program, at, problems);
-    auto resolved = process::resolve_attributes(program, at, check, files);
+    auto resolved = process::resolve_attributes(program, at, check, memory, files);
     if (!resolved) std::ranges::move(resolved.error(), std::back_inserter(problems));
     if (!problems.empty()) return std::unexpected(std::move(problems));
     for (config::ListenSocket const& socket : program.sockets)
@@ -39,6 +40,13 @@ std::expected<process::Attributes, json::Problems> resolve_attributes(config::Pr
     if (program.readiness && program.readiness->type == config::ReadinessType::fd)
         resolved->ready_target = program.readiness->fd;
     return resolved;
+}
+
+std::expected<process::Attributes, json::Problems> resolve_attributes(config::Program const& program,
+                                                                      json::Where const& at,
+                                                                      process::MachineCheck check) {
+    process::LoadMemory memory;
+    return resolve_attributes(program, at, check, memory);
 }
 
 }  // namespace triton::launcher

@@ -1,5 +1,6 @@
 #include "lib/process/attributes.h"
 
+#include <algorithm>
 #include <climits>
 #include <iterator>
 #include <utility>
@@ -27,6 +28,17 @@ std::optional<CapabilityMasks> without_ours(Identity const& identity) {
     return CapabilityMasks{.drop = 0, .inheritable = own.inheritable & ~own.ambient, .ambient = 0};
 }
 
+/// An equal one of the same load, or a new one.
+std::expected<LandlockRuleset, Problems> ruleset(LandlockSettings const& settings, Where const& at,
+                                                 std::string const& root_directory, LoadMemory& memory) {
+    auto const known = std::ranges::find_if(
+        memory.rulesets, [&](LandlockRuleset const& one) { return one.is_of(settings, root_directory); });
+    if (known != memory.rulesets.end()) return *known;
+    auto made = LandlockRuleset::create(settings, at, root_directory);
+    if (made) memory.rulesets.push_back(*made);
+    return made;
+}
+
 }  // namespace
 
 std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus) {
@@ -41,6 +53,12 @@ std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus) {
 
 std::expected<Attributes, Problems> resolve_attributes(Settings const& settings, Where const& at, MachineCheck check,
                                                        AccountFiles const& files) {
+    LoadMemory memory;
+    return resolve_attributes(settings, at, check, memory, files);
+}
+
+std::expected<Attributes, Problems> resolve_attributes(Settings const& settings, Where const& at, MachineCheck check,
+                                                       LoadMemory& memory, AccountFiles const& files) {
     bool const is_here = check == MachineCheck::required;
     Problems problems;
     auto const take = [&problems](auto result, auto& into) {
@@ -74,9 +92,9 @@ std::expected<Attributes, Problems> resolve_attributes(Settings const& settings,
     if (settings.seccomp)
         take(SeccompFilter::create(*settings.seccomp, Where{&at, std::string_view("seccomp")}), with.seccomp);
     if (settings.landlock && is_here)
-        take(LandlockRuleset::create(*settings.landlock, Where{&at, std::string_view("landlock")}, with.root_directory),
+        take(ruleset(*settings.landlock, Where{&at, std::string_view("landlock")}, with.root_directory, memory),
              with.landlock);
-    if (is_here) append(problems, try_attributes(settings, with, at));
+    if (is_here) append(problems, try_attributes(settings, with, at, memory));
     if (!problems.empty()) return std::unexpected(std::move(problems));
     return with;
 }

@@ -46,10 +46,17 @@ enum class MachineCheck : std::uint8_t { required, skipped };
 /// The CPUs as sched_setaffinity(2) takes them; empty of none.
 std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus);
 
-/// Looks up and prepares what is asked for. `at` is its place in the document.
-/// Errors: all of them, such as "programs.web.user: no user \"www\" in /etc/passwd", "programs.web.seccomp.deny[0]:
-/// unknown system call \"foo\"", "programs.web.landlock: this kernel has no Landlock", and those of try_attributes().
-/// With MachineCheck::skipped only what is wrong everywhere is one, and the result cannot be started with.
+struct LoadMemory;
+
+/// Looks up and prepares what is asked for. `at` is its place in the document. `memory`: of the other programs of the
+/// same load. Errors: all of them, such as "programs.web.user: no user \"www\" in /etc/passwd",
+/// "programs.web.seccomp.deny[0]: unknown system call \"foo\"", "programs.web.landlock: this kernel has no Landlock",
+/// and those of try_attributes(). With MachineCheck::skipped only what is wrong everywhere is one, and the result
+/// cannot be started with.
+std::expected<Attributes, json::Problems> resolve_attributes(Settings const& settings, json::Where const& at,
+                                                             MachineCheck check, LoadMemory& memory,
+                                                             AccountFiles const& files = {});
+/// The same for a program alone.
 std::expected<Attributes, json::Problems> resolve_attributes(Settings const& settings, json::Where const& at,
                                                              MachineCheck check = MachineCheck::required,
                                                              AccountFiles const& files = {});

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "lib/base/nearest.h"
+#include "lib/json/limits.h"
 #include "lib/json/text.h"
 
 namespace triton::process {
@@ -101,7 +102,8 @@ OwnCapabilities OwnCapabilities::read() {
 
 std::expected<CapabilityMasks, Problems> resolve_capabilities(CapabilitySettings const& wanted, Where const& at,
                                                               OwnCapabilities const* own) {
-    Problems problems;
+    json::ProblemList problems{
+        json::Limits{}.problems};  // whoever writes the document controls how many names there are
     auto const parse = [&](std::optional<std::vector<std::string>> const& names, std::string_view key,
                            std::optional<CapabilitySet> within, bool is_from_us) {
         CapabilitySet set = 0;
@@ -109,11 +111,9 @@ std::expected<CapabilityMasks, Problems> resolve_capabilities(CapabilitySettings
         Where const list{&at, key};
         for (std::size_t i = 0; i < names->size(); ++i) {
             auto const capability = parse_capability((*names)[i]);
-            auto const refuse = [&](std::string reason) {
-                problems.push_back({Where{&list, i}.text(), std::move(reason)});
-            };
+            auto const refuse = [&](std::string reason) { problems.add(Where{&list, i}, std::move(reason)); };
             if (!capability) {
-                refuse(unknown_text((*names)[i]));
+                refuse(problems.has_room() ? unknown_text((*names)[i]) : "");
                 continue;
             }
             set |= *capability;
@@ -131,7 +131,7 @@ std::expected<CapabilityMasks, Problems> resolve_capabilities(CapabilitySettings
     std::optional<CapabilitySet> const within = wanted.bounding ? std::optional(listed) : std::nullopt;
     CapabilitySet const ambient = parse(wanted.ambient, "ambient", within, true);
     CapabilitySet const inheritable = parse(wanted.inheritable, "inheritable", within, true);
-    if (!problems.empty()) return std::unexpected(std::move(problems));
+    if (!problems.empty()) return std::unexpected(std::move(problems).take());
 
     CapabilityMasks masks;
     if (!own) return masks;

@@ -26,10 +26,11 @@ public:
     /// For landlock_restrict_self(2). Borrowed, close-on-exec.
     [[nodiscard]] int fd() const { return fd_->get(); }
 
-    /// Whether they say the same.
-    bool operator==(LandlockRuleset const& other) const {
-        return source_ == other.source_ && root_directory_ == other.root_directory_;
+    [[nodiscard]] bool is_of(LandlockSettings const& landlock, std::string const& root_directory) const {
+        return source_ == landlock && root_directory_ == root_directory;
     }
+    /// Whether they say the same.
+    bool operator==(LandlockRuleset const& other) const { return is_of(other.source_, other.root_directory_); }
 
 private:
     LandlockRuleset() = default;

@@ -17,6 +17,7 @@
 #include "lib/base/nearest.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/json/limits.h"
 #include "lib/json/text.h"
 #include "lib/process/syscall_groups.h"
 
@@ -24,6 +25,7 @@ namespace triton::process {
 
 namespace {
 
+using json::ProblemList;
 using json::Problems;
 using json::Where;
 
@@ -89,14 +91,16 @@ std::string unknown_text(std::string const& name) {
     return text;
 }
 
-Calls parse_list(std::vector<std::string> const& names, Where const& at, Problems& problems, Calls const& needed) {
+/// Whoever writes the document controls how many names there are: the search for what was meant is for those that are
+/// shown.
+Calls parse_list(std::vector<std::string> const& names, Where const& at, ProblemList& problems, Calls const& needed) {
     Calls calls;
     for (std::size_t i = 0; i < names.size(); ++i) {
         Calls named;
-        auto const refuse = [&](std::string reason) { problems.push_back({Where{&at, i}.text(), std::move(reason)}); };
-        if (!add_calls(named, names[i])) refuse(unknown_text(names[i]));
+        Where const name_at{&at, i};
+        if (!add_calls(named, names[i])) problems.add(name_at, problems.has_room() ? unknown_text(names[i]) : "");
         auto const missed = std::ranges::find_if(named, [&](int number) { return needed.contains(number); });
-        if (missed != named.end()) refuse("no program can be started without " + name_of(*missed));
+        if (missed != named.end()) problems.add(name_at, "no program can be started without " + name_of(*missed));
         calls.merge(named);
     }
     return calls;
@@ -208,10 +212,44 @@ Result<std::vector<sock_filter>> compile_allow_list(Calls const& allowed, Seccom
     return builder.compile();
 }
 
+/// The filters that are in use. A load, and each one after it, compiles only what is new.
+class Compiled {
+public:
+    using Code = std::shared_ptr<std::vector<sock_filter> const>;
+
+    [[nodiscard]] Code find(SeccompSettings const& settings) const {
+        auto const entry = std::ranges::find(entries_, settings, &Entry::settings);
+        return entry == entries_.end() ? nullptr : entry->code.lock();
+    }
+    /// There are as many entries as filters that live, and no more: those of others are dropped here.
+    void add(SeccompSettings const& settings, Code const& code) {
+        std::erase_if(entries_, [](Entry const& entry) { return entry.code.expired(); });
+        entries_.push_back({settings, code});
+        ++count_;
+    }
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+
+private:
+    struct Entry {
+        SeccompSettings settings;
+        std::weak_ptr<std::vector<sock_filter> const> code;
+    };
+    std::vector<Entry> entries_;
+    std::uint64_t count_ = 0;
+};
+
+/// Of this process: what is compiled depends on nothing but the settings.
+Compiled& compiled() {
+    static Compiled all;
+    return all;
+}
+
 }  // namespace
 
+std::uint64_t SeccompFilter::compilations() { return compiled().count(); }
+
 std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings const& seccomp, Where const& at) {
-    Problems problems;
+    ProblemList problems{json::Limits{}.problems};
     Calls needed;
     for (std::string_view const name : {"execve", "exit", "exit_group"})
         (void)add_calls(needed, name);
@@ -220,8 +258,12 @@ std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings con
     Calls const denied = parse_list(seccomp.deny, Where{&at, std::string_view("deny")}, problems, needed);
     bool const is_deny_list = seccomp.profile == SeccompProfile::none;
     if (is_deny_list && !seccomp.allow.empty())
-        problems.push_back({allow_at.text(), "has no effect with profile \"none\", which allows all but `deny`"});
-    if (!problems.empty()) return std::unexpected(std::move(problems));
+        problems.add(allow_at, "has no effect with profile \"none\", which allows all but `deny`");
+    if (!problems.empty()) return std::unexpected(std::move(problems).take());
+    SeccompFilter filter;
+    filter.source_ = seccomp;
+    filter.code_ = compiled().find(seccomp);
+    if (filter.code_) return filter;
 
     if (!is_deny_list) {
         (void)add_calls(allowed, seccomp.profile == SeccompProfile::strict ? "@strict" : "@system-service");
@@ -230,9 +272,8 @@ std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings con
     auto code = is_deny_list ? compile_deny_list(denied, libseccomp_action(seccomp.action))
                              : compile_allow_list(allowed, seccomp.action);
     if (!code) return std::unexpected(Problems{{at.text(), code.error().text()}});
-    SeccompFilter filter;
-    filter.source_ = seccomp;
     filter.code_ = std::make_shared<std::vector<sock_filter> const>(std::move(*code));
+    compiled().add(seccomp, filter.code_);
     return filter;
 }
 

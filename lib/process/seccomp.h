@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <vector>
@@ -12,15 +13,15 @@
 
 namespace triton::process {
 
-/// A filter of system calls, compiled for this architecture; all others are refused. Compiling takes milliseconds, a
-/// copy shares the code.
+/// A filter of system calls, compiled for this architecture; all others are refused. Compiling takes milliseconds.
+/// Equal filters share their code, as long as one of them lives.
 class SeccompFilter {
 public:
     /// Profiles `default` and `strict` allow what they list; what they do not list gets the action, and what libseccomp
     /// does not know (newer kernels' calls) gets ENOSYS, so that libc takes its older way. `none` refuses only what is
     /// denied. `allow` adds to the profile, `deny` takes from both.
-    /// Errors: all of them: "<at>.deny[0]: unknown system call \"foo\"", with the one that was probably meant; what no
-    /// program could be started without.
+    /// Errors, at most 100 and the number of the others: "<at>.deny[0]: unknown system call \"foo\"", with the one that
+    /// was probably meant; what no program could be started without.
     static std::expected<SeccompFilter, json::Problems> create(SeccompSettings const& seccomp, json::Where const& at);
 
     /// For seccomp(2), SECCOMP_SET_MODE_FILTER. Lives as long as this or any copy.
@@ -29,6 +30,9 @@ public:
     }
 
     bool operator==(SeccompFilter const& other) const { return source_ == other.source_; }
+
+    /// How many filters this process has compiled; for tests of what a load costs.
+    static std::uint64_t compilations();
 
 private:
     SeccompFilter() = default;

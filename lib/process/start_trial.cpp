@@ -1,7 +1,6 @@
 #include "lib/process/start_trial.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -34,19 +33,6 @@ using json::Problems;
 using json::Where;
 
 constexpr int patience_ms = 1000;  // for what takes a tenth of one
-
-/// What the child found, in memory that both sides see: 0, or why not.
-struct Refusals {
-    int oom_score = 0;
-    int nice = 0;
-    int cpu_affinity = 0;
-    int root_directory = 0;
-    int bounding = 0;
-    int groups = 0;
-    int group = 0;
-    int user = 0;
-    std::array<int, RLIM_NLIMITS> limits{};
-};
 
 template <class... Arguments>
 int refusal(long number, Arguments... arguments) {
@@ -93,6 +79,19 @@ bool has_something_to_try(Attributes const& with) {
            with.identity != Identity{};
 }
 
+/// Without the rest, by which programs with equal attributes may differ.
+Attributes what_is_tried(Attributes const& with) {
+    Attributes tried;
+    tried.oom_score_adj = with.oom_score_adj;
+    tried.limits = with.limits;
+    tried.nice = with.nice;
+    tried.cpu_affinity = with.cpu_affinity;
+    tried.root_directory = with.root_directory;
+    if (with.capabilities) tried.capabilities = CapabilityMasks{.drop = with.capabilities->drop};
+    tried.identity = with.identity;
+    return tried;
+}
+
 /// Whether the child of this pidfd has ended, or does so soon. Without one (Linux before 5.2) its end is waited for.
 bool ends_soon(int pidfd) {
     pollfd end{pidfd, POLLIN, 0};
@@ -106,7 +105,7 @@ bool ends_soon(int pidfd) {
 /// Its end sends no signal, so that nobody else takes it for a process of a program. One that hangs is killed: it may
 /// be stopped by somebody, or wait for the file system of its root directory. It is left behind when that does not
 /// help.
-void run_trial(Attributes const& with, Refusals& refused) {
+void run_trial(Attributes const& with, Refusals& refused) {  // in memory that both sides see
     std::string const oom_score = with.oom_score_adj ? std::to_string(*with.oom_score_adj) : std::string();
     std::vector<unsigned long> const cpus = cpu_mask(with.cpu_affinity);
     int pidfd = -1;
@@ -211,12 +210,16 @@ struct Unmap {
 
 }  // namespace
 
-Problems try_attributes(Settings const& settings, Attributes const& with, Where const& at) {
+Problems try_attributes(Settings const& settings, Attributes const& with, Where const& at, LoadMemory& memory) {
     if (!has_something_to_try(with)) return {};
+    Attributes tried = what_is_tried(with);
+    auto const known = std::ranges::find(memory.trials, tried, &LoadMemory::Trial::tried);
+    if (known != memory.trials.end()) return reasons(settings, with, known->refused, at);
     void* const page = ::mmap(nullptr, sizeof(Refusals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return {};
     std::unique_ptr<Refusals, Unmap> const refused{new (page) Refusals};
     run_trial(with, *refused);
+    memory.trials.push_back({std::move(tried), *refused});
     return reasons(settings, with, *refused, at);
 }
 

@@ -40,6 +40,8 @@ TEST(Size, Reads) {
         {"18446744073709551616", std::nullopt},
         {"16777216Ti", std::nullopt},
         {"16777215.9999999999999999999Ti", UINT64_MAX},
+        {"18446744.073709551615T", UINT64_MAX},
+        {"18446744.073709551616T", std::nullopt},  // only the fraction is too much
         {"", std::nullopt},
         {"Mi", std::nullopt},
         {"-1", std::nullopt},
@@ -107,6 +109,8 @@ TEST(SocketAddress, Refuses) {
         {"tcp:0.0.0.0:", R"("" is no port)"},
         {"tcp:0.0.0.0:http", "http is no port"},
         {"tcp:0.0.0.0:65536", "65536 is no port"},
+        {"tcp:127.0.0.1:80x", "80x is no port"},
+        {"tcp:127.0.0.1:80 ", R"("80 " is no port)"},
         {"tcp:0.0.0.0:-1", "-1 is no port"},
         {"tcp:localhost:80", "localhost is no IP address"},
         {"tcp:::1:80", "an IPv6 address stands in brackets: [::1]"},
@@ -199,6 +203,7 @@ TEST(ProbeTarget, SaysWhatIsWrong) {
         {"[localhost]:80", R"("localhost" is no IPv6 address)"},
         {"[fe80::1%eth0]:80", R"("fe80::1%eth0" is no IPv6 address)"},
         {"[]:80", R"("" is no IPv6 address)"},
+        {"127.0.0.1:80x", R"("80x" is no port from 1 to 65535)"},
         {"[:80", R"("[" is neither an IP address nor localhost)"},
         {std::string("127.0.0.1\0:80", 13), R"("127.0.0.1\u0000" is neither an IP address nor localhost)"},
     };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "launcher/plan/check.h"
+#include "launcher/plan/probe_check.h"
 
 namespace triton::launcher {
 namespace {
@@ -236,6 +237,77 @@ TEST(Check, ShowsWhatTheAgentAsksOfEachProcess) {
                 HasSubstr(R"({"program":"web","process":2,"command":["/bin/web"],"environment":[],)"
                           R"("readiness":{"type":"tcp","target":"[::1]:8002"},)"
                           R"("health":{"type":"http","target":"https://localhost:1/"}})"));
+}
+
+// Documents that are made to be slow: what a load does is counted.
+
+/// A document of many programs that differ only in their names.
+std::string programs(int count, std::string const& keys) {
+    std::string text = R"({"programs":{)";
+    for (int i = 0; i < count; ++i)
+        text += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + R"(":{"command":["/bin/web"],)" + keys + "}";
+    return text + "}}";
+}
+
+TEST(SlowDocuments, EqualFiltersAreCompiledOnceForAllLoads) {
+    std::string const text = programs(1000, R"("seccomp":{"profile":"none","deny":["mount","umount2","swapon"]})");
+    auto const before = process::SeccompFilter::compilations();
+    auto const first = load(text);
+    ASSERT_TRUE(first) << first.error().errors.front();
+    auto const second = load(text);
+    EXPECT_TRUE(second);
+    EXPECT_EQ(process::SeccompFilter::compilations(), before + 1);
+}
+
+TEST(SlowDocuments, UnknownNamesAreToldAHundredTimesInAll) {
+    auto const loaded = load(programs(1000, R"("seccomp":{"allow":["mkdri","foo"]})"));
+    ASSERT_FALSE(loaded);
+    ASSERT_EQ(loaded.error().errors.size(), 100U);
+    EXPECT_EQ(loaded.error().errors.front(),
+              "programs.p0.seccomp.allow[0]: unknown system call \"mkdri\"; did you mean mkdir?");
+    auto const longer = load(programs(
+        2, R"("capabilities":{"bounding":[)" + [] {
+            std::string names = "\"X\"";
+            for (int i = 1; i < 20'000; ++i)
+                names += ",\"X\"";
+            return names;
+        }() + "]}"));
+    ASSERT_FALSE(longer);
+    ASSERT_EQ(longer.error().errors.size(), 101U);
+    EXPECT_EQ(longer.error().errors[99], "programs.p0.capabilities.bounding[99]: unknown capability \"X\"");
+    EXPECT_EQ(longer.error().errors.back(), "and 19900 more");
+}
+
+/// A URL with so many numbers of its process.
+NetworkProbe long_probe(std::size_t numbers, std::uint32_t processes, std::int64_t multiplier = 1) {
+    std::vector<config::Argument> parts{{.value = "http://[::1]/"}};
+    for (std::size_t i = 0; i < numbers; ++i)
+        parts.push_back({.type = config::ArgumentType::process_number, .multiplier = multiplier});
+    config::Argument const url{.type = config::ArgumentType::concatenate, .values = std::move(parts)};
+    return {ProbeKind::http,
+            config::substitute(url, json::Where{}, config::Variables({}, environment), processes).value()};
+}
+
+TEST(SlowDocuments, TargetsAreRenderedWithinABudget) {
+    std::uint64_t budget = 1 << 20;
+    NetworkProbe const probe = long_probe(800, 65535);
+    EXPECT_EQ(target_fault(probe, true, budget), std::nullopt);
+    EXPECT_LT(budget, probe.target.buffer_size());  // used up, and not more than that
+    EXPECT_EQ(target_fault(probe, true, budget), std::nullopt);
+    EXPECT_EQ(budget, 0U);
+    // The first and the last process are looked at all the same.
+    EXPECT_THAT(target_fault(long_probe(900, 65535), true, budget).value_or(""),
+                testing::StartsWith("process 65535: \"http://[::1]/65535"));
+}
+
+TEST(SlowDocuments, OrdinaryTargetsAreAllChecked) {
+    std::uint64_t budget = 16 << 20;
+    std::vector<config::Argument> const parts{{.value = "127.0.0.1:"},
+                                              {.type = config::ArgumentType::process_number, .multiplier = 2}};
+    config::Argument const address{.type = config::ArgumentType::concatenate, .values = parts};
+    NetworkProbe const probe{
+        ProbeKind::tcp, config::substitute(address, json::Where{}, config::Variables({}, environment), 65535).value()};
+    EXPECT_EQ(target_fault(probe, true, budget), "process 32768: \"65536\" is no port from 1 to 65535");
 }
 
 }  // namespace

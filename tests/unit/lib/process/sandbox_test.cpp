@@ -324,7 +324,79 @@ TEST_F(LandlockTest, SaysAllThatIsMissing) {
                 ElementsAre("web.landlock.readWrite[0]: cannot open /nonexistent: No such file or directory"));
 }
 
+TEST(SeccompFilter, ExplainsAHundredUnknownNamesAndCountsTheRest) {
+    At const at("seccomp");
+    process::SeccompSettings settings;
+    for (int i = 0; i < 50'000; ++i)
+        settings.allow.push_back("mkdri" + std::to_string(i % 10));
+    auto const lines = texts(process::SeccompFilter::create(settings, at.place));
+    ASSERT_EQ(lines.size(), 101U);
+    EXPECT_EQ(lines[99], "web.seccomp.allow[99]: unknown system call \"mkdri9\"; did you mean mkdir?");
+    EXPECT_EQ(lines[100], "and 49900 more");
+}
+
+TEST(Capabilities, ExplainAHundredUnknownNamesAndCountTheRest) {
+    At const at("capabilities");
+    auto const lines = texts(
+        process::resolve_capabilities({.bounding = std::vector<std::string>(50'000, "CHWON")}, at.place, nullptr));
+    ASSERT_EQ(lines.size(), 101U);
+    EXPECT_EQ(lines[99], "web.capabilities.bounding[99]: unknown capability \"CHWON\"; did you mean CAP_CHOWN?");
+    EXPECT_EQ(lines[100], "and 49900 more");
+}
+
+TEST(SeccompFilter, IsCompiledOnceWhileAnEqualOneLives) {
+    At const at("seccomp");
+    process::SeccompSettings const settings{.profile = SeccompProfile::none, .deny = {"mount", "umount2"}};
+    auto const before = process::SeccompFilter::compilations();
+    {
+        auto const first = process::SeccompFilter::create(settings, at.place);
+        auto const second = process::SeccompFilter::create(settings, at.place);
+        ASSERT_TRUE(first && second);
+        EXPECT_EQ(first->program().filter, second->program().filter);
+        EXPECT_EQ(process::SeccompFilter::compilations(), before + 1);
+        auto const other =
+            process::SeccompFilter::create({.profile = SeccompProfile::none, .deny = {"mount"}}, at.place);
+        ASSERT_TRUE(other);
+        EXPECT_NE(other->program().filter, first->program().filter);
+        EXPECT_EQ(process::SeccompFilter::compilations(), before + 2);
+    }
+    EXPECT_TRUE(process::SeccompFilter::create(settings, at.place));
+    EXPECT_EQ(process::SeccompFilter::compilations(), before + 3);
+}
+
 // All of a program.
+
+TEST(ResolveAttributes, TriesAndPreparesEqualProgramsOnce) {
+    config::Program program;
+    program.nice = 1;
+    program.landlock = process::LandlockSettings{.read_only = {"/usr"}};
+    json::Where const document;
+    process::LoadMemory memory;
+    for (std::string_view const name : {"a", "b", "c"}) {
+        auto const made =
+            launcher::resolve_attributes(program, {&document, name}, process::MachineCheck::required, memory);
+        if (!made) GTEST_SKIP() << made.error().front().text();
+        EXPECT_EQ(made->landlock->fd(), memory.rulesets.front().fd());
+    }
+    EXPECT_EQ(memory.trials.size(), 1U);
+    EXPECT_EQ(memory.rulesets.size(), 1U);
+    program.nice = 2;
+    ASSERT_TRUE(launcher::resolve_attributes(program, document, process::MachineCheck::required, memory));
+    EXPECT_EQ(memory.trials.size(), 2U);
+}
+
+TEST(ResolveAttributes, TellsEachProgramOfWhatWasTriedForAnother) {
+    config::Program program;
+    program.cpu_affinity = {8191};
+    json::Where const document;
+    process::LoadMemory memory;
+    for (std::string_view const name : {"a", "b"}) {
+        EXPECT_THAT(
+            texts(launcher::resolve_attributes(program, {&document, name}, process::MachineCheck::required, memory)),
+            ElementsAre(std::string(name) + ".cpuAffinity: none of these CPUs is there and allowed to the launcher"));
+    }
+    EXPECT_EQ(memory.trials.size(), 1U);
+}
 
 TEST(ResolveAttributes, CollectsWhatIsWrongEverywhere) {
     config::Program program;

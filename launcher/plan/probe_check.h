@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/plan/program_plan.h"
+
+namespace triton::launcher {
+
+/// What is wrong with what a probe asks, for the first process for which something is: the others repeat it. The
+/// document controls how many processes there are and how long their targets: `budget` bounds the bytes that are
+/// rendered, and is lowered by them. When it does not reach for all processes, the first and the last ones are looked
+/// at, at least one of each; the agent refuses what is wrong with another.
+std::optional<std::string> target_fault(NetworkProbe const& probe, bool is_numbered, std::uint64_t& budget);
+
+}  // namespace triton::launcher
