@@ -64,7 +64,8 @@ std::expected<unsigned, std::string> parse_value(std::string_view text, FieldRow
     }
     auto const number = parse_number(text);
     if (!number)
-        return Fault(json::shown(text) + (field.names.empty() ? " is no number" : " is neither a number nor a name"));
+        return Fault(json::shown(text) +
+                     (field.names.empty() ? " is not a number" : " is neither a number nor a name"));
     if (*number >= field.lowest && *number <= field.highest) return *number;
     return Fault(std::to_string(*number) + " is not within " + std::to_string(field.lowest) + " to " +
                  std::to_string(field.highest));
@@ -92,7 +93,7 @@ std::expected<std::uint64_t, std::string> parse_part(std::string_view text, Fiel
         if (!is_all && dash == std::string_view::npos) return Fault(json::shown(text) + " has a step but no range");
         auto const number = parse_number(text.substr(slash + 1));
         if (!number || *number == 0 || *number > field.highest)
-            return Fault(json::shown(text.substr(slash + 1)) + " is no step from 1 to " +
+            return Fault(json::shown(text.substr(slash + 1)) + " is not a step from 1 to " +
                          std::to_string(field.highest));
         step = *number;
     }

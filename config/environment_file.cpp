@@ -29,7 +29,7 @@ std::string_view without_export(std::string_view line) {
 
 using Values = std::map<std::string_view, std::string_view>;  // of the text that is read
 
-/// Sets the variable of one line (not blank, no comment), or returns why it has none.
+/// Sets the variable of one line, which is neither blank nor a comment, or returns why it has none.
 std::optional<std::string> read_line(std::string_view line, Values& values) {
     if (line.contains('\0')) return "contains a NUL byte";
     line = without_export(line);

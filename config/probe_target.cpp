@@ -36,13 +36,13 @@ std::expected<ProbeTarget, std::string> parse_host_and_port(std::string_view tex
     bool const has_port = colon != std::string_view::npos && !text.ends_with(']');  // else it is a part of the address
     if (!has_port && !default_port) return fault(text, "has no port");
     auto const port = has_port ? parse_port(text.substr(colon + 1)) : default_port;
-    if (!port) return fault(text.substr(colon + 1), "is no port from 1 to 65535");
+    if (!port) return fault(text.substr(colon + 1), "is not a port from 1 to 65535");
     target.port = *port;
     target.host = has_port ? text.substr(0, colon) : text;
     if (target.host.empty()) return fault(text, "has no host");
     if (target.host.starts_with('[') && target.host.ends_with(']')) {
         target.host = target.host.substr(1, target.host.size() - 2);
-        if (!is_ip_address(AF_INET6, target.host)) return fault(target.host, "is no IPv6 address");
+        if (!is_ip_address(AF_INET6, target.host)) return fault(target.host, "is not an IPv6 address");
     } else if (is_ip_address(AF_INET6, target.host)) {
         return fault(text, "needs brackets around its IPv6 address");
     } else if (target.host != "localhost" && !is_ip_address(AF_INET, target.host)) {

@@ -17,9 +17,9 @@ struct ProbeTarget {
     bool operator==(ProbeTarget const&) const = default;
 };
 
-/// Reads HOST:PORT; an IPv6 address stands in brackets. Names but localhost are none: no resolver is to be asked. Does
-/// not allocate unless it fails.
-/// Errors: ready to be shown behind the place: "\"localhost\" has no port", "\"70000\" is no port from 1 to 65535".
+/// Reads HOST:PORT; an IPv6 address stands in brackets. Other names than localhost are refused: no resolver is asked.
+/// Does not allocate unless it fails. Errors: ready to be shown behind the place: "\"localhost\" has no port",
+/// "\"70000\" is not a port from 1 to 65535".
 std::expected<ProbeTarget, std::string> parse_probe_address(std::string_view text);
 
 /// Reads http://HOST[:PORT][/PATH][?QUERY] or https://.., at most 4096 bytes, the host as above. What follows the host

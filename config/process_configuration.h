@@ -38,7 +38,7 @@ struct Draft {
     ProcessConfiguration configuration;  ///< with problems: what could be read; every argument is in its place
     json::Problems problems;
     json::Problems warnings;
-    bool is_object = false;  ///< false: there is nothing in `configuration`, the text is no JSON object
+    bool is_object = false;  ///< false: there is nothing in `configuration`, the text is not a JSON object
 };
 
 /// Reads a ProcessConfiguration from JSON text (RFC 8259, UTF-8 without BOM).

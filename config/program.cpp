@@ -79,7 +79,7 @@ void check_readiness_keys(Subject const& subject) {
                                  std::to_string(readiness->fd) + " is taken: the sockets get " + range);
 }
 
-/// Whether there is a filter at all: the profile "none" alone is none.
+/// Whether there is a filter at all: the profile "none" alone does not make one.
 bool filters(process::SeccompSettings const& seccomp) {
     return seccomp.profile != process::SeccompProfile::none || !seccomp.allow.empty() || !seccomp.deny.empty();
 }

@@ -50,7 +50,7 @@ void parse_environment(json::Node const& node, json::Where const& at, Program& p
     for (json::Member const& member : *json) {
         json::Where const variable_at{&at, std::string_view(member.key)};
         if (!is_variable_name(member.key))
-            reading.problems.add(variable_at, "is no name of a variable: it is empty or has a =");
+            reading.problems.add(variable_at, "is not the name of a variable: it is empty or has a =");
         if (++reading.argument_count > reading.limits.arguments) {
             std::string const limit = std::to_string(reading.limits.arguments);
             reading.problems.add(variable_at, "more than " + limit + " arguments in all");
@@ -64,7 +64,7 @@ std::optional<std::string> read_variable_name(json::Node const& node, json::Wher
     std::string const* const name = expect_string(node, at, reading);
     if (!name) return std::nullopt;
     if (is_variable_name(*name)) return *name;
-    reading.problems.add(at, json::quoted(*name) + " is no name of a variable: it is empty or has a =");
+    reading.problems.add(at, json::quoted(*name) + " is not the name of a variable: it is empty or has a =");
     return std::nullopt;
 }
 

@@ -11,7 +11,7 @@ namespace triton::config {
 
 /// The parsers of keys that are more than a row: programs, and the keys of a Program that are objects.
 
-/// Why a text is no version; empty when it is one.
+/// Why a text is not a version; empty when it is one.
 std::string version_fault(std::string_view version);
 /// How many processes.
 constexpr auto highest_count = static_cast<std::int64_t>(process::highest_process_number);

@@ -90,7 +90,7 @@ std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where co
     if (is_percent && percent >= 1 && percent <= most_cores * 100.0)
         return static_cast<std::uint64_t>(std::llround(percent * 10));
     reading.problems.add(
-        at, json::quoted(*text) + " is no number of CPUs (for example 1.5, \"150%\", \"max\"; at least 1%)");
+        at, json::quoted(*text) + " is not a number of CPUs (for example 1.5, \"150%\", \"max\"; at least 1%)");
     return std::nullopt;
 }
 
@@ -184,7 +184,7 @@ void parse_cpu_affinity(json::Node const& node, json::Where const& at, Program& 
     if (auto cpus = parse_cpu_list(*text)) {
         program.cpu_affinity = std::move(*cpus);
     } else {
-        reading.problems.add(at, json::quoted(*text) + " is no list of CPUs (for example 0-3,6)");
+        reading.problems.add(at, json::quoted(*text) + " is not a list of CPUs (for example 0-3,6)");
     }
 }
 

@@ -27,14 +27,14 @@ std::expected<SocketAddress, std::string> parse_host_and_port(SocketKind kind, s
     std::string_view const port = rest.substr(colon + 1);
     SocketAddress address{.kind = kind};
     auto const [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-    if (error != std::errc{} || end != port.data() + port.size()) return fault(json::shown(port) + " is no port");
+    if (error != std::errc{} || end != port.data() + port.size()) return fault(json::shown(port) + " is not a port");
     if (host.starts_with('[') && host.ends_with(']')) {
         host = host.substr(1, host.size() - 2);
-        if (!is_ip_address(AF_INET6, host)) return fault(json::shown(host) + " is no IPv6 address");
+        if (!is_ip_address(AF_INET6, host)) return fault(json::shown(host) + " is not an IPv6 address");
     } else if (is_ip_address(AF_INET6, host)) {
         return fault("an IPv6 address stands in brackets: [" + std::string(host) + "]");
     } else if (!host.empty() && !is_ip_address(AF_INET, host)) {
-        return fault(json::shown(host) + " is no IP address");
+        return fault(json::shown(host) + " is not an IP address");
     }
     address.host = host;
     return address;

@@ -113,7 +113,7 @@ bool is_in_closed_directory(std::string const& path) {
     return false;
 }
 
-/// "programs.agent.sockets[0].address: ..." is no place that anybody has written.
+/// "programs.agent.sockets[0].address: ..." is not a place that anybody has written.
 std::string in_words(std::string text) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 4> places{
         {{"programs.agent.sockets", "--listen"},

@@ -76,7 +76,7 @@ struct ProgramPlan {
     bool operator==(ProgramPlan const& other) const {
         return policy == other.policy && settings == other.settings && helpers == other.helpers && starts_like(other);
     }
-    /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks are no part of it.
+    /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {
         return start && other.start && *start == *other.start && settings.output == other.settings.output &&
                settings.sockets == other.settings.sockets && settings.readiness == other.settings.readiness;

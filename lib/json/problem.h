@@ -21,7 +21,8 @@ struct Problem {
 
 using Problems = std::vector<Problem>;
 
-/// Collects problems up to a limit and counts the rest, so that a broken document of a megabyte is no report of fifty.
+/// Collects problems up to a limit and counts the rest, so that a broken document of a megabyte does not become a
+/// report of fifty.
 class ProblemList {
 public:
     explicit ProblemList(std::size_t limit) : limit_(limit) {}

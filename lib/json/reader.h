@@ -16,7 +16,7 @@ struct Node;
 struct Member;
 
 struct Null {};
-/// A number that is no 64-bit signed integer, as it was written.
+/// A number that is not a 64-bit signed integer, as it was written.
 struct OddNumber {
     std::string text;
 };

@@ -15,7 +15,7 @@ constexpr milliseconds longest_duration = std::chrono::hours(365 * 24);
 /// A number's text for a message: what is long ends in "...".
 std::string shortened(std::string const& text) { return text.size() > 40 ? text.substr(0, 40) + "..." : text; }
 
-/// The value of a JSON number; nullptr-like NaN when the node is none or it does not fit a double.
+/// The value of a JSON number; NaN when the node is not a number, or does not fit a double.
 double number_of(Node const& node) {
     if (auto const* const integer = node.get<std::int64_t>()) return static_cast<double>(*integer);
     double number = std::nan("");

@@ -318,7 +318,7 @@ def test_check_shows_what_probes_ask(area):
         {"type": "tcp", "target": f"[::1]:{number * 20000}"} for number in (1, 2, 3)]
     done = check(area, {"programs": {"web": {**web, "count": 4}}})
     assert done.returncode == 1
-    assert done.stderr.endswith('programs.web.readiness.address: process 4: "80000" is no port from 1 to 65535\n')
+    assert done.stderr.endswith('programs.web.readiness.address: process 4: "80000" is not a port from 1 to 65535\n')
 
 
 def test_check_is_about_every_process_number(area):

@@ -146,29 +146,28 @@ TEST_P(ParseCron, Refuses) {
 constexpr char const* five_fields = "needs five fields: minute, hour, day of the month, month, day of the week";
 constexpr char const* nicknames = "is none of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually";
 
-INSTANTIATE_TEST_SUITE_P(Texts, ParseCron,
-                         testing::Values(Faulty{"", five_fields}, Faulty{"* * * *", five_fields},
-                                         Faulty{"* * * * * *", five_fields}, Faulty{"@reboot", nicknames},
-                                         Faulty{"@Daily", nicknames},
-                                         Faulty{"60 * * * *", "minute: 60 is not within 0 to 59"},
-                                         Faulty{"* 24 * * *", "hour: 24 is not within 0 to 23"},
-                                         Faulty{"* * 0 * *", "day of the month: 0 is not within 1 to 31"},
-                                         Faulty{"* * * 13 *", "month: 13 is not within 1 to 12"},
-                                         Faulty{"* * * * 8", "day of the week: 8 is not within 0 to 7"},
-                                         Faulty{"* * * january *", "month: january is neither a number nor a name"},
-                                         Faulty{"mon * * * *", "minute: mon is no number"},
-                                         Faulty{"-1 * * * *", "minute: \"\" is no number"},
-                                         Faulty{"1,,2 * * * *", "minute: \"\" is no number"},
-                                         Faulty{"20-10 * * * *", "minute: 20-10 runs backwards"},
-                                         Faulty{"* * * * sat-sun", "day of the week: sat-sun runs backwards"},
-                                         Faulty{"*/0 * * * *", "minute: 0 is no step from 1 to 59"},
-                                         Faulty{"*/x * * * *", "minute: x is no step from 1 to 59"},
-                                         Faulty{"*/99999999999 * * * *", "minute: 99999999999 is no step from 1 to 59"},
-                                         Faulty{"5/10 * * * *", "minute: 5/10 has a step but no range"},
-                                         Faulty{"99999999999 * * * *", "minute: 99999999999 is no number"},
-                                         Faulty{"0 0 30 2 *", "there is no such date"},
-                                         Faulty{"0 0 31 4,6,9,11 *", "there is no such date"},
-                                         Faulty{"0 0 31 feb */2", "there is no such date"}));
+INSTANTIATE_TEST_SUITE_P(
+    Texts, ParseCron,
+    testing::Values(Faulty{"", five_fields}, Faulty{"* * * *", five_fields}, Faulty{"* * * * * *", five_fields},
+                    Faulty{"@reboot", nicknames}, Faulty{"@Daily", nicknames},
+                    Faulty{"60 * * * *", "minute: 60 is not within 0 to 59"},
+                    Faulty{"* 24 * * *", "hour: 24 is not within 0 to 23"},
+                    Faulty{"* * 0 * *", "day of the month: 0 is not within 1 to 31"},
+                    Faulty{"* * * 13 *", "month: 13 is not within 1 to 12"},
+                    Faulty{"* * * * 8", "day of the week: 8 is not within 0 to 7"},
+                    Faulty{"* * * january *", "month: january is neither a number nor a name"},
+                    Faulty{"mon * * * *", "minute: mon is not a number"},
+                    Faulty{"-1 * * * *", "minute: \"\" is not a number"},
+                    Faulty{"1,,2 * * * *", "minute: \"\" is not a number"},
+                    Faulty{"20-10 * * * *", "minute: 20-10 runs backwards"},
+                    Faulty{"* * * * sat-sun", "day of the week: sat-sun runs backwards"},
+                    Faulty{"*/0 * * * *", "minute: 0 is not a step from 1 to 59"},
+                    Faulty{"*/x * * * *", "minute: x is not a step from 1 to 59"},
+                    Faulty{"*/99999999999 * * * *", "minute: 99999999999 is not a step from 1 to 59"},
+                    Faulty{"5/10 * * * *", "minute: 5/10 has a step but no range"},
+                    Faulty{"99999999999 * * * *", "minute: 99999999999 is not a number"},
+                    Faulty{"0 0 30 2 *", "there is no such date"}, Faulty{"0 0 31 4,6,9,11 *", "there is no such date"},
+                    Faulty{"0 0 31 feb */2", "there is no such date"}));
 
 }  // namespace
 }  // namespace triton::config

@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.version: must not contain a slash: it becomes part of a path",
                "warning: programs.web.version: has no effect together with command"}},
         Found{R"("environment":{"A":"1","":"2","B=C":"3","D":null,"E":{"type":"Environment"}})",
-              {R"(programs.web.environment[""]: is no name of a variable: it is empty or has a =)",
-               R"(programs.web.environment["B=C"]: is no name of a variable: it is empty or has a =)",
+              {R"(programs.web.environment[""]: is not the name of a variable: it is empty or has a =)",
+               R"(programs.web.environment["B=C"]: is not the name of a variable: it is empty or has a =)",
                "programs.web.environment.D: expected a string or an object, found null",
                "programs.web.environment.E.source: required for type Environment"}},
         Found{R"("environment":["A"])", {"programs.web.environment: expected an object, found array"}},
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
               {R"(programs.web.environmentFrom: "clear" is none of inherit, clean; did you mean "clean"?)"}},
         Found{R"("environmentFrom":["PATH",1,"A=B"])",
               {"programs.web.environmentFrom[1]: expected a string, found number",
-               R"(programs.web.environmentFrom[2]: "A=B" is no name of a variable: it is empty or has a =)"}},
+               R"(programs.web.environmentFrom[2]: "A=B" is not the name of a variable: it is empty or has a =)"}},
         Found{R"("environmentFrom":true)",
               {"programs.web.environmentFrom: expected a string or an array, found boolean"}},
         Found{R"("workingDirectory":"srv")", {R"(programs.web.workingDirectory: "srv" is not an absolute path)"}},
@@ -252,20 +252,21 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.limits.nofile.soft: is more than hard"}},
         Found{R"("nice":20)", {"programs.web.nice: 20 is not within -20 to 19"}},
         Found{R"("oomScoreAdj":-1001)", {"programs.web.oomScoreAdj: -1001 is not within -1000 to 1000"}},
-        Found{R"("cpuAffinity":"0-")", {R"(programs.web.cpuAffinity: "0-" is no list of CPUs (for example 0-3,6))"}},
+        Found{R"("cpuAffinity":"0-")", {R"(programs.web.cpuAffinity: "0-" is not a list of CPUs (for example 0-3,6))"}},
         Found{R"("cpuAffinity":3)", {"programs.web.cpuAffinity: expected a string, found number"}},
         Found{
             R"("cgroup":{"memoryMax":"lots","cpuMax":"150","cpuWeight":0,"pidsMax":"many"})",
             {R"(programs.web.cgroup.memoryMax: "lots" is not a size (for example 4096, "64Mi", "1.5G"))",
-             R"(programs.web.cgroup.cpuMax: "150" is no number of CPUs (for example 1.5, "150%", "max"; at least 1%))",
+             R"(programs.web.cgroup.cpuMax: "150" is not a number of CPUs (for example 1.5, "150%", "max"; at least 1%))",
              "programs.web.cgroup.cpuWeight: 0 is not within 1 to 10000",
              R"(programs.web.cgroup.pidsMax: "many" is neither an integer nor "max")"}},
         Found{R"("cgroup":{"cpuMax":0.001,"pidsMax":0})",
               {"programs.web.cgroup.cpuMax: 0.001 is not within 0.01 to 100000",
                "programs.web.cgroup.pidsMax: 0 is not within 1 to 4194304"}},
-        Found{R"("cgroup":{"cpuMax":"0.5%"})",
-              {R"(programs.web.cgroup.cpuMax: "0.5%" is no number of CPUs (for example 1.5, "150%", "max"; at least )"
-               "1%)"}},
+        Found{
+            R"("cgroup":{"cpuMax":"0.5%"})",
+            {R"(programs.web.cgroup.cpuMax: "0.5%" is not a number of CPUs (for example 1.5, "150%", "max"; at least )"
+             "1%)"}},
         Found{R"("cgroup":{"cpuMax":[1]})",
               {R"(programs.web.cgroup.cpuMax: expected a number of CPUs (1.5, "150%" or "max"), found array)"}}));
 
@@ -313,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("sockets":[{"name":"a:b","listen":"tcp:host:80"}])",
               {R"(programs.web.sockets[0].name: "a:b": a name is a letter or a digit and up to 63 more of them, or of )"
                R"re(".", "_" and "-")re",
-               R"(programs.web.sockets[0].listen: "tcp:host:80": host is no IP address)"}},
+               R"(programs.web.sockets[0].listen: "tcp:host:80": host is not an IP address)"}},
         Found{R"("sockets":[{"name":"a","listen":"tcp::80"},{"name":"a","listen":"udp::80"}])",
               {R"(programs.web.sockets[1].name: "a" is the name of another socket)"}},
         Found{R"("sockets":[{"name":"a","listen":"tcp::80"},{"name":"b","listen":"tcp::80"}])",

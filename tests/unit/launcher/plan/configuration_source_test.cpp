@@ -144,13 +144,13 @@ TEST(NetworkHelpers, AreCheckedAfterSubstitutionForEveryProcess) {
                 ElementsAre(R"(programs.web.readiness.address: "::1:1" needs brackets around its IPv6 address)"));
     EXPECT_THAT(address(numbered(R"("127.0.0.1")", "65535", "0")), IsEmpty());
     EXPECT_THAT(address(numbered(R"("127.0.0.1")", "65535", "0"), R"("count":9,)"),
-                ElementsAre(R"(programs.web.readiness.address: process 2: "131070" is no port from 1 to 65535)"));
+                ElementsAre(R"(programs.web.readiness.address: process 2: "131070" is not a port from 1 to 65535)"));
     EXPECT_THAT(address(numbered(R"("127.0.0.1")", "1", "0"), R"("count":65535,)"), IsEmpty());
     // Those in the middle alone: 19999, .., 64374, 73249, 82124, 9999.
     EXPECT_THAT(address(R"({"type":"Concatenate","values":["127.0.0.1:",{"type":"ProcessNumber"},)"
                         R"({"type":"ProcessNumber","multiplier":-1125,"offset":11124}]})",
                         R"("count":9,)"),
-                ElementsAre(R"(programs.web.readiness.address: process 7: "73249" is no port from 1 to 65535)"));
+                ElementsAre(R"(programs.web.readiness.address: process 7: "73249" is not a port from 1 to 65535)"));
     EXPECT_THAT(errors_of(R"("health":{"type":"http","url":{"type":"Concatenate","values":["http://","db/"]}})"),
                 ElementsAre(R"(programs.web.health.url: "db" is neither an IP address nor localhost)"));
 }
@@ -307,7 +307,7 @@ TEST(SlowDocuments, OrdinaryTargetsAreAllChecked) {
     config::Argument const address{.type = config::ArgumentType::concatenate, .values = parts};
     NetworkProbe const probe{
         ProbeKind::tcp, config::substitute(address, json::Where{}, config::Variables({}, environment), 65535).value()};
-    EXPECT_EQ(target_fault(probe, true, budget), "process 32768: \"65536\" is no port from 1 to 65535");
+    EXPECT_EQ(target_fault(probe, true, budget), "process 32768: \"65536\" is not a port from 1 to 65535");
 }
 
 }  // namespace
