@@ -103,12 +103,6 @@ Result<std::string> read_version(std::string const& path) {
     return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-/// Of a text that is read as a whole.
-std::string naming_the_limit(Error const& error) {
-    if (error.code != EFBIG) return error.text();
-    return error.text() + ": it has more than " + std::to_string(json::Limits{}.document_bytes >> 20) + " MiB";
-}
-
 /// Why nothing can be made in a directory, which may not be there yet, as far as that shows without trying: a file in
 /// place of a directory, no right to write.
 std::optional<std::string> find_obstacle(std::string directory) {
@@ -238,7 +232,7 @@ private:
         if (!options_.environment_file.empty()) {
             config::Limits const limits;
             auto const text = read_file(options_.environment_file, limits.document.document_bytes);
-            if (!text) return add_error("additional environment file: " + naming_the_limit(text.error()));
+            if (!text) return add_error("additional environment file: " + text.error().text());
             config::EnvironmentFile file = config::parse_environment_file(*text, limits);
             for (json::Problem const& problem : file.problems)
                 add_error(options_.environment_file + ": " + problem.text());
@@ -250,7 +244,7 @@ private:
     Result<std::string> substituted(PlannedCopy const& copy) {
         auto const source = TRY(files::open_source(copy.source));
         auto const text = read_open_file(source.file.get(), source.path, json::Limits{}.document_bytes);
-        if (!text) return fail(text.error().kind, naming_the_limit(text.error()));
+        if (!text) return std::unexpected(text.error());
         auto result =
             copy.kind == CopyKind::substituted
                 ? substitute_template(*text, variables_)

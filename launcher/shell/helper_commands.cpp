@@ -53,7 +53,8 @@ void HelperCommands::run(action::RunHelper const& action) {
     Children::Key const key = key_of(action.id, action.helper);
     if (helper.network) return agent_.run_probe(key, helper, action.id.number);
     children_.run_command(key, helper.timeout, [&]() -> Result<pid_t> {
-        if (!helper.start) return fail(ENOENT, "run " + std::string(text(action.helper)));
+        if (!helper.start)
+            return fail(ErrorKind::not_found, "run " + std::string(text(action.helper)), "the configuration has none");
         auto const files = TRY(channels_.for_command(action.id, is_probe(action.helper)));
         return children_.spawn_command(helper.start, action.id.number, files);
     });

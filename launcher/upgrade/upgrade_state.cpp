@@ -641,7 +641,8 @@ Result<UniqueFd> seal_upgrade_state(std::string_view text) {
 Result<std::string> read_sealed(int fd) {
     constexpr int needed = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
     int const seals = ::fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & needed) != needed) return fail(EPERM, "read a state that is not sealed");
+    if (seals < 0 || (seals & needed) != needed)
+        return fail(ErrorKind::denied, "read the state", "it is not in a sealed memory file");
     // Whoever wrote it has left the position, which is the file's and not the descriptor's, at its end.
     if (::lseek(fd, 0, SEEK_SET) < 0) return fail(errno, "read the state");
     return read_open_file(fd, "the state", most_state_bytes);

@@ -89,7 +89,7 @@ std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view
 
 /// A sealed memfd with that text, close-on-exec. Errors: those of memfd_create(2) and write(2).
 Result<UniqueFd> seal_upgrade_state(std::string_view text);
-/// Its text again. Errors: EPERM when the file could still be changed; those of read(2).
+/// Its text again. Errors: `denied` when the file could still be changed; those of read(2).
 Result<std::string> read_sealed(int fd);
 
 /// Under this name the new version finds its state's descriptor in its environment.

@@ -27,7 +27,8 @@ Result<std::string> read_open_file(int fd, std::string const& path, std::size_t 
         if (size < 0 && err == EINTR) continue;
         if (size < 0) return fail(err, "read " + path);
         if (size == 0) return text;
-        if (text.size() > limit) return fail(EFBIG, "read " + path);
+        if (text.size() > limit)
+            return fail(ErrorKind::invalid, "read " + path, "it has more than " + std::to_string(limit) + " bytes");
         chunk = has_size ? 4096 : 65536;  // of a file that is as long as it said, only the end is left to find
     }
 }

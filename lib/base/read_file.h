@@ -8,7 +8,7 @@
 namespace triton {
 
 /// The content of a file.
-/// Errors: those of open(2) and read(2), "open <path>"; EFBIG when there is more than `limit` bytes; EISDIR.
+/// Errors: those of open(2) and read(2), "open <path>"; `invalid` when there are more than `limit` bytes; EISDIR.
 /// A FIFO without a writer is not waited for: it reads as empty.
 Result<std::string> read_file(std::string const& path, std::size_t limit);
 

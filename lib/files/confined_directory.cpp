@@ -42,6 +42,7 @@ std::unexpected<Error> not_opened(int err, std::string const& path) {
     if (err == EXDEV) return fail(ErrorKind::refused, what, "it leads outside the directory");
     if (err == EINVAL) return fail(ErrorKind::invalid, what, "it is not a regular file");
     if (err == ESTALE) return fail(ErrorKind::unavailable, what, "the directory has been removed");
+    if (err == ELOOP) return fail(ErrorKind::refused, what, errno_text(err));  // of links, which lead nowhere
     return fail(err, what);
 }
 
@@ -60,7 +61,8 @@ Result<ConfinedDirectory> ConfinedDirectory::adopt(UniqueFd directory) {
         int const err = errno;
         return fail(err, "use the directory that was handed over");
     }
-    if (!S_ISDIR(status.st_mode)) return fail(ENOTDIR, "use the directory that was handed over");
+    if (!S_ISDIR(status.st_mode))
+        return fail(ErrorKind::invalid, "use the directory that was handed over", "it is not a directory");
     return ConfinedDirectory(std::move(directory));
 }
 

@@ -136,7 +136,9 @@ Result<> PendingFile::create_named() {
             return {};
         }
         if (file_) (void)::unlinkat(directory_, name.c_str(), 0);  // ENOENT: the other has done it
-        if ((!file_ && err != EEXIST) || attempt == most_attempts) return fail(file_ ? EBUSY : err, "create " + shown_);
+        if (!file_ && err != EEXIST) return fail(err, "create " + shown_);
+        if (attempt == most_attempts)
+            return fail(ErrorKind::busy, "create " + shown_, "others take each temporary name");
     }
 }
 

@@ -165,8 +165,10 @@ public:
         off_t const bytes = ::lseek(file.get(), 0, SEEK_END);
         std::vector<sock_filter> code(static_cast<std::size_t>(bytes) / sizeof(sock_filter));
         if (::pread(file.get(), code.data(), code.size() * sizeof(sock_filter), 0) != bytes)
-            return fail(EIO, "read a seccomp filter");
-        if (code.size() > BPF_MAXINSNS) return fail(E2BIG, "compile a seccomp filter");
+            return fail(ErrorKind::internal, "read a seccomp filter", "it is shorter than it was written");
+        if (code.size() > BPF_MAXINSNS)
+            return fail(ErrorKind::invalid, "compile a seccomp filter",
+                        "it has more than " + std::to_string(BPF_MAXINSNS) + " instructions");
         return code;
     }
 

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "lib/base/error_kinds.h"
 #include "sidecar/agent/agent.h"
 
 namespace {
@@ -13,8 +14,11 @@ namespace {
 using namespace triton;
 using namespace triton::agent;
 
+constexpr int usage_error = row_of(ErrorKind::invalid).exit_code;
+constexpr int failure = row_of(ErrorKind::internal).exit_code;
+
 int say(int fd, std::string const& text, int exit_code) {
-    return ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? exit_code : 1;
+    return ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? exit_code : failure;
 }
 
 int complain(std::string_view text, int exit_code) {
@@ -23,15 +27,15 @@ int complain(std::string_view text, int exit_code) {
 
 int run(int argc, char** argv, char** envp) {
     auto options = agent::parse_agent_options(argc, argv, envp);
-    if (!options) return complain(options.error().text(), 2);
+    if (!options) return complain(options.error().text(), usage_error);
     if (!options->text.empty()) return say(STDOUT_FILENO, options->text, 0);
     auto handed = agent::take_handed_over();
-    if (!handed) return complain(handed.error().text(), 1);
+    if (!handed) return complain(handed.error().text(), failure);
     // Executed by a descriptor it would have the descriptor's number for a name.
     (void)::prctl(PR_SET_NAME, "triton-launch-agent");
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
     auto const code = agent::run_agent(std::move(*options), std::move(*handed), envp);
-    return code ? *code : complain(code.error().text(), 1);
+    return code ? *code : complain(code.error().text(), failure);
 }
 
 }  // namespace
@@ -40,6 +44,6 @@ int main(int argc, char** argv, char** envp) {
     try {
         ::_exit(run(argc, argv, envp));  // see agent::run_agent()
     } catch (std::exception const& error) {
-        return complain(error.what(), 1);
+        return complain(error.what(), failure);
     }
 }

@@ -24,7 +24,8 @@ Apply append_address(std::vector<std::string>& target) {
     return [&target](std::string const& text) -> Result<> {
         auto const address = config::parse_socket_address("tcp:" + text);
         if (!address)
-            return fail("\"" + text + "\" is no address; known: IPV4:PORT, [IPV6]:PORT, :PORT for all of this host");
+            return fail("\"" + text +
+                        "\" is not an address; known: IPV4:PORT, [IPV6]:PORT, :PORT for all of this host");
         target.push_back(text);
         return {};
     };

@@ -123,7 +123,7 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
          into(restart.jitter, 0, 1, "from 0 to 1")},
         {"restart-reset-after", "", 0, "DURATION", "a run this long forgets earlier failures (default: 60s)",
          into(restart.reset_after)},
-        {"restart-minimum-run", "", 0, "DURATION", "exit code 0 after a run this long is no failure (default: 1s)",
+        {"restart-minimum-run", "", 0, "DURATION", "exit code 0 after a run this long is not a failure (default: 1s)",
          into(restart.minimum_run)},
         {"stop-signal", "", 0, "SIGNAL", "what ends a process (default: TERM)", into_signal(defaults.stop_signal)},
         {"stop-timeout", "", 0, "DURATION", "then SIGKILL, for each process (default: 10s)",

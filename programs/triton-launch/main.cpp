@@ -12,6 +12,7 @@
 #include "launcher/shell/upgrader.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "launcher/wrap/early.h"
+#include "lib/base/error_kinds.h"
 #include "lib/base/write_all.h"
 #include "programs/triton-launch/completion.h"
 #include "programs/triton-launch/options.h"
@@ -25,7 +26,8 @@ using namespace triton;
 using namespace triton::launcher;
 using namespace triton::program;
 
-constexpr int usage_error = 2;
+constexpr int usage_error = row_of(ErrorKind::invalid).exit_code;
+constexpr int failure = row_of(ErrorKind::internal).exit_code;
 
 int run(Command const& command, char** envp) {
     switch (command.kind) {
@@ -40,14 +42,14 @@ int run(Command const& command, char** envp) {
         }
         case Command::Kind::upgrade_check: {
             Result<std::string> const state = read_sealed(STDIN_FILENO);
-            if (!state) return complain(state.error().text(), 1);
+            if (!state) return complain(state.error().text(), failure);
             UpgradeCheck const checked = check_upgrade(*state, command.launch, envp);
             return print(checked.output, checked.exit_code);
         }
         case Command::Kind::stage: return run_stage(command.stage, envp);
         case Command::Kind::launch: {
             Result<int> const code = launch(command.launch, envp);
-            return code ? *code : complain(code.error().text(), 1);
+            return code ? *code : complain(code.error().text(), failure);
         }
     }
     std::unreachable();
@@ -66,5 +68,5 @@ int main(int argc, char** argv, char** envp) try {
     command->launch.arguments = argv;
     return run(*command, envp);
 } catch (std::exception const& error) {
-    return complain(error.what(), 1);
+    return complain(error.what(), failure);
 }

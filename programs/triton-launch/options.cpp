@@ -107,6 +107,8 @@ std::string check_help(Flags const& check_flags) {
 }
 
 std::string unknown_command(std::string const& given) {
+    if (std::ranges::find(commands, given) != commands.end())
+        return "the command comes first: triton-launch " + given + " ...";
     std::string text = "unknown command \"" + given + "\"";
     if (auto const meant = nearest(given, commands)) return text.append("; did you mean ").append(*meant).append("?");
     return text + "; to run a program: triton-launch -- " + given;
@@ -217,7 +219,7 @@ Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
     return command;
 }
 
-/// Each mode has a table of its own, so the mode comes first. What is no mode is for that table to refuse.
+/// Each mode has a table of its own, so the mode comes first. That table refuses what is not a mode.
 Result<Command> parse_mode(std::span<char const* const> arguments) {
     Mode mode = Mode::launch;
     if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
@@ -229,7 +231,7 @@ Result<Command> parse_mode(std::span<char const* const> arguments) {
 Result<Command> parse_own_stage(std::span<char const* const> arguments, std::optional<std::string_view> kind) {
     Mode mode = Mode::launch;
     if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
-    if (mode == Mode::launch) return fail("stage: these are no options of the modes init and sidecar");
+    if (mode == Mode::launch) return fail("stage: these are not options of the modes init and sidecar");
     Command command = TRY(parse_stage(arguments, mode));
     command.kind = Command::Kind::stage;
     if (!kind) return command;
@@ -255,7 +257,7 @@ Result<Command> parse_own_stage(std::span<char const* const> arguments, std::opt
 /// What the launcher that runs asks another version before that takes over, with its own command line.
 Result<Command> parse_upgrade_check(std::span<char const* const> arguments) {
     Command command = TRY(parse_mode(arguments));
-    if (command.kind != Command::Kind::launch) return fail("upgrade-check: these are no options of launch mode");
+    if (command.kind != Command::Kind::launch) return fail("upgrade-check: these are not options of launch mode");
     command.kind = Command::Kind::upgrade_check;
     return command;
 }

@@ -423,7 +423,7 @@ def test_health_over_the_network_survives_the_agent(place, area):
 
 
 @pytest.mark.parametrize("options, code, text", [
-    (("--listen", "nowhere:80"), 2, '--listen: "nowhere:80" is no address; known: IPV4:PORT, [IPV6]:PORT, :PORT'),
+    (("--listen", "nowhere:80"), 2, '--listen: "nowhere:80" is not an address; known: IPV4:PORT, [IPV6]:PORT, :PORT'),
     (("--listen", "127.0.0.1:0", "--agent-path", "/nonexistent/agent"), 1, "--agent-path: "),
     (("--listen", "127.0.0.1:0", "--agent-path", str(AGENT), "--agent-user", "no-such-user"), 1, "--agent-user: "),
     (("--kubernetes", "maybe"), 2, '--kubernetes: unknown value "maybe" (known: auto on off)'),

@@ -187,7 +187,7 @@ def test_a_text_that_is_too_large_to_substitute(stage, area):
     stage.succeed("--copy-template", "t")
     write(stage.input / "t", b"x" * ((1 << 20) + 1))
     said = stage.refuse("--copy-template", "t", "--additional-env-file", stage.input / "t")
-    text = f"cannot read {stage.input}/t: File too large: it has more than 1 MiB"
+    text = f"cannot read {stage.input}/t: it has more than 1048576 bytes"
     assert said.count(text) == 2 and said.count(f"additional environment file: {text}") == 1, said
 
 

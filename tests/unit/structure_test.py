@@ -51,7 +51,7 @@ FOLDERS = {
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
         " launcher/shell sidecar",
     ),
-    "programs/triton-launch-agent": ("", "sidecar/agent"),
+    "programs/triton-launch-agent": ("", "lib/base sidecar/agent"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)

@@ -429,7 +429,7 @@ TEST(ReadOpenFile, UpToALimit) {
     auto const source = files::open_source("/proc/self/status");
     ASSERT_TRUE(source);
     EXPECT_EQ(read_open_file(source->file.get(), source->path, 10).error().text(),
-              ("cannot read /proc/self/status: File too large"));
+              ("cannot read /proc/self/status: it has more than 10 bytes"));
 }
 
 }  // namespace

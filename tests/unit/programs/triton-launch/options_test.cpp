@@ -159,6 +159,8 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
     EXPECT_EQ(refusal({"--copy-file", "a"}), "--copy-file is an option of --mode init and --mode sidecar");
     EXPECT_EQ(refusal({"--mode", "init", "stray"}),
               "unknown command \"stray\"; to run a program: triton-launch -- stray");
+    EXPECT_EQ(refusal({"--main-container-version", "1", "check"}), "the command comes first: triton-launch check ...");
+    EXPECT_EQ(refusal({"--mode", "init", "ctl"}), "the command comes first: triton-launch ctl ...");
     Variable const variable("TRITON_LAUNCH_MODE", "bad");
     EXPECT_EQ(refusal({}), "TRITON_LAUNCH_MODE: unknown value \"bad\" (known: launch launcher init sidecar)");
 }
@@ -172,7 +174,7 @@ TEST(CommandLine, UpgradeCheckTakesTheOptionsOfLaunchMode) {
     EXPECT_EQ(command->launch.source.defaults.backoff.delay, std::chrono::seconds(3));
     EXPECT_EQ(command->launch.source.defaults.stop_timeout, std::chrono::seconds(4));
     EXPECT_EQ(command->launch.supervisor.stop_limit, std::chrono::seconds(5));
-    EXPECT_EQ(refusal({"upgrade-check", "--mode", "init"}), "upgrade-check: these are no options of launch mode");
+    EXPECT_EQ(refusal({"upgrade-check", "--mode", "init"}), "upgrade-check: these are not options of launch mode");
 }
 
 TEST(CommandLine, ControlSocketAndGroups) {
