@@ -159,7 +159,7 @@ void ConfigurationKeeper::tell_active() const {
                 {"path", path}});
 }
 
-/// At a start the labels of the node come later than we do. That they are missing is no fault of the configuration.
+/// At a start the labels of the node come later than we do. That they are missing is not a fault of the configuration.
 bool ConfigurationKeeper::may_labels_come(Rejected const& rejected) const {
     return rejected.misses_node_label && options_.agent.watches_node && !is_node_known_ &&
            steady_clock::now() < began_ + time_for_labels;

@@ -116,7 +116,7 @@ void Upgrader::answered(Children::Outcome const& outcome) {
     if (outcome.how == process::CommandRunner::How::timed_out) reason += ": it did not answer in time";
     if (outcome.how == process::CommandRunner::How::not_started) reason += ": " + outcome.error.text();
     if (lines.empty() && outcome.how == process::CommandRunner::How::exited)
-        reason += ": it is no launcher that can be upgraded to";
+        reason += ": it is not a launcher that can be upgraded to";
     refuse(std::move(reason), std::move(lines));
 }
 

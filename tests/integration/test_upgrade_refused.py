@@ -49,7 +49,7 @@ def assert_goes_on(controlled, pid):
 REFUSED = {
     "nothing": (lambda area: area / "nowhere", "execute {}: No such file or directory"),
     "directory": (lambda area: area, "execute {}: Permission denied"),
-    "true": (lambda area: "/bin/true", "it is no launcher that can be upgraded to"),
+    "true": (lambda area: "/bin/true", "it is not a launcher that can be upgraded to"),
     "shell": (lambda area: "/bin/sh", "cannot take over"),
     "text": (lambda area: executable(area, "no program\n" * 100, "text"), "execute {}: Exec format error"),
     "script": (lambda area: executable(area, "#!/bin/sh\necho something else\n"), "something else"),
@@ -61,7 +61,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_no_launcher(running, area, what):
-    """What is no launcher is refused before anything changes, and the answer says why."""
+    """What is not a launcher is refused before anything changes, and the answer says why."""
     make, reason = REFUSED[what]
     pid = running.pid("web")
     path = make(area)
