@@ -1,5 +1,6 @@
 #include "launcher/services/notify_receiver.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -19,7 +20,9 @@ namespace triton::launcher {
 namespace {
 
 constexpr std::size_t longest_datagram = 4096;  // as in systemd; longer ones are not taken
-constexpr int most_per_round = 16;              // of one process, before others have their turn
+constexpr std::int64_t longest_extension =
+    3'600'000'000LL * 24 * 366;     // a year: points in time can still be added to it
+constexpr int most_per_round = 16;  // of one process, before others have their turn
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) return false;
@@ -44,7 +47,7 @@ void parse_assignment(std::string_view line, Notification& into) {
         std::int64_t value = 0;
         auto const [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
         bool const is_good = error == std::errc{} && end == line.data() + line.size() && value >= 0;
-        if (is_good) into.extend_timeout = std::chrono::microseconds(value);
+        if (is_good) into.extend_timeout = std::chrono::microseconds(std::min(value, longest_extension));
     }
 }
 

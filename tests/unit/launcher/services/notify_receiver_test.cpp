@@ -52,6 +52,11 @@ TEST(ParseNotification, Assignments) {
               }));
 }
 
+TEST(ParseNotification, ExtensionIsAYearAtMost) {
+    EXPECT_EQ(parse_notification("EXTEND_TIMEOUT_USEC=9223372036854775807"),
+              with([](Notification& n) { n.extend_timeout = 24h * 366; }));
+}
+
 TEST(ParseNotification, WhatIsNoneSaysNothing) {
     for (std::string_view const text : {"", "\n\n", "READY=0", "READY=2", "READY=1 ", "ready=1", "READY", "=",
                                         "WATCHDOG=", "EXTEND_TIMEOUT_USEC=", "EXTEND_TIMEOUT_USEC=-1",
@@ -150,6 +155,7 @@ protected:
 
     using Texts = std::vector<std::string>;
     std::string directory;
+    std::unique_ptr<EventLoop> loop_before;  // of a test with an upgrade; it outlives `quarantine`
     std::unique_ptr<EventLoop> loop = std::move(*EventLoop::create());
     process::Quarantine quarantine{*loop};
     bool allowed = true;
@@ -345,7 +351,7 @@ TEST_F(NotifyReceiverTest, UpgradeKeepsAddressesAndWhatWaits) {
     for (NotifyState::Pipe& saved : state.pipes)
         saved.fd = ::fcntl(saved.fd, F_DUPFD, 0);
     // An execve(2) would not have closed anything: the one before stays, in a loop that nobody runs.
-    auto const loop_before = std::exchange(loop, std::move(*EventLoop::create()));
+    loop_before = std::exchange(loop, std::move(*EventLoop::create()));
     auto const before = std::exchange(receiver, make(directory));
     ASSERT_TRUE(receiver->import_state(state));
     EXPECT_EQ(open(web), path);
