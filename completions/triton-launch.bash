@@ -11,8 +11,8 @@ _triton_launch() {
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
         --log-path --cgroup --control-socket --control-mode --control-group --output-dir --kubernetes --annotation-prefix
         --enable-node-watch"
-    local agent='--listen --bind-address --listen-address --tls --tls-certificate-file --tls-key-file --tls-ca-file
-        --tls-verify-peers --certificate-path --certificate-key-path --agent-path --agent-user --agent-option'
+    local agent='--listen --bind-address --listen-address --probe-listen --tls --tls-certificate-file --tls-key-file
+        --tls-ca-file --tls-verify-peers --certificate-path --certificate-key-path --agent-path --agent-user --agent-option'
     local stage='--mode --input-dir --output-dir --copy-file --copy-template --copy-binary --copy-library
         --copy-primary-library --require-not-empty --binary-dir --library-dir --binary-output-dir --version-file
         --main-container-version --input-monitor-conf --substitute-variable --public-ip-family --main-container-conf-dir
@@ -86,7 +86,7 @@ _triton_launch() {
     --timeout | --interval | --lines | -n) return ;;
     --copy-binary | --copy-library | --copy-primary-library | --binary-output-dir) return ;;
     --substitute-variable | --main-container-conf-dir) return ;;
-    --listen | --bind-address | --listen-address | --tls-verify-peers | --agent-option | --annotation-prefix) return ;;
+    --listen | --bind-address | --listen-address | --probe-listen | --tls-verify-peers | --agent-option | --annotation-prefix) return ;;
     esac
 
     # Each mode has options of its own.

@@ -181,6 +181,7 @@ complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stag
 complete -c triton-launch -n __triton_launch_runs -l listen -x -d 'Serve HTTP on HOST:PORT or :PORT'
 complete -c triton-launch -n __triton_launch_runs -l bind-address -x -d 'The same'
 complete -c triton-launch -n __triton_launch_runs -l listen-address -x -d 'The same'
+complete -c triton-launch -n __triton_launch_runs -l probe-listen -x -d 'Serve probes alone on this address'
 complete -c triton-launch -n __triton_launch_runs -l tls -d 'Over HTTPS'
 complete -c triton-launch -n __triton_launch_runs -l tls-certificate-file -rF -d 'Its certificate'
 complete -c triton-launch -n __triton_launch_runs -l tls-key-file -rF -d 'Its key'

@@ -73,6 +73,7 @@ _triton_launch() {
     )
     agent=(
         '*'{--listen,--bind-address,--listen-address}'[serve HTTP on this address]:address'
+        '*--probe-listen[serve probes alone on this address]:address'
         '--tls[over HTTPS]'
         '(--tls-certificate-file --certificate-path)--tls-certificate-file[its certificate]:file:_files'
         '(--tls-key-file --certificate-key-path)--tls-key-file[its key]:file:_files'

@@ -24,6 +24,32 @@ namespace {
 
 constexpr std::uint32_t nobody = 65534;
 constexpr int lowest_program_fd = 200;
+constexpr std::string_view probe_name = "probe-";  // the agent knows by it what a socket is for
+
+/// What the agent reads of the environment, beside what it is told to read by --substitute-variable. The container's
+/// own secrets are none of its business: it talks to networks.
+constexpr std::array<std::string_view, 6> agent_variables{"HOSTNAME",  "POD_NAME", "POD_NAMESPACE",
+                                                          "NODE_NAME", "TZ",       "KUBERNETES_SERVICE_HOST"};
+constexpr std::array<std::string_view, 3> agent_prefixes{"TRITON_AGENT_", "FDB_", "KUBERNETES_SERVICE_PORT"};
+
+bool is_for_agent(std::string_view name, AgentOptions const& agent) {
+    if (std::ranges::find(agent_variables, name) != agent_variables.end()) return true;
+    if (std::ranges::any_of(agent_prefixes, [name](std::string_view prefix) { return name.starts_with(prefix); }))
+        return true;
+    std::string const option = "--substitute-variable=" + std::string(name);
+    return std::ranges::find(agent.arguments, option) != agent.arguments.end();
+}
+
+/// Ends with a null pointer; borrowed.
+std::vector<char const*> environment_of(AgentOptions const& agent, char const* const* environment) {
+    std::vector<char const*> own;
+    for (; *environment; ++environment) {
+        std::string_view const entry = *environment;
+        if (is_for_agent(entry.substr(0, entry.find('=')), agent)) own.push_back(*environment);
+    }
+    own.push_back(nullptr);
+    return own;
+}
 
 std::uint64_t take_number(std::string_view& text) {
     while (text.starts_with(' '))
@@ -83,6 +109,13 @@ void put_user(json::Writer& json, std::string const& user) {
     json.close(']');
 }
 
+void put_sockets(json::Writer& json, std::string_view name, std::vector<std::string> const& addresses) {
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+        json.open('{').key("name").value(std::string(name) + std::to_string(i + 1));
+        json.key("listen").value("tcp:" + addresses[i]).close('}');
+    }
+}
+
 /// As a document: so every check and default of a configuration is the agent's too.
 std::string document(AgentOptions const& agent) {
     json::Writer json;
@@ -96,10 +129,8 @@ std::string document(AgentOptions const& agent) {
     // As another user it can drop the others by itself, not these.
     if (has_all({CAP_SETPCAP})) json.key("capabilities").open('{').key("bounding").open('[').close(']').close('}');
     json.key("sockets").open('[');
-    for (std::size_t i = 0; i < agent.listen.size(); ++i) {
-        json.open('{').key("name").value("listen-" + std::to_string(i + 1));
-        json.key("listen").value("tcp:" + agent.listen[i]).close('}');
-    }
+    put_sockets(json, "listen-", agent.listen);
+    put_sockets(json, probe_name, agent.probe_listen);
     json.close(']').close('}').close('}').close('}');
     return json.text();
 }
@@ -157,7 +188,7 @@ Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& sou
     SourceOptions plain;
     plain.defaults = source.defaults;
     plain.descriptor_limit = source.descriptor_limit;
-    auto loaded = load_configuration(document(agent), plain, environment);
+    auto loaded = load_configuration(document(agent), plain, environment_of(agent, environment).data());
     if (!loaded) return fail(in_words(loaded.error().errors.front()));
     AgentPlan result;
     auto plan = std::make_shared<ProgramPlan>(*loaded->programs.front());
@@ -169,8 +200,8 @@ Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& sou
         path = "/proc/self/fd/" + std::to_string(result.program.get());
     }
     plan->start = completed(*plan->start, std::move(path), !agent.output_directory.empty());
-    for (SocketRequest& socket : plan->sockets)
-        socket.place = "--listen";
+    for (std::size_t i = 0; i < plan->sockets.size(); ++i)
+        plan->sockets[i].place = i < agent.listen.size() ? "--listen" : "--probe-listen";
     decide_needs(*plan);
     plan->needs.output = StreamTarget::console;  // it writes a log, too
     result.plan = std::move(plan);

@@ -38,14 +38,15 @@ enum class CgroupMode : std::uint8_t {
 
 /// The agent: the program that speaks to networks for us, so that we need not.
 struct AgentOptions {
-    std::string path;                    ///< of the program
-    std::vector<std::string> arguments;  ///< its own
-    std::vector<std::string> listen;     ///< HOST:PORT, [V6]:PORT, :PORT: opened by us, served by it
-    std::string output_directory;        ///< whose files it may be asked for; empty: none
-    std::string user;                    ///< a name or a number; empty: nobody when we are root, else ours
-    bool is_wanted = false;              ///< else it is started when a configuration needs it
-    bool is_reporting = false;           ///< to Kubernetes; else nobody believes what it says of a pod
-    bool watches_node = false;           ///< the labels of the pod's node come by it, as variables
+    std::string path;                       ///< of the program
+    std::vector<std::string> arguments;     ///< its own
+    std::vector<std::string> listen;        ///< HOST:PORT, [V6]:PORT, :PORT: opened by us, served by it
+    std::vector<std::string> probe_listen;  ///< for probes alone, plain
+    std::string output_directory;           ///< whose files it may be asked for; empty: none
+    std::string user;                       ///< a name or a number; empty: nobody when we are root, else ours
+    bool is_wanted = false;                 ///< else it is started when a configuration needs it
+    bool is_reporting = false;              ///< to Kubernetes; else nobody believes what it says of a pod
+    bool watches_node = false;              ///< the labels of the pod's node come by it, as variables
 };
 
 /// Fixed programs in the place of a configuration: what the modes init and sidecar run beside the agent.

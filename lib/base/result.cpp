@@ -14,7 +14,6 @@ ErrorKind kind_of_errno(int err) {
     switch (err) {
         case EINVAL:
         case EISDIR:
-        case ELOOP:
         case E2BIG:
         case EFBIG:
         case ENAMETOOLONG:
@@ -29,6 +28,7 @@ ErrorKind kind_of_errno(int err) {
         case ENODEV: return ErrorKind::not_found;
         case EEXIST:
         case ENOTEMPTY: return ErrorKind::exists;
+        case ELOOP:  // where links lead nowhere, as where they lead outside
         case EXDEV: return ErrorKind::refused;
         case EBUSY:
         case ETXTBSY:

@@ -43,7 +43,7 @@ LevelRow const& row(LogLevel level) { return levels[static_cast<std::size_t>(lev
 /// fmt, not snprintf: shortest text, and no locale.
 void append_number(std::string& out, double value) { fmt::format_to(std::back_inserter(out), "{}", value); }
 
-void append_json_value(std::string& out, LogField const& field) {
+void append_json_value(std::string& out, LogField const& field, std::size_t longest_text) {
     if (auto const* flag = std::get_if<bool>(&field.value)) {
         out += *flag ? "true" : "false";
     } else if (auto const* number = std::get_if<std::int64_t>(&field.value)) {
@@ -51,7 +51,7 @@ void append_json_value(std::string& out, LogField const& field) {
     } else if (auto const* real = std::get_if<double>(&field.value)) {
         append_number(out, *real);
     } else if (auto const* text = std::get_if<std::string_view>(&field.value)) {
-        json::append_json_string(out, *text);
+        json::append_json_string(out, text->substr(0, longest_text));
     } else {
         char separator = '[';
         auto const texts = std::get<std::span<std::string const>>(field.value);
@@ -125,12 +125,12 @@ private:
 namespace {
 
 void render_json(std::string& out, LevelRow const& level, std::string_view event, std::string_view message,
-                 std::span<LogField const> fields) {
+                 std::span<LogField const> fields, std::size_t longest_text) {
     out.append(R"("level":")").append(level.name).append(R"(","event":")").append(event).append(R"(","message":)");
     json::append_json_string(out, message);
     for (LogField const& field : fields) {
         out.append(",\"").append(field.name).append("\":");
-        append_json_value(out, field);
+        append_json_value(out, field, longest_text);
     }
 }
 
@@ -154,6 +154,7 @@ void render_text(std::string& out, LevelRow const& level, bool is_colored, std::
 }  // namespace
 
 Log::Log(Settings const& settings, LogOutput* console) : settings_(settings) {
+    if (settings_.longest_text == 0) settings_.longest_text = std::string_view::npos;
     bool const is_terminal = ::isatty(settings.console) == 1;
     bool const is_json =
         settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
@@ -170,6 +171,7 @@ Log::~Log() { flush(); }
 bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && level != LogLevel::off; }
 
 void Log::write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields) {
+    message = message.substr(0, settings_.longest_text);
     if (listener_ && level >= LogLevel::info) tell_listener(level, event, message, fields);
     if (!is_enabled(level)) return;
     auto const now = spdlog::log_clock::now();  // one event, one time
@@ -177,18 +179,21 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
         if (!sink) continue;
         payload_.clear();
         if (sink->is_json) {
-            render_json(payload_, row(level), event, message, fields);
+            render_json(payload_, row(level), event, message, fields, settings_.longest_text);
         } else {
             render_text(payload_, row(level), sink->is_colored, message, fields);
         }
         sink->write(now, row(level), payload_);
     }
+    if (!on_blocked_) return;
+    flush();
+    if (is_blocked()) on_blocked_();
 }
 
 void Log::tell_listener(LogLevel level, std::string_view event, std::string_view message,
                         std::span<LogField const> fields) {
     payload_.clear();
-    render_json(payload_, row(level), event, message, fields);
+    render_json(payload_, row(level), event, message, fields, settings_.longest_text);
     if (!records_) records_ = std::make_shared<Sink>(LogOutput{}, nullptr, true, false);
     std::string_view line = records_->render(spdlog::log_clock::now(), row(level), payload_);
     line.remove_suffix(1);
@@ -231,7 +236,8 @@ void Log::flush() {
         std::string const message = std::to_string(dropped) + " log lines dropped: the reader was too slow";
         if (sink->is_json) {
             LogField const count{"count", static_cast<std::int64_t>(dropped)};
-            render_json(payload_, row(LogLevel::warning), "log-lines-dropped", message, {&count, 1});
+            render_json(payload_, row(LogLevel::warning), "log-lines-dropped", message, {&count, 1},
+                        settings_.longest_text);
         } else {
             render_text(payload_, row(LogLevel::warning), sink->is_colored, message, {});
         }

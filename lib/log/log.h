@@ -36,6 +36,7 @@ public:
         LogFormat format = LogFormat::automatic;  ///< text on a terminal, JSON elsewhere
         std::string path;                         ///< of the file; empty: none
         int console = 1;                          ///< standard output, or where it goes instead; borrowed
+        std::size_t longest_text = 0;             ///< a longer message or field is cut off there; 0: none is
     };
 
     /// `console`: what other writers share with this log (it outlives the log); null: an output of its own.
@@ -60,12 +61,18 @@ public:
     /// Opens it again under its name if it was renamed or removed, or in any case. Returns whether it did.
     Result<bool> reopen_file(bool in_any_case);
 
+    /// From now on each record is written at once, as far as the reader takes it: for programs whose work has no rounds
+    /// that end with a flush(). `on_blocked` is called when the console has not taken everything.
+    void write_at_once(std::function<void()> on_blocked) { on_blocked_ = std::move(on_blocked); }
+
     /// Writes what waits.
     void flush();
     /// The same, and waits for a reader that is slow, at most that long: for the end, when nothing else is left to do.
     void drain(milliseconds limit);
     /// The console has not taken everything: call flush() when it is writable.
     [[nodiscard]] bool is_blocked() const;
+    /// Where the console goes; borrowed.
+    [[nodiscard]] int console() const { return settings_.console; }
     /// Lines are not written yet, to the console or to the file.
     [[nodiscard]] bool has_pending() const;
 
@@ -78,6 +85,7 @@ private:
     Settings settings_;
     std::string payload_;
     Listener listener_;
+    std::function<void()> on_blocked_;
     std::shared_ptr<Sink> console_;
     std::shared_ptr<Sink> file_;
     std::shared_ptr<Sink> records_;  // what the listener gets

@@ -119,8 +119,10 @@ Result<Certificates::Loaded> Certificates::read(CertificateFiles const& files) {
     Loaded loaded;
     loaded.context = Context(::SSL_CTX_new(::TLS_server_method()), Free{});
     SSL_CTX* const context = loaded.context.get();
-    if (!context || ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
-        return openssl_failure("cannot set up TLS");
+    int const least = files.wants_tls13 ? TLS1_3_VERSION : TLS1_2_VERSION;
+    if (!context || ::SSL_CTX_set_min_proto_version(context, least) != 1) return openssl_failure("cannot set up TLS");
+    if (::SSL_CTX_set_cipher_list(context, files.ciphers.c_str()) != 1)
+        return openssl_failure("cannot use the ciphers " + files.ciphers);
     // A resumed session would come without the peer's chain, which we judge at each connection.
     ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);

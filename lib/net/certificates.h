@@ -16,6 +16,9 @@ struct CertificateFiles {
     std::string key;          ///< PEM
     std::string authority;    ///< PEM, of the peers; empty: no certificate is asked for
     std::string password;     ///< of the key; empty: none
+    /// Of TLS 1.2, in OpenSSL's words. Without static RSA, which has no forward secrecy, and without CBC.
+    std::string ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
+    bool wants_tls13 = false;  ///< TLS 1.2 is not spoken
 };
 
 /// What TLS connections are made with. Connections keep what they were made with; new ones get the latest good files.

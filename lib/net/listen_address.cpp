@@ -85,6 +85,7 @@ std::string local_address(int socket) {
     socklen_t size = sizeof bound;
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (::getsockname(socket, &bound.any, &size) != 0) return "?";
+    if (bound.any.sa_family == AF_UNIX) return "unix";
     if (bound.any.sa_family == AF_INET) {
         ::inet_ntop(AF_INET, &bound.v4.sin_addr, text.data(), text.size());
         return std::string(text.data()) + ":" + std::to_string(::ntohs(bound.v4.sin_port));

@@ -5,25 +5,27 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>  // Boost 1.74's awaitable.hpp needs std::exchange and does not say so
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <openssl/ssl.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/net/loop.h"
+#include "lib/net/turns.h"
 
 namespace triton::net {
 
-/// The bytes of an accepted connection, plain or by TLS, with one time limit for whatever is waited for.
+/// The bytes of an accepted connection over TCP or a Unix socket, plain or by TLS, with one time limit for whatever is
+/// waited for.
 ///
 /// OpenSSL works on the socket itself. Asio's own TLS stream keeps four buffers of 17 kB for each connection, used or
 /// not; here a connection that waits has none.
 class Transport {
 public:
-    explicit Transport(boost::asio::ip::tcp::socket socket);
+    /// Errors: those of getsockopt(2) and of epoll.
+    static Result<std::unique_ptr<Transport>> adopt(Loop& loop, UniqueFd socket);
     ~Transport();
     Transport(Transport const&) = delete;
     Transport& operator=(Transport const&) = delete;
@@ -34,37 +36,44 @@ public:
     void close();
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
 
-    /// "10.0.0.1:4711"; "?" when it has gone.
-    [[nodiscard]] std::string peer_address() const;
+    /// "10.0.0.1:4711"; "unix"; "?" when it has gone.
+    [[nodiscard]] std::string peer_address();
+    /// Who shares the limits of one peer: "10.0.0.1", of IPv6 the first 64 bits, "unix".
+    [[nodiscard]] std::string peer_key();
+    /// Borrowed.
+    [[nodiscard]] int fd() { return socket_.native_handle(); }
 
     /// Waits until there is something to read, which stays where it is. Returns whether the connection goes on.
-    boost::asio::awaitable<bool> wait_readable();
+    Task<bool> wait_readable();
 
-    /// Goes on as the server's side of TLS. Errors: what OpenSSL says, or that the peer has gone.
-    boost::asio::awaitable<Result<>> accept_tls();
+    /// Goes on as the server's side of TLS; each step of it, which costs signatures and checks, waits for its turn.
+    /// Errors: what OpenSSL says, or that the peer has gone.
+    Task<Result<>> accept_tls(Turns& turns, std::string peer);
     /// First; for what is to be attached to it. nullptr: out of memory.
     SSL* prepare_tls(SSL_CTX* context);
 
     /// Returns 0 at the end of the connection, whatever ended it.
-    boost::asio::awaitable<std::size_t> read_some(std::span<char> buffer);
+    Task<std::size_t> read_some(std::span<char> buffer);
     /// All of it. Returns whether the connection goes on.
-    boost::asio::awaitable<bool> write(std::string_view text);
+    Task<bool> write(std::string_view text);
 
     /// Says that nothing more comes. What the peer still sends is for drop_some().
-    boost::asio::awaitable<void> end_writing();
+    Task<void> end_writing();
     /// Without TLS. Returns 0 at the end.
-    boost::asio::awaitable<std::size_t> drop_some(std::span<char> buffer);
+    Task<std::size_t> drop_some(std::span<char> buffer);
 
 private:
     struct Free {
         void operator()(SSL* tls) const { ::SSL_free(tls); }
     };
 
+    using Socket = boost::asio::generic::stream_protocol::socket;
+    explicit Transport(Socket socket);
     void arm();
     /// What OpenSSL needs before it can go on. Returns false when it never can.
-    boost::asio::awaitable<bool> wait_for_tls(int result);
+    Task<bool> wait_for_tls(int result);
 
-    boost::asio::ip::tcp::socket socket_;
+    Socket socket_;
     boost::asio::steady_timer timer_;
     TimePoint deadline_ = TimePoint::max();
     std::shared_ptr<Transport*> self_;  // for the timer, which cannot be called back once it has expired

@@ -68,6 +68,7 @@ Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
     options.path = agent.path.empty() ? default_agent_path() : agent.path;
     options.user = agent.user;
     options.listen = agent.listen;
+    options.probe_listen = agent.probe_listen;
     TRY(add_tls(agent, options.arguments));
     return {};
 }
@@ -86,6 +87,8 @@ void add_agent_flags(Flags& flags, AgentFlags& agent) {
          "serve hashes, status and metrics over HTTP on HOST:PORT, [V6]:PORT or :PORT (may be repeated)",
          append_address(agent.listen)},
         {"listen-address", "", 0, "ADDRESS", "the same, as the shipped monitor calls it", append_address(agent.listen)},
+        {"probe-listen", "", 0, "ADDRESS", "serve /healthz and /readyz alone there, without TLS (may be repeated)",
+         append_address(agent.probe_listen)},
         {"tls", "", 0, "", "over HTTPS; the files also from FDB_TLS_CERTIFICATE_FILE, _KEY_FILE and _CA_FILE",
          into_switch(agent.has_tls)},
         {"tls-certificate-file", "", 0, "FILE", "its certificate, with those between it and the CA",
@@ -131,7 +134,7 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
     add(options.arguments, "additional-env-file", launch.source.environment_file);
     bool reports = agent.kubernetes == Kubernetes::on || (agent.kubernetes == Kubernetes::automatic && is_in_a_pod());
     int const err = ::access(options.path.c_str(), X_OK) == 0 ? 0 : errno;
-    if (reports && agent.kubernetes == Kubernetes::automatic && agent.listen.empty() && err != 0) {
+    if (reports && agent.kubernetes == Kubernetes::automatic && !wants_listener(agent) && err != 0) {
         launch.warnings.push_back("nothing is reported to Kubernetes: no agent at " + options.path + " (" +
                                   errno_text(err) + "); --kubernetes off ends this warning");
         reports = false;

@@ -1,40 +1,43 @@
 #include "sidecar/agent/agent.h"
 
 #include <algorithm>
+#include <cassert>
 #include <ctime>
 #include <optional>
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "lib/base/idle_memory.h"
 #include "lib/json/writer.h"
 #include "lib/net/file_watch.h"
+#include "lib/net/http_server.h"
+#include "lib/net/log_flusher.h"
+#include "lib/net/loop.h"
 #include "lib/net/resolver.h"
 #include "sidecar/agent/probe_runner.h"
 #include "sidecar/agent/sandbox.h"
-#include "sidecar/agent/server.h"
+#include "sidecar/agent/service.h"
 #include "sidecar/agent/substitutions.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
 
 namespace triton::agent {
 
-namespace asio = boost::asio;
-
 namespace {
 
 constexpr Duration grace = std::chrono::seconds(5);
+constexpr Duration grace_of_restart = std::chrono::seconds(2);
+constexpr std::size_t probe_connections = 64;
 constexpr int exit_to_be_started_again = 3;
+constexpr std::string_view no_path = " ";  // of a route that nobody can ask for: no target has a blank
+/// Peers and servers have a say in what a line holds. Whole lines fit into a pipe at once.
+constexpr std::size_t longest_log_text = 512;
 /// Files being hashed, probes under way, and what else is no connection of a peer.
 constexpr rlim_t own_descriptors = 768;
 
 /// A connection is a descriptor: as many as we may have, and no more connections than that.
-void fit_to_descriptors(ServerLimits& limits) {
+void fit_to_descriptors(net::HttpLimits& limits) {
     rlimit files{};
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
     rlim_t const wanted = std::min(files.rlim_max, static_cast<rlim_t>(limits.connections) + own_descriptors);
@@ -44,6 +47,25 @@ void fit_to_descriptors(ServerLimits& limits) {
     }
     rlim_t const left = files.rlim_cur > 2 * own_descriptors ? files.rlim_cur - own_descriptors : files.rlim_cur / 2;
     limits.connections = std::clamp<std::size_t>(left, 1, limits.connections);
+    limits.answers = std::max<std::size_t>(1, limits.connections / 2);
+    limits.answers_of_peer = std::max(limits.answers / 2, std::min<std::size_t>(limits.answers, 16));
+}
+
+/// Who probes needs little, and gets it whatever the others do.
+net::HttpSettings probe_settings(net::HttpSettings const& settings) {
+    net::HttpSettings result;
+    result.limits = settings.limits;
+    result.limits.connections = probe_connections;
+    result.limits.body_bytes = 0;
+    return result;
+}
+
+std::vector<net::HttpRoute> probe_routes() {
+    std::vector<net::HttpRoute> routes = endpoint_routes(false);
+    for (net::HttpRoute& route : routes) {
+        if (!route.is_urgent) route.path = no_path;
+    }
+    return routes;
 }
 
 class Agent {
@@ -51,37 +73,49 @@ public:
     Agent(AgentOptions options, HandedOver handed)
         : options_(std::move(options)),
           handed_(std::move(handed)),
-          log_(STDOUT_FILENO, options_.log_level),
+          log_({.level = options_.log_level,
+                .format = log::LogFormat::json,
+                .path = {},
+                .console = STDOUT_FILENO,
+                .longest_text = longest_log_text}),
           has_broker_(handed_.launcher),
           control_(io_, std::move(handed_.launcher), options_.control_socket, [this] { launcher_ended(); }),
-          signals_(io_, SIGTERM, SIGINT, SIGHUP) {}
+          signals_(io_, {SIGTERM, SIGINT, SIGHUP}, [this](int signo) { signalled(signo); }),
+          router_(endpoint_routes(options_.has_open_metrics)),
+          probe_router_(probe_routes()),
+          grace_(io_) {}
 
     Result<int> run(char const* const* environment) {
         fit_to_descriptors(options_.server.limits);
+        log_flusher_ = TRY(net::LogFlusher::create(io_, log_));
         TRY(open_output());
         TRY(load_certificates());
         auto sockets = TRY(open_sockets());
+        auto probe_sockets = TRY(open_probe_sockets());
+        if (sockets.empty() && probe_sockets.empty() && !has_broker_ && !options_.has_kubernetes)
+            return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
         std::string substitutions = TRY(substitutions_json(options_.substitutions, environment));
         watch_certificates();
         SandboxReport sandbox;
         SandboxRules const rules = sandbox_rules();
         TRY(drop_rights(rules, sandbox));
         has_landlock_ = sandbox.has_landlock;
-        if (!sockets.empty()) make_service(std::move(substitutions));  // starts its threads
+        if (!sockets.empty() || !probe_sockets.empty()) make_service(std::move(substitutions));  // starts its threads
+        if (!sockets.empty())
+            server_ = TRY(make_server(options_.server, router_, certificates_ ? &*certificates_ : nullptr));
+        if (!probe_sockets.empty())
+            probe_server_ = TRY(make_server(probe_settings(options_.server), probe_router_, nullptr));
         TRY(filter_system_calls(rules, sandbox));
         tell_of(sandbox);
-        for (UniqueFd& socket : sockets) {
-            std::string const address = net::local_address(socket.get());
-            TRY(server_->listen(std::move(socket)));
-            log_.write(sidecar::control::AgentLogLevel::info, "listening", "serving on " + address,
-                       {{"address", address}});
-        }
+        for (UniqueFd& socket : sockets)
+            TRY(listen(*server_, std::move(socket), "listening", "serving on "));
+        for (UniqueFd& socket : probe_sockets)
+            TRY(listen(*probe_server_, std::move(socket), "probe-listening", "serving probes on "));
         // The launcher lets nobody probe for it but the agent that it has started.
         if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
         TRY(start_reporter());
-        wait_for_signal();
         io_.run();
-        log_.write(sidecar::control::AgentLogLevel::info, "stopped", "stopped");
+        log_.write(log::LogLevel::info, "stopped", "stopped");
         return exit_code_;
     }
 
@@ -100,7 +134,7 @@ private:
         certificates_ = TRY(net::Certificates::load(options_.certificates));
         figures_.certificate_not_after = certificates_->not_after();
         if (certificates_->has_expired(std::time(nullptr))) {
-            log_.write(sidecar::control::AgentLogLevel::warning, "certificate-expired",
+            log_.write(log::LogLevel::warning, "certificate-expired",
                        options_.certificates.certificate + ": the certificate has expired");
         }
         return {};
@@ -111,9 +145,21 @@ private:
         keeps_sockets_ = !sockets.empty() && options_.listen.empty();
         for (net::ListenAddress const& address : options_.listen)
             sockets.push_back(TRY(net::open_listening_socket(address)));
-        if (sockets.empty() && !has_broker_ && !options_.has_kubernetes)
-            return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
         return sockets;
+    }
+
+    Result<std::vector<UniqueFd>> open_probe_sockets() {
+        std::vector<UniqueFd> sockets = std::move(handed_.probes);
+        for (net::ListenAddress const& address : options_.probe_listen)
+            sockets.push_back(TRY(net::open_listening_socket(address)));
+        return sockets;
+    }
+
+    Result<> listen(net::HttpServer& server, UniqueFd socket, std::string_view event, std::string_view words) {
+        std::string const address = net::local_address(socket.get());
+        TRY(server.listen(std::move(socket)));
+        log_.write(log::LogLevel::info, event, std::string(words) + address, {{"address", address}});
+        return {};
     }
 
     /// What can never report still serves and probes.
@@ -124,9 +170,9 @@ private:
             reporter_ = std::move(*reporter);
             return {};
         }
-        if (!server_ && !has_broker_) return std::unexpected(std::move(reporter).error());
+        if (!service_ && !has_broker_) return std::unexpected(std::move(reporter).error());
         std::string const text = "nothing is reported to Kubernetes: " + reporter.error().text();
-        log_.write(sidecar::control::AgentLogLevel::error, "kubernetes-off", text);
+        log_.write(log::LogLevel::error, "kubernetes-off", text);
         if (has_broker_) tell_launcher(reporter.error().text());
         return {};
     }
@@ -141,17 +187,15 @@ private:
             "org.tritonlaunch.Launcher.WatchConfiguration", "{}",
             [this, parameters](json::Node const& /*reply*/) {
                 if (std::exchange(is_launcher_told_, true)) return;
-                asio::co_spawn(io_, set_reporter(parameters), asio::detached);
+                net::spawn(io_, set_reporter(parameters));
             },
             [this](Error const& /*why: it is tried again*/) { is_launcher_told_ = false; });
     }
 
-    asio::awaitable<void> set_reporter(std::string parameters) {
+    net::Task<> set_reporter(std::string parameters) {
         auto const done =
             co_await control_.call("org.tritonlaunch.Launcher.SetReporter", std::move(parameters), false, grace);
-        if (!done)
-            log_.write(sidecar::control::AgentLogLevel::warning, "launcher-refused",
-                       "SetReporter: " + done.error().text());
+        if (!done) log_.write(log::LogLevel::warning, "launcher-refused", "SetReporter: " + done.error().text());
     }
 
     [[nodiscard]] std::vector<std::string> certificate_paths() const {
@@ -167,7 +211,7 @@ private:
             watch_ = std::move(*watch);
         } else {
             // inotify is used up on this machine. That is no reason to serve nobody.
-            log_.write(sidecar::control::AgentLogLevel::warning, "watch-failed",
+            log_.write(log::LogLevel::warning, "watch-failed",
                        watch.error().text() + "; they are read on SIGHUP and POST /refresh_certs only");
         }
     }
@@ -179,13 +223,12 @@ private:
             result = out_of_reach();
         } else if (!result) {
             ++figures_.failed_certificate_reloads;
-            log_.write(sidecar::control::AgentLogLevel::error, "certificate-rejected",
+            log_.write(log::LogLevel::error, "certificate-rejected",
                        "the new certificate is no good, the old one stays: " + result.error().text());
         } else if (*result) {
             ++figures_.certificate_reloads;
             figures_.certificate_not_after = certificates_->not_after();
-            log_.write(sidecar::control::AgentLogLevel::info, "certificate-loaded",
-                       "new connections get the new certificate");
+            log_.write(log::LogLevel::info, "certificate-loaded", "new connections get the new certificate");
         }
         return result;
     }
@@ -196,7 +239,7 @@ private:
         ++figures_.failed_certificate_reloads;
         std::string text = "the certificates lead to where the sandbox lets nobody look who was started before: ";
         text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; the old ones stay";
-        log_.write(sidecar::control::AgentLogLevel::error, "certificate-out-of-reach", text);
+        log_.write(log::LogLevel::error, "certificate-out-of-reach", text);
         if (keeps_sockets_ && !is_stopping_) {
             exit_code_ = exit_to_be_started_again;
             begin_stop();
@@ -211,6 +254,7 @@ private:
         // The whole of it: a new token comes in a new directory there.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
         rules.may_connect = has_broker_ || options_.has_kubernetes;
+        rules.may_connect_by_path = !options_.control_socket.empty();
         rules.may_resolve = options_.has_kubernetes && net::is_host_name(options_.kubernetes.api_host);
         if (rules.may_resolve)
             rules.read_only.insert(rules.read_only.end(), net::resolver_files.begin(), net::resolver_files.end());
@@ -222,33 +266,69 @@ private:
         settings.version = agent_version();
         settings.substitutions_json = std::move(substitutions);
         settings.hash_threads = options_.hash_threads;
-        settings.most_busy = std::max<std::size_t>(1, options_.server.limits.connections / 2);
         std::function<Result<bool>()> reload;
         if (certificates_) reload = [this] { return reload_certificates(); };
-        service_.emplace(std::move(settings), Service::Surroundings{io_, output_ ? &*output_ : nullptr, control_,
-                                                                    figures_, std::move(reload)});
-        server_.emplace(options_.server, Server::Surroundings{io_, *service_, certificates_ ? &*certificates_ : nullptr,
-                                                              figures_, log_});
+        service_.emplace(std::move(settings),
+                         Service::Surroundings{io_, output_ ? &*output_ : nullptr, control_, figures_,
+                                               std::move(reload), [this] { restart(); }});
+    }
+
+    Result<net::HttpServer> make_server(net::HttpSettings settings, net::HttpRouter const& router,
+                                        net::Certificates* certificates) {
+        return net::HttpServer::create(
+            std::move(settings),
+            {.loop = io_,
+             .router = router,
+             .answer = [this](net::HttpRequest const& request) { return service_->answer(request); },
+             .answered = [this](std::size_t route, unsigned status) { count(endpoint_of(route), status); },
+             .certificates = certificates,
+             .figures = figures_.http,
+             .log = log_,
+             .idle =
+                 [this] {
+                     if (figures_.http.open_connections == 0) release_idle_memory();
+                 }});
+    }
+
+    void count(Endpoint endpoint, unsigned status) {
+        assert(may_answer(endpoint, status));
+        ++figures_.requests[{endpoint, status}];
     }
 
     void tell_of(SandboxReport const& sandbox) {
         std::string const message =
             sandbox.missing.empty() ? "all rights dropped" : "rights dropped; " + sandbox.missing;
         log_.write(
-            sidecar::control::AgentLogLevel::info, "sandbox", message,
+            log::LogLevel::info, "sandbox", message,
             {{"landlock", sandbox.has_landlock ? "yes" : "no"}, {"seccomp", sandbox.has_seccomp ? "yes" : "no"}});
     }
 
     /// For good: over its upgrades the launcher keeps the other end.
     void launcher_ended() {
-        log_.write(sidecar::control::AgentLogLevel::error, "launcher-ended", "the launcher has ended; ending too");
+        log_.write(log::LogLevel::error, "launcher-ended", "the launcher has ended; ending too");
         exit_code_ = 1;
         stop();
     }
 
+    /// Somebody who may has asked for it.
+    void restart() {
+        log_.write(log::LogLevel::info, "restart-requested", "ending, to be started again");
+        stop(grace_of_restart);
+    }
+
+    /// When all answers are written, and at the latest after so long.
     void stop(Duration within = grace) {
-        if (!server_) return io_.stop();
-        server_->stop(within);
+        grace_.call_at(std::chrono::steady_clock::now() + within, [this] { io_.stop(); });
+        auto const servers = std::make_shared<int>(0);
+        for (auto* const server : {&server_, &probe_server_})
+            if (*server) ++*servers;
+        if (*servers == 0) return io_.stop();
+        for (auto* const server : {&server_, &probe_server_}) {
+            if (!*server) continue;
+            (*server)->stop([this, servers] {
+                if (--*servers == 0) io_.stop();
+            });
+        }
     }
 
     /// The reporter first: what it has to say is short, and connections get their answers meanwhile.
@@ -259,32 +339,33 @@ private:
         reporter_->finish([this, limit] { stop(limit - std::chrono::steady_clock::now()); });
     }
 
-    void wait_for_signal() {
-        signals_.async_wait([this](boost::system::error_code failed, int signo) {
-            if (failed) return;
-            if (signo == SIGHUP) {
-                if (certificates_) (void)reload_certificates();
-                return wait_for_signal();
-            }
-            log_.write(sidecar::control::AgentLogLevel::info, "stop-requested", "stopping");
-            begin_stop();
-            wait_for_signal();
-        });
+    void signalled(int signo) {
+        if (signo == SIGHUP) {
+            if (certificates_) (void)reload_certificates();
+            return;
+        }
+        log_.write(log::LogLevel::info, "stop-requested", "stopping");
+        begin_stop();
     }
 
     AgentOptions options_;
     HandedOver handed_;
-    sidecar::control::AgentLog log_;
+    log::Log log_;
     AgentFigures figures_;
     std::optional<files::ConfinedDirectory> output_;
     std::optional<net::Certificates> certificates_;
-    asio::io_context io_{1};
+    net::Loop io_{1};
     bool has_broker_;
     sidecar::control::ControlClient control_;
-    asio::signal_set signals_;
+    net::Signals signals_;
+    net::HttpRouter router_;
+    net::HttpRouter probe_router_;
+    net::Timer grace_;
+    std::optional<net::LogFlusher> log_flusher_;
     std::unique_ptr<net::FileWatch> watch_;
     std::optional<Service> service_;
-    std::optional<Server> server_;
+    std::optional<net::HttpServer> server_;
+    std::optional<net::HttpServer> probe_server_;
     std::optional<ProbeRunner> probes_;
     std::unique_ptr<kubernetes::KubernetesReporter> reporter_;
     bool is_launcher_told_ = false;

@@ -41,7 +41,7 @@ Result<> take(HandedOver& handed, UniqueFd fd, std::string_view name) {
             return fail("descriptor " + std::to_string(fd.get()) + " (launcher) is no socket for messages");
         handed.launcher = std::move(fd);
     } else if (has_option(fd.get(), SO_ACCEPTCONN, 1)) {
-        handed.listening.push_back(std::move(fd));
+        (name.starts_with("probe") ? handed.probes : handed.listening).push_back(std::move(fd));
     } else {
         return fail("descriptor " + std::to_string(fd.get()) + " (" + std::string(name) + ") is no listening socket");
     }

@@ -3,9 +3,11 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <latch>
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 namespace triton::agent {
@@ -13,6 +15,7 @@ namespace triton::agent {
 namespace {
 
 constexpr std::size_t piece_size = 128 << 10;
+constexpr int lower_priority = 10;           // requests and probes are answered by another thread
 constexpr std::size_t pieces_in_slice = 64;  // 8 MiB: some 20 ms of a slow processor
 
 std::int64_t wall_time() {
@@ -38,6 +41,7 @@ struct FreeDigest {
 
 struct HashPool::Job {
     UniqueFd file;
+    std::shared_ptr<std::atomic<bool> const> is_wanted;
     Done done;
     std::unique_ptr<EVP_MD_CTX, FreeDigest> digest;
     FileKey key;
@@ -74,7 +78,7 @@ struct HashPool::Job {
         struct stat status;
         if (::fstat(file.get(), &status) != 0) return fail(errno, "read the file");
         if (FileKey::of(status) != key || static_cast<std::uint64_t>(at) != key.size)
-            return fail(EBUSY, "hash the file, which changed meanwhile");
+            return fail(ErrorKind::busy, "hash the file", "it changed meanwhile");
         std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
         unsigned int size = 0;
         if (::EVP_DigestFinal_ex(digest.get(), bytes.data(), &size) != 1) return fail(ENOMEM, "hash the file");
@@ -83,8 +87,16 @@ struct HashPool::Job {
 };
 
 HashPool::HashPool(std::size_t threads) {
-    for (std::size_t i = 0; i < threads; ++i)
-        threads_.emplace_back([this] { run(); });
+    // Once they all run: whoever has made them may take the right to change priorities away.
+    std::latch started(static_cast<std::ptrdiff_t>(threads));
+    for (std::size_t i = 0; i < threads; ++i) {
+        threads_.emplace_back([this, &started] {
+            (void)::setpriority(PRIO_PROCESS, 0, lower_priority);  // of this thread; without it, it is only slower
+            started.count_down();
+            run();
+        });
+    }
+    started.wait();
 }
 
 HashPool::~HashPool() {
@@ -96,8 +108,9 @@ HashPool::~HashPool() {
     threads_.clear();  // joins
 }
 
-void HashPool::add(UniqueFd file, Done done) {
+void HashPool::add(UniqueFd file, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted) {
     auto job = std::make_unique<Job>();
+    job->is_wanted = std::move(is_wanted);
     job->file = std::move(file);
     job->done = std::move(done);
     {
@@ -124,6 +137,11 @@ void HashPool::run() {
     }
 }
 
+bool HashPool::is_stopping() {
+    std::lock_guard const lock(mutex_);
+    return is_stopping_;
+}
+
 bool HashPool::work_on(Job& job) {
     if (!job.digest) {
         if (auto begun = job.begin(); !begun) {
@@ -133,10 +151,13 @@ bool HashPool::work_on(Job& job) {
     }
     std::vector<char> buffer(piece_size);  // for the slice: an idle agent has none
     for (std::size_t i = 0; i < pieces_in_slice; ++i) {
+        if (job.is_wanted && !job.is_wanted->load(std::memory_order_relaxed)) {
+            job.done(fail(ErrorKind::refused, "hash the file", "nobody waits for it any more"));
+            return true;
+        }
         auto const has_more = job.read(buffer);
         if (has_more && *has_more) {
-            std::lock_guard const lock(mutex_);
-            if (is_stopping_) return false;
+            if (is_stopping()) return false;
             continue;
         }
         job.done(has_more ? job.finish() : Result<FileHash>(std::unexpected(has_more.error())));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -28,22 +29,25 @@ struct FileHash {
 class HashPool {
 public:
     /// Called once for each file, in a thread of the pool.
-    /// Errors: those of read(2); EBUSY when the file changed while it was read.
+    /// Errors: those of read(2); busy when the file changed while it was read; refused when nobody wants it any more.
     using Done = std::function<void(Result<FileHash>)>;
 
-    /// Starts the threads; the destructor ends them within a piece of 128 kB and drops what waits.
+    /// Starts the threads, which give way to whatever else wants a processor; the destructor ends them within a piece
+    /// of 128 kB and drops what waits.
     explicit HashPool(std::size_t threads);
     ~HashPool();
     HashPool(HashPool const&) = delete;
     HashPool& operator=(HashPool const&) = delete;
 
-    /// The file is read from its beginning, whatever its position.
-    void add(UniqueFd file, Done done);
+    /// The file is read from its beginning, whatever its position. Once `is_wanted` is false nothing more is read;
+    /// null: it is wanted to the end.
+    void add(UniqueFd file, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted = nullptr);
 
 private:
     struct Job;
     void run();
     bool work_on(Job& job);  // whether it is done
+    bool is_stopping();
     std::unique_ptr<Job> next();
 
     std::mutex mutex_;

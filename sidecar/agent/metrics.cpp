@@ -212,13 +212,13 @@ void add_agent(Writer& writer, AgentFigures const& figures, std::string_view ver
         writer.sample(static_cast<double>(count),
                       {{"endpoint", std::string(name_of(what.first))}, {"code", std::to_string(what.second)}});
     }
-    one("triton_agent_connections", Type::counter, "Connections accepted.", figures.connections);
-    one("triton_agent_open_connections", Type::gauge, "Connections open now.", figures.open_connections);
+    one("triton_agent_connections", Type::counter, "Connections accepted.", figures.http.connections);
+    one("triton_agent_open_connections", Type::gauge, "Connections open now.", figures.http.open_connections);
     one("triton_agent_evicted_connections", Type::counter, "Silent connections that gave way to others.",
-        figures.evicted_connections);
-    one("triton_agent_failed_handshakes", Type::counter, "TLS handshakes that failed.", figures.failed_handshakes);
+        figures.http.evicted_connections);
+    one("triton_agent_failed_handshakes", Type::counter, "TLS handshakes that failed.", figures.http.failed_handshakes);
     one("triton_agent_refused_peers", Type::counter, "Requests without a certificate that the rules let in.",
-        figures.refused_peers);
+        figures.http.refused_peers);
     one("triton_agent_hash_cache_hits", Type::counter, "Hashes that were known.", figures.hash_hits);
     one("triton_agent_hash_cache_misses", Type::counter, "Hashes that had to be computed.", figures.hash_misses);
     one("triton_agent_hashed_bytes", Type::counter, "Bytes hashed.", figures.hashed_bytes);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/net/http_figures.h"
 #include "sidecar/agent/routing.h"
 #include "sidecar/agent/status.h"
 
@@ -15,11 +16,7 @@ namespace triton::agent {
 /// What the agent counts of itself.
 struct AgentFigures {
     std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests;  ///< by endpoint and status code
-    std::uint64_t connections = 0;                                    ///< accepted so far
-    std::uint64_t open_connections = 0;
-    std::uint64_t evicted_connections = 0;  ///< silent ones that gave way to others
-    std::uint64_t failed_handshakes = 0;
-    std::uint64_t refused_peers = 0;  ///< requests with no certificate or one that the rules refuse
+    net::HttpFigures http;
     std::uint64_t hash_hits = 0;
     std::uint64_t hash_misses = 0;
     std::uint64_t hashed_bytes = 0;

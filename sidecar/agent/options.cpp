@@ -25,20 +25,22 @@ Apply into_addresses(std::vector<net::ListenAddress>& target) {
     };
 }
 
-constexpr std::array<Choice<sidecar::control::AgentLogLevel>, 4> log_levels{
-    {{"debug", sidecar::control::AgentLogLevel::debug},
-     {"info", sidecar::control::AgentLogLevel::info},
-     {"warning", sidecar::control::AgentLogLevel::warning},
-     {"error", sidecar::control::AgentLogLevel::error}}};
+constexpr std::array<Choice<log::LogLevel>, 4> log_levels{{{"debug", log::LogLevel::debug},
+                                                           {"info", log::LogLevel::info},
+                                                           {"warning", log::LogLevel::warning},
+                                                           {"error", log::LogLevel::error}}};
+constexpr std::array<Choice<bool>, 2> tls_versions{{{"1.2", false}, {"1.3", true}}};
 constexpr std::array<Choice<int>, 2> families{{{"4", 4}, {"6", 6}}};
 
 Flags make_flags(AgentOptions& options, std::string& verify_peers) {
-    ServerLimits& limits = options.server.limits;
+    net::HttpLimits& limits = options.server.limits;
     SubstitutionOptions& substitutions = options.substitutions;
     kubernetes::KubernetesSettings& kubernetes = options.kubernetes;
     return {
         {"listen", "bind-address", 0, "ADDRESS", "HOST:PORT to serve on; [V6]:PORT, :PORT (may be repeated)",
          into_addresses(options.listen)},
+        {"probe-listen", "", 0, "ADDRESS", "serve /healthz and /readyz alone there, without TLS (may be repeated)",
+         into_addresses(options.probe_listen)},
         {"output-dir", "", 0, "DIR", "the directory whose files may be asked for", into(options.output_directory)},
         {"control-socket", "", 0, "PATH", "of the launcher, unless it starts us", into(options.control_socket)},
         {"tls", "", 0, "", "serve by TLS; what no flag names comes from FDB_TLS_*", into_switch(options.has_tls)},
@@ -49,8 +51,12 @@ Flags make_flags(AgentOptions& options, std::string& verify_peers) {
          into(options.certificates.authority)},
         {"tls-verify-peers", "", 0, "RULES", "which peers are let in; none: certificates are not asked for",
          into_any(verify_peers)},
+        {"tls-ciphers", "", 0, "LIST", "of TLS 1.2, in OpenSSL's words (default: ECDHE+AESGCM:ECDHE+CHACHA20)",
+         into(options.certificates.ciphers)},
+        {"tls-min-version", "", 0, "1.2|1.3", "the least version of TLS (default: 1.2)",
+         into_choice(options.certificates.wants_tls13, tls_versions)},
         {"open-metrics", "", 0, "", "serve /metrics to peers without a certificate too",
-         into_switch(options.server.has_open_metrics)},
+         into_switch(options.has_open_metrics)},
         {"max-connections", "", 0, "N", "at the same time (default: 1024)", into(limits.connections, 1, 1'000'000)},
         {"request-timeout", "", 0, "DURATION", "for a handshake, a header, a body (default: 10s)",
          into_time_limit(limits.request)},

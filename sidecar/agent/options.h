@@ -7,10 +7,10 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/log/log.h"
 #include "lib/net/certificates.h"
+#include "lib/net/http_settings.h"
 #include "lib/net/listen_address.h"
-#include "sidecar/agent/server_settings.h"
-#include "sidecar/control/log.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
 
 namespace triton::agent {
@@ -27,17 +27,19 @@ struct SubstitutionOptions {
 };
 
 struct AgentOptions {
-    std::vector<net::ListenAddress> listen;  ///< beside the sockets that are handed over
-    std::string output_directory;            ///< empty: handed over, or none
-    std::string control_socket;              ///< empty: handed over, or none
+    std::vector<net::ListenAddress> listen;        ///< beside the sockets that are handed over
+    std::vector<net::ListenAddress> probe_listen;  ///< for probes alone: plain, with slots of their own
+    std::string output_directory;                  ///< empty: handed over, or none
+    std::string control_socket;                    ///< empty: handed over, or none
     bool has_kubernetes = false;
     kubernetes::KubernetesSettings kubernetes;  ///< as flags and environment say it
     bool has_tls = false;
     net::CertificateFiles certificates;
-    ServerSettings server;
+    net::HttpSettings server;
+    bool has_open_metrics = false;  ///< /metrics for peers without a certificate too
     SubstitutionOptions substitutions;
     std::size_t hash_threads = 2;
-    sidecar::control::AgentLogLevel log_level = sidecar::control::AgentLogLevel::info;
+    log::LogLevel log_level = log::LogLevel::info;
     std::string text;  ///< --help or --version: print it and end
 };
 

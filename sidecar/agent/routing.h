@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
+#include <vector>
+
+#include "lib/net/http_router.h"
 
 namespace triton::agent {
 
@@ -31,26 +33,17 @@ inline constexpr std::size_t endpoint_count = static_cast<std::size_t>(Endpoint:
 /// For metrics and logs: "check_hash"; "none" is "unknown".
 std::string_view name_of(Endpoint endpoint);
 
-enum class RouteError : std::uint8_t {
-    none,
-    bad_path,   ///< a bad escape, a NUL, no path in it
-    not_found,  ///< no such endpoint
-    method,     ///< there is one, for another method; `allowed` says which
-};
+/// "200 401 503": all that an endpoint answers to who asks by its method.
+std::string_view statuses_of(Endpoint endpoint);
+/// Whether an answer is one of these, or one that every endpoint may get.
+bool may_answer(Endpoint endpoint, unsigned status);
 
-struct Route {
-    Endpoint endpoint = Endpoint::none;
-    RouteError error = RouteError::none;
-    std::string path;          ///< of check_hash and is_present: relative, unescaped, not yet confined
-    std::string_view allowed;  ///< methods of the endpoint
-    bool is_head = false;
-};
+/// All but `none`, in the order of Endpoint: a route's number is its endpoint's.
+std::vector<net::HttpRoute> endpoint_routes(bool has_open_metrics);
 
-/// Who asks for what. `target` is the request target of RFC 9112 in origin or absolute form; a query is ignored.
-Route route(std::string_view method, std::string_view target);
-
-/// Whether an endpoint answers to everybody, also to those who show no certificate where TLS asks for one: kubelets
-/// have none.
-bool is_open(Endpoint endpoint);
+/// What a route's number stands for.
+inline Endpoint endpoint_of(std::size_t route) {
+    return static_cast<Endpoint>(route < endpoint_count ? route : endpoint_count - 1);
+}
 
 }  // namespace triton::agent

@@ -53,7 +53,35 @@ std::uint64_t handled_rights(long abi) {
     if (abi >= 2) rights |= LANDLOCK_ACCESS_FS_REFER;
 #endif
     if (abi >= 3) rights |= 1ULL << 14;  // LANDLOCK_ACCESS_FS_TRUNCATE, in headers from 6.2 on
+    if (abi >= 5) rights |= 1ULL << 15;  // LANDLOCK_ACCESS_FS_IOCTL_DEV, from 6.10 on
     return rights;
+}
+
+/// struct landlock_ruleset_attr of ABI 6, which Debian 12's headers do not have.
+struct RulesetAttributes {
+    std::uint64_t files = 0;
+    std::uint64_t net = 0;     // from ABI 4 on
+    std::uint64_t scoped = 0;  // from ABI 6 on
+};
+constexpr std::uint64_t bind_tcp = 1;
+constexpr std::uint64_t connect_tcp = 2;
+constexpr std::uint64_t abstract_sockets = 1;
+constexpr std::uint64_t signals = 2;
+
+/// What is handled and allowed by no rule is refused.
+UniqueFd create_ruleset(SandboxRules const& rules, long abi) {
+    RulesetAttributes attributes;
+    std::size_t size = sizeof attributes.files;
+    attributes.files = handled_rights(abi);
+    if (abi >= 4) {
+        attributes.net = bind_tcp | (rules.may_connect ? 0 : connect_tcp);
+        size += sizeof attributes.net;
+    }
+    if (abi >= 6) {
+        attributes.scoped = abstract_sockets | signals;
+        size += sizeof attributes.scoped;
+    }
+    return UniqueFd{static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0))};
 }
 
 /// A directory with all below it, or a file: the one that is there now, not another that takes its name.
@@ -80,9 +108,7 @@ Result<> restrict_files(SandboxRules const& rules, SandboxReport& report) {
         report.missing += "this kernel has no Landlock";
         return {};
     }
-    landlock_ruleset_attr attributes{};
-    attributes.handled_access_fs = handled_rights(abi);
-    UniqueFd const ruleset{static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0))};
+    UniqueFd const ruleset = create_ruleset(rules, abi);
     int const err = errno;
     if (!ruleset) return fail(err, "make a Landlock ruleset");
     if (rules.output_directory >= 0) TRY(allow_reading(ruleset.get(), rules.output_directory));
@@ -153,7 +179,6 @@ constexpr std::array always_allowed{SCMP_SYS(read),
                                     SCMP_SYS(sendto),
                                     SCMP_SYS(accept),
                                     SCMP_SYS(accept4),
-                                    SCMP_SYS(connect),
                                     SCMP_SYS(shutdown),
                                     SCMP_SYS(getsockopt),
                                     SCMP_SYS(setsockopt),
@@ -197,7 +222,6 @@ constexpr std::array always_allowed{SCMP_SYS(read),
                                     SCMP_SYS(getcwd),
                                     SCMP_SYS(inotify_add_watch),
                                     SCMP_SYS(inotify_rm_watch),
-                                    SCMP_SYS(fcntl),
                                     SCMP_SYS(exit),
                                     SCMP_SYS(exit_group),
                                     SCMP_SYS(set_robust_list),
@@ -236,7 +260,8 @@ Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     filter.allow_if(SCMP_SYS(mprotect), {masked(2, PROT_EXEC, 0)});
     auto const is_type = [](int type) { return masked(1, 0xffffffff & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), type); };
     scmp_arg_cmp const is_stream = is_type(SOCK_STREAM);
-    filter.allow_if(SCMP_SYS(socket), {equal(0, AF_UNIX), is_stream});
+    if (rules.may_connect || rules.may_connect_by_path) filter.allow(std::array{SCMP_SYS(connect)});
+    if (rules.may_connect_by_path) filter.allow_if(SCMP_SYS(socket), {equal(0, AF_UNIX), is_stream});
     filter.allow_if(SCMP_SYS(socketpair), {equal(0, AF_UNIX), is_stream});
     for (std::uint64_t const family : {AF_INET, AF_INET6}) {
         if (rules.may_connect) filter.allow_if(SCMP_SYS(socket), {equal(0, family), is_stream, equal(2, IPPROTO_TCP)});
@@ -245,6 +270,9 @@ Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
         for (int const type : {SOCK_DGRAM, SOCK_STREAM})  // c-ares leaves UDP and TCP to the default
             filter.allow_if(SCMP_SYS(socket), {equal(0, family), is_type(type), equal(2, 0)});
     }
+    for (std::uint64_t const command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC})
+        filter.allow_if(SCMP_SYS(fcntl), {equal(1, command)});
+    filter.allow_if(SCMP_SYS(fcntl), {equal(1, F_SETFL), masked(2, O_ASYNC, 0)});
     filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONBIO)});
     filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONREAD)});
     filter.allow_if(SCMP_SYS(tgkill), {equal(0, static_cast<std::uint64_t>(::getpid()))});  // abort(3)

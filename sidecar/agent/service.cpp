@@ -1,13 +1,10 @@
 #include "sidecar/agent/service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <ctime>
 #include <deque>
-
-#include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "lib/base/error_kinds.h"
 #include "lib/json/text.h"
@@ -16,8 +13,7 @@
 
 namespace triton::agent {
 
-namespace asio = boost::asio;
-using asio::awaitable;
+using net::Task;
 
 namespace {
 
@@ -28,7 +24,8 @@ constexpr Duration staging_limit = std::chrono::minutes(10);
 /// However often we are asked, PID 1 is asked no more often than this.
 constexpr Duration snapshot_age = std::chrono::milliseconds(250);
 constexpr std::size_t most_staging = 4;
-constexpr std::size_t hash_window = 8;  // of one request for many
+constexpr std::size_t hash_window = 8;     // of one request for many
+constexpr std::size_t files_in_turn = 16;  // some 200 us
 constexpr int most_hash_attempts = 3;
 
 double unix_time() {
@@ -37,66 +34,66 @@ double unix_time() {
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-Reply make_reply(unsigned status, std::string_view type, std::string body) {
-    Reply reply;
+HttpResponse make_reply(unsigned status, std::string_view type, std::string body) {
+    HttpResponse reply;
     reply.status = status;
     reply.type = type;
     reply.body = std::move(body);
     return reply;
 }
 
-Reply json_reply(unsigned status, json::Writer const& body) {
+HttpResponse json_reply(unsigned status, json::Writer const& body) {
     return make_reply(status, json_type, body.text() + "\n");
 }
 
 /// The answer to a request whose body is wrong.
-Reply refused(std::string_view why) {
+HttpResponse refused(std::string_view why) {
     return json_reply(400, json::Writer{}.open('{').member("error", why).close('}'));
 }
 
-Reply failed(Error const& error) {
-    Reply reply = text_reply(status_of(error), error.text());
+HttpResponse failed(Error const& error) {
+    HttpResponse reply = net::text_response(status_of(error), error.text());
     reply.asks_to_retry = reply.status == 503;
-    return reply;
-}
-
-Reply busy(std::string text) {
-    Reply reply = text_reply(503, std::move(text));
-    reply.asks_to_retry = true;
     return reply;
 }
 
 }  // namespace
 
-Reply text_reply(unsigned status, std::string text) {
-    Reply reply;
-    reply.status = status;
-    reply.body = std::move(text.append("\n"));
-    return reply;
-}
-
 unsigned status_of(Error const& error) { return row_of(error.kind).http_status; }
 
-/// A timer that nobody lets expire is a condition variable for coroutines.
-struct Service::Waiting {
-    explicit Waiting(asio::io_context& io) : done(io, TimePoint::max()) {}
-    asio::steady_timer done;
-
-    awaitable<void> wait() {
-        boost::system::error_code cancelled;
-        co_await done.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-    }
+/// A file that is being hashed, for all who want to know.
+struct Service::PendingHash {
+    explicit PendingHash(net::Loop& loop) : done(loop), is_wanted(std::make_shared<std::atomic<bool>>(true)) {}
+    net::Condition done;
+    std::optional<Result<FileHash>> result;
+    std::size_t wishes = 0;
+    std::shared_ptr<std::atomic<bool>> is_wanted;  // by anybody; read by the pool
 };
 
-struct Service::PendingHash : Waiting {
-    using Waiting::Waiting;
-    std::optional<Result<FileHash>> result;
+/// One who waits for that. When the last one gives up, nothing more is read.
+struct Service::Wish {
+    Wish(Service& of, std::shared_ptr<PendingHash> hash, std::string_view by)
+        : service(of), pending(std::move(hash)), peer(by) {
+        ++pending->wishes;
+        ++service.hashes_of_[peer];
+    }
+    Wish(Wish const&) = delete;
+    Wish& operator=(Wish const&) = delete;
+    ~Wish() {
+        if (--pending->wishes == 0) pending->is_wanted->store(false, std::memory_order_relaxed);
+        auto const count = service.hashes_of_.find(peer);
+        if (--count->second == 0) service.hashes_of_.erase(count);
+    }
+    Service& service;
+    std::shared_ptr<PendingHash> pending;
+    std::string peer;
 };
 
 Service::Service(ServiceSettings settings, Surroundings around)
     : settings_(std::move(settings)),
       around_(std::move(around)),
       cache_(settings_.cached_hashes),
+      turns_(around_.loop),
       pool_(settings_.hash_threads) {}
 
 Service::~Service() = default;
@@ -113,48 +110,41 @@ struct CountGuard {
 
 }  // namespace
 
-awaitable<Reply> Service::answer(Request const& request) {
-    if (request.route.endpoint == Endpoint::ready || request.route.endpoint == Endpoint::healthz)
-        co_return text_reply(200, "OK");
-    // However many want large files hashed, the probes above get through.
-    if (busy_ >= settings_.most_busy) co_return busy("too many requests at once");
-    CountGuard const guard(busy_);
-    co_return co_await answer_slowly(request);
-}
-
-awaitable<Reply> Service::answer_slowly(Request const& request) {
-    switch (request.route.endpoint) {
+Task<HttpResponse> Service::answer(HttpRequest const& request) {
+    switch (endpoint_of(request.match.route)) {
+        case Endpoint::ready:
+        case Endpoint::healthz: co_return net::text_response(200, "OK");
         case Endpoint::readyz: co_return co_await readyz();
         case Endpoint::metrics: co_return co_await metrics(request.accept);
         case Endpoint::status: co_return co_await status();
         case Endpoint::substitutions: co_return make_reply(200, json_type, settings_.substitutions_json + "\n");
-        case Endpoint::check_hash: co_return co_await check_hash(request.route.path);
-        case Endpoint::is_present: co_return is_present(request.route.path);
-        case Endpoint::hashes: co_return co_await hashes(request.body);
+        case Endpoint::check_hash: co_return co_await check_hash(request);
+        case Endpoint::is_present: co_return is_present(request.match.path);
+        case Endpoint::hashes: co_return co_await hashes(request);
         case Endpoint::copy_files: co_return co_await copy("files");
         case Endpoint::copy_binaries: co_return co_await copy("binaries");
         case Endpoint::copy_libraries: co_return co_await copy("libraries");
         case Endpoint::copy_monitor_conf: co_return co_await copy("monitor_conf");
         case Endpoint::stage: co_return co_await stage_in_detail(request.body);
         case Endpoint::refresh_certs: co_return refresh_certificates();
-        case Endpoint::restart: {
-            // The shipped program says OK to everybody and does nothing. Ours does, so it asks who wants it.
-            if (!request.has_accepted_certificate)
-                co_return text_reply(403, "a restart needs TLS and a client certificate");
-            Reply reply = text_reply(200, "OK");
-            reply.ends_agent = true;
-            co_return reply;
-        }
-        case Endpoint::ready:
-        case Endpoint::healthz:
+        case Endpoint::restart: co_return restart(request);
         case Endpoint::none: break;
     }
-    co_return text_reply(404, "Path not found");
+    co_return net::text_response(404, "Path not found");
+}
+
+/// The shipped program says OK to everybody and does nothing. Ours does, so it asks who wants it.
+HttpResponse Service::restart(HttpRequest const& request) const {
+    if (!request.has_accepted_certificate)
+        return net::text_response(403, "a restart needs TLS and a client certificate");
+    HttpResponse response = net::text_response(200, "OK");
+    response.written = around_.restart;
+    return response;
 }
 
 // --- the launcher
 
-awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
+Task<Result<Service::SharedSnapshot>> Service::snapshot() {
     if (fetching_) {
         auto const others = fetching_;
         co_await others->wait();
@@ -163,13 +153,13 @@ awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
     if (latest_at_ != TimePoint{} && std::chrono::steady_clock::now() - latest_at_ < snapshot_age) co_return latest_;
     struct Guard {  // also when an exception ends this
         Service& service;
-        std::shared_ptr<Waiting> waiting;
+        std::shared_ptr<net::Condition> waiting;
         ~Guard() {
             service.fetching_.reset();
-            waiting->done.cancel();
+            waiting->notify_all();
         }
     };
-    fetching_ = std::make_shared<Waiting>(around_.io);
+    fetching_ = std::make_shared<net::Condition>(around_.loop);
     Guard const guard{*this, fetching_};
     latest_ = fail(ENOTCONN, "ask the launcher");
     latest_ = co_await fetch_snapshot();
@@ -178,14 +168,14 @@ awaitable<Result<Service::SharedSnapshot>> Service::snapshot() {
 }
 
 /// A launcher that becomes another version ends its connections: what may be done twice is then asked once more.
-awaitable<Result<std::vector<json::Node>>> Service::ask(std::string method, std::string parameters, bool more,
-                                                        Duration limit) {
+Task<Result<std::vector<json::Node>>> Service::ask(std::string method, std::string parameters, bool more,
+                                                   Duration limit) {
     auto replies = co_await around_.control.call(method, parameters, more, limit);
     if (replies || replies.error().kind != ErrorKind::unavailable) co_return replies;
     co_return co_await around_.control.call(method, parameters, more, limit);
 }
 
-awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
+Task<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
     auto launcher = co_await ask("org.tritonlaunch.Launcher.GetStatus", "{}", false, status_limit);
     if (!launcher) co_return std::unexpected(std::move(launcher).error());
     auto list = co_await ask("org.tritonlaunch.Launcher.List", "{}", true, status_limit);
@@ -199,15 +189,15 @@ awaitable<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
     co_return result;
 }
 
-awaitable<Reply> Service::readyz() {
-    if (!around_.control.has_launcher()) co_return text_reply(200, "ready");
+Task<HttpResponse> Service::readyz() {
+    if (!around_.control.has_launcher()) co_return net::text_response(200, "ready");
     auto const seen = co_await snapshot();
-    if (!seen) co_return text_reply(503, "[-]launcher: " + seen.error().text() + "\nnot ready");
+    if (!seen) co_return net::text_response(503, "[-]launcher: " + seen.error().text() + "\nnot ready");
     Readiness const found = readiness((*seen)->status);
     co_return make_reply(found.is_ready ? 200U : 503U, text_type, found.text);
 }
 
-awaitable<Reply> Service::metrics(std::string_view accept) {
+Task<HttpResponse> Service::metrics(std::string_view accept) {
     MetricsFormat const format = metrics_format(accept);
     Result<SharedSnapshot> seen = SharedSnapshot();
     if (around_.control.has_launcher()) seen = co_await snapshot();
@@ -216,10 +206,10 @@ awaitable<Reply> Service::metrics(std::string_view accept) {
                          render_metrics(status, around_.figures, settings_.version, unix_time(), format));
 }
 
-awaitable<Reply> Service::status() {
+Task<HttpResponse> Service::status() {
     json::Writer body;
     body.open('{').key("agent").open('{').member("version", settings_.version);
-    body.member("open_connections", around_.figures.open_connections);
+    body.member("open_connections", around_.figures.http.open_connections);
     if (around_.figures.certificate_not_after)
         body.member("certificate_not_after", *around_.figures.certificate_not_after);
     body.close('}');
@@ -237,9 +227,9 @@ awaitable<Reply> Service::status() {
 
 /// The agent may not write where it looks, and what it has read must not steer a writer: the launcher gets one word of
 /// five and copies what its own command line says. What has been copied is not copied again, so it can be asked twice.
-awaitable<Result<StagingReply>> Service::stage(std::string_view what) {
-    if (!around_.control.has_launcher()) co_return fail(ENOSYS, "copy without a launcher");
-    if (staging_ >= most_staging) co_return fail(EAGAIN, "copy, too many do already");
+Task<Result<StagingReply>> Service::stage(std::string_view what) {
+    if (!around_.control.has_launcher()) co_return fail(ErrorKind::unsupported, "copy", "there is no launcher");
+    if (staging_ >= most_staging) co_return fail(ErrorKind::unavailable, "copy", "too many do already");
     CountGuard const guard(staging_);
     std::string parameters = json::Writer{}.open('{').member("what", what).close('}').text();
     auto const replies = co_await ask("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
@@ -248,17 +238,17 @@ awaitable<Result<StagingReply>> Service::stage(std::string_view what) {
 }
 
 /// As the shipped program says it.
-awaitable<Reply> Service::copy(std::string_view what) {
+Task<HttpResponse> Service::copy(std::string_view what) {
     auto const copied = co_await stage(what);
     if (!copied) co_return failed(copied.error());
-    if (copied->errors.empty()) co_return text_reply(200, "OK");
+    if (copied->errors.empty()) co_return net::text_response(200, "OK");
     std::string errors;
     for (std::string const& one : copied->errors)
         errors.append(one).append("\n");
     co_return make_reply(500, text_type, std::move(errors));
 }
 
-awaitable<Reply> Service::stage_in_detail(std::string_view body) {
+Task<HttpResponse> Service::stage_in_detail(std::string_view body) {
     auto const what = parse_stage_request(body);
     if (!what) co_return refused(what.error());
     auto const copied = co_await stage(*what);
@@ -268,15 +258,15 @@ awaitable<Reply> Service::stage_in_detail(std::string_view body) {
 
 // --- files
 
-Reply Service::is_present(std::string const& path) const {
-    if (!around_.output) return text_reply(404, "Path not found");
+HttpResponse Service::is_present(std::string const& path) const {
+    if (!around_.output) return net::text_response(404, "Path not found");
     auto const found = around_.output->exists(path);
     if (!found) return failed(found.error());
-    return *found ? text_reply(200, "OK") : text_reply(404, "Path not found");
+    return *found ? net::text_response(200, "OK") : net::text_response(404, "Path not found");
 }
 
-Service::Begun Service::begin_hash(std::string const& path) {
-    using Pending = Result<std::shared_ptr<PendingHash>>;
+Service::Begun Service::begin_hash(std::string const& path, HttpRequest const& request) {
+    using Pending = Result<std::shared_ptr<Wish>>;
     if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + json::shown(path))));
     auto file = around_.output->open_file(path);
     if (!file) return std::unexpected(Pending(std::unexpected(std::move(file).error())));
@@ -286,69 +276,82 @@ Service::Begun Service::begin_hash(std::string const& path) {
         return HashedFile{std::move(*known), key.size};
     }
     ++around_.figures.hash_misses;
-    if (auto const running = pending_.find(key); running != pending_.end()) return std::unexpected(running->second);
-    if (pending_.size() >= settings_.most_hashes)
-        return std::unexpected(Pending(fail(EAGAIN, "hash " + json::shown(path) + ", too many wait already")));
-    auto pending = std::make_shared<PendingHash>(around_.io);
-    pending_.emplace(key, pending);
-    pool_.add(std::move(file->fd), [this, key](Result<FileHash> result) {
-        asio::post(around_.io,
-                   [this, key, result = std::move(result)]() mutable { hash_done(key, std::move(result)); });
-    });
-    return std::unexpected(std::move(pending));
+    auto const own = hashes_of_.find(request.peer);
+    auto const running = pending_.find(key);
+    bool const is_new = running == pending_.end() || !running->second->is_wanted->load();
+    if ((is_new && pending_.size() >= settings_.most_hashes) ||
+        (own != hashes_of_.end() && own->second >= settings_.most_hashes_of_peer))
+        return std::unexpected(
+            Pending(fail(ErrorKind::unavailable, "hash " + json::shown(path), "too many wait already")));
+    if (!is_new) return std::unexpected(std::make_shared<Wish>(*this, running->second, request.peer));
+    auto const pending = std::make_shared<PendingHash>(around_.loop);
+    pending_.insert_or_assign(key, pending);
+    auto done = [this, key, pending](Result<FileHash> result) {
+        net::post(around_.loop, [this, key, pending, result = std::move(result)]() mutable {
+            hash_done(key, pending, std::move(result));
+        });
+    };
+    pool_.add(std::move(file->fd), std::move(done), pending->is_wanted);
+    return std::unexpected(std::make_shared<Wish>(*this, pending, request.peer));
 }
 
-void Service::hash_done(FileKey const& key, Result<FileHash> result) {
-    auto const found = pending_.find(key);
-    if (found == pending_.end()) return;
-    auto const pending = found->second;
-    pending_.erase(found);
+void Service::hash_done(FileKey const& key, std::shared_ptr<PendingHash> const& pending, Result<FileHash> result) {
+    // Somebody else may have begun anew after all who had wanted this one had gone.
+    if (auto const found = pending_.find(key); found != pending_.end() && found->second == pending)
+        pending_.erase(found);
     if (result) {
         around_.figures.hashed_bytes += result->key.size;
         if (result->is_settled) cache_.insert(result->key, result->sha256);
     }
     pending->result = std::move(result);
-    pending->done.cancel();
+    pending->done.notify_all();
 }
 
-awaitable<Result<Service::HashedFile>> Service::finish_hash(std::shared_ptr<PendingHash> pending) {
-    while (!pending->result)
-        co_await pending->wait();
+Task<Result<Service::HashedFile>> Service::finish_hash(std::shared_ptr<Wish> wish, HttpRequest const& request) {
+    auto const pending = wish->pending;
+    request.caller->when_gone([pending] { pending->done.notify_all(); });
+    while (!pending->result && !request.caller->has_gone())
+        co_await pending->done.wait();
+    request.caller->when_gone({});
+    if (!pending->result) co_return fail(ErrorKind::refused, "hash the file", "nobody waits for it any more");
     auto const& result = *pending->result;
     if (!result) co_return std::unexpected(result.error());
     co_return HashedFile{result->sha256, result->key.size};
 }
 
-awaitable<Result<Service::HashedFile>> Service::hash(std::string path, Begun begun) {
+Task<Result<Service::HashedFile>> Service::hash(std::string path, Begun begun, HttpRequest const& request) {
     for (int attempt = 1;; ++attempt) {
         if (begun) co_return std::move(*begun);
         if (!begun.error()) co_return std::unexpected(begun.error().error());
-        auto result = co_await finish_hash(*begun.error());
+        auto result = co_await finish_hash(*begun.error(), request);
         // Most likely it was replaced, and is whole under its name now.
         if (result || result.error().kind != ErrorKind::busy || attempt == most_hash_attempts) co_return result;
-        begun = begin_hash(path);
+        begun = begin_hash(path, request);
     }
 }
 
-awaitable<Reply> Service::check_hash(std::string path) {
-    Begun begun = begin_hash(path);
-    auto const result = co_await hash(std::move(path), std::move(begun));
+Task<HttpResponse> Service::check_hash(HttpRequest const& request) {
+    std::string path = request.match.path;
+    Begun begun = begin_hash(path, request);
+    auto const result = co_await hash(std::move(path), std::move(begun), request);
     if (!result) co_return failed(result.error());
     co_return make_reply(200, text_type, result->sha256);  // shipped: without a newline
 }
 
-awaitable<Reply> Service::hashes(std::string_view request) {
-    auto const paths = parse_hashes_request(request, settings_.most_paths);
+Task<HttpResponse> Service::hashes(HttpRequest const& request) {
+    auto const paths = parse_hashes_request(request.body, settings_.most_paths);
     if (!paths) co_return refused(paths.error());
     json::Writer body;
     body.open('{').key("files").open('[');
     std::deque<Begun> ahead;  // so that all threads of the pool have work
-    for (std::size_t i = 0; i < paths->size(); ++i) {
+    for (std::size_t i = 0; i < paths->size() && !request.caller->has_gone(); ++i) {
+        // What is known costs time too; others have a turn between.
+        if (i % files_in_turn == files_in_turn - 1) co_await turns_.take(std::string(request.peer));
         while (ahead.size() < hash_window && i + ahead.size() < paths->size())
-            ahead.push_back(begin_hash((*paths)[i + ahead.size()]));
+            ahead.push_back(begin_hash((*paths)[i + ahead.size()], request));
         Begun begun = std::move(ahead.front());
         ahead.pop_front();
-        auto const result = co_await hash((*paths)[i], std::move(begun));
+        auto const result = co_await hash((*paths)[i], std::move(begun), request);
         body.open('{').member("path", (*paths)[i]);
         if (result) {
             body.member("bytes", result->bytes).member("sha256", result->sha256);
@@ -360,10 +363,10 @@ awaitable<Reply> Service::hashes(std::string_view request) {
     co_return json_reply(200, body.close(']').close('}'));
 }
 
-Reply Service::refresh_certificates() {
-    if (!around_.reload_certificates) return text_reply(400, "Server is not using TLS");
+HttpResponse Service::refresh_certificates() {
+    if (!around_.reload_certificates) return net::text_response(400, "Server is not using TLS");
     auto const done = around_.reload_certificates();
-    return done ? text_reply(200, "OK") : text_reply(500, done.error().text());
+    return done ? net::text_response(200, "OK") : net::text_response(500, done.error().text());
 }
 
 }  // namespace triton::agent

@@ -4,21 +4,20 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>  // Boost 1.74's awaitable.hpp needs std::exchange and does not say so
 #include <vector>
-
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/files/confined_directory.h"
+#include "lib/net/http_server.h"
+#include "lib/net/loop.h"
+#include "lib/net/turns.h"
 #include "sidecar/agent/hash_cache.h"
 #include "sidecar/agent/hash_pool.h"
 #include "sidecar/agent/metrics.h"
@@ -28,27 +27,10 @@
 
 namespace triton::agent {
 
-/// One request, read whole. The texts are borrowed until it is answered.
-struct Request {
-    Route route;
-    std::string_view body;
-    std::string_view accept;
-    bool has_accepted_certificate = false;
-};
+using net::HttpRequest;
+using net::HttpResponse;
 
-struct Reply {
-    unsigned status = 200;
-    std::string_view type = "text/plain; charset=utf-8";  ///< a literal
-    std::string body;
-    std::string_view allow;      ///< for 405
-    bool ends_agent = false;     ///< once the reply is written
-    bool asks_to_retry = false;  ///< 503: it is worth another try soon
-};
-
-/// "<text>\n" with a status.
-Reply text_reply(unsigned status, std::string text);
-
-/// What a failure is in HTTP, by its errno.
+/// What a failure is in HTTP, by its kind.
 unsigned status_of(Error const& error);
 
 struct ServiceSettings {
@@ -58,18 +40,19 @@ struct ServiceSettings {
     std::size_t cached_hashes = 4096;
     std::size_t most_hashes = 256;  ///< being computed or waiting, each with a descriptor
     std::size_t most_paths = 1000;  ///< in one request
-    std::size_t most_busy = 512;    ///< requests that wait for something; the other connections are for probes
+    std::size_t most_hashes_of_peer = 64;
 };
 
 /// What the endpoints do, without HTTP. One I/O thread; hashes are computed by others.
 class Service {
 public:
     struct Surroundings {
-        boost::asio::io_context& io;
+        net::Loop& loop;
         files::ConfinedDirectory const* output;  ///< null: there is none, hence no files
         sidecar::control::ControlClient& control;
         AgentFigures& figures;
         std::function<Result<bool>()> reload_certificates;  ///< empty: no TLS
+        std::function<void()> restart;                      ///< ends the agent, to be started again
     };
 
     Service(ServiceSettings settings, Surroundings around);
@@ -77,8 +60,8 @@ public:
     Service(Service const&) = delete;
     Service& operator=(Service const&) = delete;
 
-    /// `request.route` has no error, and whoever asks may.
-    boost::asio::awaitable<Reply> answer(Request const& request);
+    /// Whoever asks may.
+    net::Task<HttpResponse> answer(HttpRequest const& request);
 
 private:
     struct Snapshot {
@@ -87,8 +70,8 @@ private:
         std::string programs_json;
     };
     using SharedSnapshot = std::shared_ptr<Snapshot const>;
-    struct Waiting;
     struct PendingHash;
+    struct Wish;
     struct KeyHasher {
         std::size_t operator()(FileKey const& key) const noexcept { return key.inode * 31 + key.device; }
     };
@@ -97,38 +80,39 @@ private:
         std::uint64_t bytes = 0;
     };
 
-    boost::asio::awaitable<Reply> answer_slowly(Request const& request);
-    boost::asio::awaitable<Result<std::vector<json::Node>>> ask(std::string method, std::string parameters, bool more,
-                                                                Duration limit);
-    boost::asio::awaitable<Result<SharedSnapshot>> snapshot();
-    boost::asio::awaitable<Result<SharedSnapshot>> fetch_snapshot();
-    boost::asio::awaitable<Reply> readyz();
-    boost::asio::awaitable<Reply> metrics(std::string_view accept);
-    boost::asio::awaitable<Reply> status();
-    boost::asio::awaitable<Reply> check_hash(std::string path);
-    boost::asio::awaitable<Reply> hashes(std::string_view body);
-    boost::asio::awaitable<Result<StagingReply>> stage(std::string_view what);
-    boost::asio::awaitable<Reply> copy(std::string_view what);
-    boost::asio::awaitable<Reply> stage_in_detail(std::string_view body);
-    Reply is_present(std::string const& path) const;
-    Reply refresh_certificates();
+    net::Task<Result<std::vector<json::Node>>> ask(std::string method, std::string parameters, bool more,
+                                                   Duration limit);
+    net::Task<Result<SharedSnapshot>> snapshot();
+    net::Task<Result<SharedSnapshot>> fetch_snapshot();
+    net::Task<HttpResponse> readyz();
+    net::Task<HttpResponse> metrics(std::string_view accept);
+    net::Task<HttpResponse> status();
+    net::Task<HttpResponse> check_hash(HttpRequest const& request);
+    net::Task<HttpResponse> hashes(HttpRequest const& request);
+    net::Task<Result<StagingReply>> stage(std::string_view what);
+    net::Task<HttpResponse> copy(std::string_view what);
+    net::Task<HttpResponse> stage_in_detail(std::string_view body);
+    HttpResponse is_present(std::string const& path) const;
+    HttpResponse refresh_certificates();
+    HttpResponse restart(HttpRequest const& request) const;
 
     /// Known at once, or to be waited for, or an error.
-    using Begun = std::expected<HashedFile, Result<std::shared_ptr<PendingHash>>>;
-    Begun begin_hash(std::string const& path);
-    boost::asio::awaitable<Result<HashedFile>> finish_hash(std::shared_ptr<PendingHash> pending);
-    boost::asio::awaitable<Result<HashedFile>> hash(std::string path, Begun begun);
-    void hash_done(FileKey const& key, Result<FileHash> result);
+    using Begun = std::expected<HashedFile, Result<std::shared_ptr<Wish>>>;
+    Begun begin_hash(std::string const& path, HttpRequest const& request);
+    net::Task<Result<HashedFile>> finish_hash(std::shared_ptr<Wish> wish, HttpRequest const& request);
+    net::Task<Result<HashedFile>> hash(std::string path, Begun begun, HttpRequest const& request);
+    void hash_done(FileKey const& key, std::shared_ptr<PendingHash> const& pending, Result<FileHash> result);
 
     ServiceSettings settings_;
     Surroundings around_;
     HashCache cache_;
     std::unordered_map<FileKey, std::shared_ptr<PendingHash>, KeyHasher> pending_;
-    std::shared_ptr<Waiting> fetching_;  // somebody asks the launcher; others wait for his answer
+    std::shared_ptr<net::Condition> fetching_;  // somebody asks the launcher; others wait for his answer
     Result<SharedSnapshot> latest_;
     TimePoint latest_at_{};
     std::size_t staging_ = 0;
-    std::size_t busy_ = 0;
+    std::map<std::string, std::size_t, std::less<>> hashes_of_;  // by peer, being waited for; no zeros
+    net::Turns turns_;
     HashPool pool_;  // last: its threads end first
 };
 

@@ -109,7 +109,7 @@ ReporterSettings reporter_settings(KubernetesSettings const& settings) {
 /// Performs what the Reporter wants, and tells it what came of it.
 struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     State(asio::io_context& with, KubernetesSettings const& settings, ApiServer server, ServiceAccount account,
-          sidecar::control::ControlClient& launcher, sidecar::control::AgentLog& to)
+          sidecar::control::ControlClient& launcher, log::Log& to)
         : io(with),
           control(launcher),
           log(to),
@@ -119,7 +119,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 
     asio::io_context& io;
     sidecar::control::ControlClient& control;
-    sidecar::control::AgentLog& log;
+    log::Log& log;
     Reporter reporter;
     ApiClient client;
     asio::steady_timer timer;
@@ -309,7 +309,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 
 Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(asio::io_context& io, KubernetesSettings settings,
                                                                       sidecar::control::ControlClient& control,
-                                                                      sidecar::control::AgentLog& log) {
+                                                                      log::Log& log) {
     ApiServer server{.host = TRY(parse_host(settings.api_host)), .port = TRY(parse_port(settings.api_port))};
     ServiceAccount account(settings.service_account_directory);
     if (settings.pod_namespace.empty()) settings.pod_namespace = TRY(account.pod_namespace());

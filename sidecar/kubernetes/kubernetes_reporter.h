@@ -7,8 +7,8 @@
 #include <boost/asio/io_context.hpp>
 
 #include "lib/base/result.h"
+#include "lib/log/log.h"
 #include "sidecar/control/control_client.h"
-#include "sidecar/control/log.h"
 
 namespace triton::kubernetes {
 
@@ -42,8 +42,7 @@ public:
     /// in the log, and tried again. Errors: settings that can never work: no pod name, no namespace, a host that is
     /// neither an address nor a name, no number for a port, a prefix or a gate that Kubernetes would refuse.
     static Result<std::unique_ptr<KubernetesReporter>> start(boost::asio::io_context& io, KubernetesSettings settings,
-                                                             sidecar::control::ControlClient& control,
-                                                             sidecar::control::AgentLog& log);
+                                                             sidecar::control::ControlClient& control, log::Log& log);
     ~KubernetesReporter();
     KubernetesReporter(KubernetesReporter const&) = delete;
     KubernetesReporter& operator=(KubernetesReporter const&) = delete;

@@ -1,9 +1,13 @@
 #include "sidecar/kubernetes/reporter.h"
 
 #include <algorithm>
-#include <map>
+
+#include <openssl/evp.h>
 
 #include "lib/base/digits.h"
+#include "lib/json/reader.h"
+#include "lib/json/text.h"
+#include "sidecar/control/control_reply.h"
 #include "sidecar/kubernetes/go_values.h"
 
 namespace triton::kubernetes {
@@ -50,6 +54,30 @@ bool is_older(std::string_view version, std::string_view other) {
     auto const is_number = [](std::string_view text) { return !text.empty() && std::ranges::all_of(text, &is_digit); };
     if (!is_number(version) || !is_number(other)) return false;
     return version.size() != other.size() ? version.size() < other.size() : version < other;
+}
+
+/// As sha256sum(1) of the file has it; empty when memory is out.
+std::string sha256_of(std::string_view text) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+    unsigned int size = 0;
+    std::string shown;
+    if (::EVP_Digest(text.data(), text.size(), bytes.data(), &size, ::EVP_sha256(), nullptr) != 1) return shown;
+    for (unsigned int i = 0; i < size; ++i) {
+        shown += "0123456789abcdef"[bytes[i] >> 4];
+        shown += "0123456789abcdef"[bytes[i] & 15];
+    }
+    return shown;
+}
+
+/// "configuration 7.3.63 (sha256 0b5e...)", by which one is told from another.
+std::string shown_configuration(std::string_view text) {
+    std::string shown = "configuration";
+    json::ProblemList problems{1};
+    auto const node = json::read_json(text, {}, problems);
+    std::string const version =
+        node && node->get<json::Object>() ? sidecar::control::text_member(*node, "version") : std::string();
+    if (!version.empty()) shown.append(" ").append(json::shown(version));
+    return shown.append(" (sha256 ").append(sha256_of(text)).append(")");
 }
 
 std::string joined(std::vector<std::string> const& texts) {
@@ -133,7 +161,7 @@ void Reporter::tell_load() {
         }
     }
     is_load_untold_ = false;
-    events_.observe(false, "ConfigurationLoaded", "a new configuration is active", now_);
+    events_.observe(false, "ConfigurationLoaded", shown_configuration(desired_->configuration) + " is active", now_);
 }
 
 void Reporter::on(heard::Record const& record) {
@@ -228,14 +256,14 @@ void Reporter::on(heard::CallRefused const& refused) {
     if (refused.is_denied && (refused.call == LauncherCall::set_pod || refused.call == LauncherCall::set_reporter)) {
         is_stranger_ = true;
         if (std::exchange(is_stranger_told_, true)) return;
-        return log(sidecar::control::AgentLogLevel::warning, "launcher-refused",
+        return log(log::LogLevel::warning, "launcher-refused",
                    "the launcher has not started this agent and takes nothing from it: isolation, the delay of the "
                    "shutdown and labels of the node have no effect, and its status does not show this reporter");
     }
     std::string why = "the launcher refuses " + std::string(call_names[call]) + ": " + refused.why;
     if (refusals_[call] == why) return;
     refusals_[call] = why;
-    log(sidecar::control::AgentLogLevel::warning, "launcher-refused", std::move(why));
+    log(log::LogLevel::warning, "launcher-refused", std::move(why));
 }
 
 void Reporter::call(LauncherCall call, Action action) {
@@ -340,10 +368,28 @@ void Reporter::pod_seen(ObjectView const& pod) {
     if (!pod.node_name.empty()) pod_node_ = pod.node_name;
     annotations_seen(annotations_of(pod));
     if (!settings_.readiness_gate.empty()) seen_condition_ = pod.condition;
-    is_isolated_ = parse_go_bool(text_of(pod, "isolate-process-group")).value_or(false);
-    shutdown_delay_ =
-        std::max(Duration::zero(), parse_go_duration(text_of(pod, "delay-shutdown")).value_or(Duration::zero()));
-    take_poke(pod.annotation("outdated-config-map-seen"));
+    auto const isolated = parse_go_bool(text_of(pod, "isolate-process-group"));
+    is_isolated_ = isolated.value_or(false);
+    check_readable(pod, "isolate-process-group", isolated.has_value(), "true or false");
+    auto const delay = parse_go_duration(text_of(pod, "delay-shutdown"));
+    shutdown_delay_ = std::max(Duration::zero(), delay.value_or(Duration::zero()));
+    check_readable(pod, "delay-shutdown", delay && *delay >= Duration::zero(), "a duration such as 60s or 1m30s");
+    std::string const* const poke = pod.annotation("outdated-config-map-seen");
+    take_poke(poke);
+    check_readable(pod, "outdated-config-map-seen", poke && parse_unix_seconds(*poke), "a Unix time in seconds");
+}
+
+/// What cannot be read counts as if it were not there, and whoever wrote it is told: once for each value.
+void Reporter::check_readable(ObjectView const& pod, std::string_view name, bool is_good, std::string_view wanted) {
+    std::string const* const value = pod.annotation(name);
+    std::string& told = unreadable_[std::string(name)];
+    if (!value || value->empty() || is_good) {
+        told.clear();
+        return;
+    }
+    std::string text = settings_.annotation_prefix + std::string(name) + " is " + json::quoted(*value);
+    text.append(", not ").append(wanted);
+    if (std::exchange(told, text) != text) events_.observe(true, "AnnotationUnreadable", text, now_);
 }
 
 Reporter::Annotations Reporter::annotations_of(ObjectView const& pod) {
@@ -381,7 +427,7 @@ void Reporter::annotations_seen(Annotations found) {
         if (!contested_at_ || now_.time - *contested_at_ > 2 * std::chrono::minutes(5)) {
             contest_backoff_.reset();
             rewrite_at_ = now_.time;
-            log(sidecar::control::AgentLogLevel::warning, "annotations-changed",
+            log(log::LogLevel::warning, "annotations-changed",
                 "somebody else has changed the launcher's annotations; writing them again");
         } else {
             rewrite_at_ = now_.time + contest_backoff_.after_failure(random_);
@@ -407,8 +453,7 @@ void Reporter::judge_poke() {
     bool const is_after_load = !accepted_at_ || *poke_ > *accepted_at_ / 1'000'000;
     if (!is_after_load && !(poke_before_ && *poke_ > *poke_before_)) return;
     wants_reload_ = true;
-    log(sidecar::control::AgentLogLevel::info, "reload-requested",
-        "the pod's annotation asks for the configuration to be read again");
+    log(log::LogLevel::info, "reload-requested", "the pod's annotation asks for the configuration to be read again");
 }
 
 void Reporter::node_seen(ObjectView const& node) {
@@ -424,7 +469,7 @@ void Reporter::node_seen(ObjectView const& node) {
     }
     std::size_t const left_out = all.size() - variables.size();
     if (left_out > 0 && left_out != left_out_) {
-        log(sidecar::control::AgentLogLevel::warning, "labels-left-out",
+        log(log::LogLevel::warning, "labels-left-out",
             "of the node's labels " + std::to_string(left_out) +
                 " are left out, the last ones by name: the launcher "
                 "takes " +
@@ -459,12 +504,12 @@ constexpr std::array<PartRow, 5> part_rows{{{"the pod cannot be watched", "pods"
 
 }  // namespace
 
-void Reporter::log(sidecar::control::AgentLogLevel level, std::string_view event, std::string message) {
+void Reporter::log(log::LogLevel level, std::string_view event, std::string message) {
     actions_.push_back(action::Log{level, event, std::move(message)});
 }
 
 /// One line for a failure that lasts; of one that changes all the time, one a minute.
-void Reporter::part_failed(Part part, std::string why, sidecar::control::AgentLogLevel level) {
+void Reporter::part_failed(Part part, std::string why, log::LogLevel level) {
     Health& one = health(part);
     one.failure = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
     bool const is_told = one.told_at && (one.told == one.failure || now_.time - *one.told_at < retell);
@@ -479,7 +524,7 @@ void Reporter::part_works(Part part) {
     bool const had_failed = !one.failure.empty();
     one = Health{};
     if (had_failed) {
-        log(sidecar::control::AgentLogLevel::info, "kubernetes-works-again",
+        log(log::LogLevel::info, "kubernetes-works-again",
             std::string(part_rows[static_cast<std::size_t>(part)].what) + ": no longer so");
     }
 }
@@ -504,7 +549,7 @@ void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& st
     if (is_permission && !std::exchange(one.is_denied, true)) {
         one.failure = one.told = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
         one.told_at = now_.time;
-        log(sidecar::control::AgentLogLevel::error, "permission-missing", one.failure + " (" + status.message + ")");
+        log(log::LogLevel::error, "permission-missing", one.failure + " (" + status.message + ")");
         if (part != Part::events) events_.observe(true, "MissingPermission", one.failure, now_);
     } else {
         part_failed(part, std::move(why));

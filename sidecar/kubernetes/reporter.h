@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "sidecar/control/log.h"
+#include "lib/log/log.h"
 #include "sidecar/kubernetes/api_objects.h"
 #include "sidecar/kubernetes/backoff.h"
 #include "sidecar/kubernetes/event_correlator.h"
@@ -159,7 +160,7 @@ struct GetStatus {
     bool operator==(GetStatus const&) const = default;
 };
 struct Log {
-    sidecar::control::AgentLogLevel level{};
+    log::LogLevel level{};
     std::string_view event;
     std::string message;
     bool operator==(Log const&) const = default;
@@ -310,6 +311,7 @@ private:
     void node_seen(ObjectView const& node);
     static Annotations annotations_of(ObjectView const& pod);
     void annotations_seen(Annotations found);
+    void check_readable(ObjectView const& pod, std::string_view name, bool is_good, std::string_view wanted);
     void take_poke(std::string const* value);
     [[nodiscard]] std::string const& node_name() const;
     [[nodiscard]] bool wants_metadata_only() const;
@@ -317,12 +319,11 @@ private:
     // Health and log.
     Health& health(Part part) { return health_[static_cast<std::size_t>(part)]; }
     [[nodiscard]] Health const& health(Part part) const { return health_[static_cast<std::size_t>(part)]; }
-    void part_failed(Part part, std::string why,
-                     sidecar::control::AgentLogLevel level = sidecar::control::AgentLogLevel::warning);
+    void part_failed(Part part, std::string why, log::LogLevel level = log::LogLevel::warning);
     void part_works(Part part);
     void part_denied(Part part, std::string_view verb, ApiStatus const& status);
     void retry_slowly(Part part);
-    void log(sidecar::control::AgentLogLevel level, std::string_view event, std::string message);
+    void log(log::LogLevel level, std::string_view event, std::string message);
 
     // The launcher.
     void crashed(heard::Record const& record);
@@ -372,11 +373,12 @@ private:
     bool is_pod_gone_ = false;
     std::string pod_uid_;
     std::string pod_node_;
-    std::string pod_version_;             // the latest that was seen
-    std::optional<Annotations> seen_;     // nullopt: unknown
-    std::optional<Annotations> sent_;     // the last that went out
-    std::optional<Annotations> written_;  // the last that were taken
-    std::optional<bool> seen_condition_;  // nullopt: unknown, or none
+    std::string pod_version_;                        // the latest that was seen
+    std::optional<Annotations> seen_;                // nullopt: unknown
+    std::optional<Annotations> sent_;                // the last that went out
+    std::optional<Annotations> written_;             // the last that were taken
+    std::map<std::string, std::string> unreadable_;  // annotations of others, by name, with what was told of last
+    std::optional<bool> seen_condition_;             // nullopt: unknown, or none
     bool is_isolated_ = false;
     Duration shutdown_delay_{};
     std::optional<std::int64_t> poke_;         // the last one

@@ -202,7 +202,7 @@ void Reporter::on_refusal(InFlight const& flight, ApiStatus const& status) {
         if (flight.part == Part::condition) retry_slowly(flight.part);
         return pod_gone();
     }
-    part_failed(flight.part, refusal_text(status), sidecar::control::AgentLogLevel::error);
+    part_failed(flight.part, refusal_text(status), log::LogLevel::error);
     retry_slowly(flight.part);
 }
 
@@ -212,13 +212,13 @@ void Reporter::on_event_refusal(EventRecord const& event, ApiStatus const& statu
     if (status.code == 404 && event.is_created) return events_.gone(event.id, now_);
     if (status.code == 400 || status.code == 413 || status.code == 422) {
         events_.drop(event.id, now_.time);
-        log(sidecar::control::AgentLogLevel::error, "event-refused", event.reason + ": " + refusal_text(status));
+        log(log::LogLevel::error, "event-refused", event.reason + ": " + refusal_text(status));
         return;
     }
     events_.failed(event.id);
     if (status.code == 403) return part_denied(Part::events, event.is_created ? "patch" : "create", status);
     if (status.code == 409) return server_failed(Part::events, refusal_text(status), std::nullopt, false);
-    part_failed(Part::events, refusal_text(status), sidecar::control::AgentLogLevel::error);
+    part_failed(Part::events, refusal_text(status), log::LogLevel::error);
     retry_slowly(Part::events);
 }
 

@@ -153,7 +153,7 @@ void Reporter::on(heard::WatchEnded const& ended) {
     if (status.code == 401 || status.code == 429 || status.code >= 500)
         return watch_broke(*what, std::move(why), ended.retry_after);
     watch.resource_version.clear();  // perhaps it does not like that
-    part_failed(part_of(*what), std::move(why), sidecar::control::AgentLogLevel::error);
+    part_failed(part_of(*what), std::move(why), log::LogLevel::error);
     retry_slowly(part_of(*what));
 }
 

@@ -106,12 +106,12 @@ def test_old_http_closes_after_its_answer(start):
 
 @pytest.mark.parametrize("request_bytes, status", [
     (b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 20000 + b"\r\n\r\n", 431),
-    (b"GET /" + b"x" * 40000, 431),
+    (b"GET /" + b"x" * 40000, 414),
     (b"GET /ready HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 5000 + b"\r\n", 431),
     (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n", 413),
     (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n" + b"x" * 300000, 413),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 100, 400),
-    (b"GET /ready\r\n\r\n", 400), (b"GET /ready HTTP/3.7\r\n\r\n", 400), (b"GET  /ready HTTP/1.1\r\n\r\n", 400),
+    (b"GET /ready\r\n\r\n", 400), (b"GET /ready HTTP/3.7\r\n\r\n", 505), (b"GET  /ready HTTP/1.1\r\n\r\n", 400),
     (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
     (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
     (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabcd", 400)],

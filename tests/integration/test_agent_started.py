@@ -64,6 +64,32 @@ def sidecar(place, area, *options, mode="sidecar", **how):
                        "--copy-binary", "fdbserver", *LISTEN, *options, **how)
 
 
+def test_the_agent_gets_its_own_variables_alone(place, area):
+    """What a container's environment holds for its programs is not for the one that talks to networks."""
+    configuration = place.configuration("trap", "say:up", "until:15")
+    launcher = place.launch(configuration, *LISTEN, "--control-socket", area / "control", "--agent-option",
+                            "substitute-variable=WANTED",
+                            env={"DATABASE_PASSWORD": "secret", "WANTED": "1", "FDB_ZONE_ID": "z", "POD_NAME": "p",
+                                 "TRITON_AGENT_IDLE_TIMEOUT": "50s", "LD_PRELOAD_OF_OURS": "x"})
+    launcher.wait_up()
+    port = port_of(launcher)
+    pid = pid_of_agent(area)
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        names = {entry.split(b"=")[0].decode() for entry in file.read().split(b"\0") if entry}
+    assert {"WANTED", "FDB_ZONE_ID", "POD_NAME", "TRITON_AGENT_IDLE_TIMEOUT"} <= names
+    assert not names & {"DATABASE_PASSWORD", "LD_PRELOAD_OF_OURS", "PATH", "HOME"}, names
+    assert json.loads(ask(port, "/substitutions")[1])["WANTED"] == "1"
+
+
+def test_probes_have_a_socket_of_their_own(place, area):
+    configuration = place.configuration("trap", "say:up", "until:15")
+    launcher = place.launch(configuration, "--probe-listen", "127.0.0.1:0", "--agent-path", AGENT)
+    launcher.wait_up()
+    port = int(launcher.wait_for_event("probe-listening")["address"].rsplit(":", 1)[1])
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+    assert [ask(port, path)[0] for path in ("/healthz", "/ready", "/metrics", "/v1/status")] == [200, 200, 404, 404]
+
+
 def test_the_design_form_with_an_agent(place, area):
     configuration = place.configuration("trap", "say:up", "until:15")
     launcher = place.launch(configuration, *LISTEN, "--control-socket", area / "control")

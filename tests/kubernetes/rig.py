@@ -11,6 +11,7 @@ import base64
 import contextlib
 import ctypes
 import http.client
+import hashlib
 import json
 import os
 import shutil
@@ -395,6 +396,11 @@ class Namespace:
         """The first event about a pod with this reason that matches."""
         return self.wait_for("events", "--field-selector", f"involvedObject.name={pod},reason={reason}",
                              match=lambda event: event["kind"] == "Event" and match(event), timeout=timeout)
+
+
+def tells_of(text):
+    """Whether an event of a load is about that text of a configuration."""
+    return lambda event: hashlib.sha256(text.encode()).hexdigest() in event["message"]
 
 
 def probe_configuration(*steps, version=VERSION, **more):

@@ -3,7 +3,7 @@
 import json
 
 from harness.process import BINARY
-from rig import VERSION
+from rig import VERSION, tells_of
 
 SERVE = ("say:up", "trap", "until:15")
 SOON = ("--restart-delay", "10ms", "--restart-max-delay", "10ms")
@@ -20,9 +20,9 @@ def test_a_load_and_a_rejection(reporting):
     assert rejected["type"] == "Warning"
     for reason in record["errors"]:
         assert reason in rejected["message"]
-    reporting.configure(*SERVE, "say:again")
-    again = reporting.wait_event("ConfigurationLoaded", lambda event: event["count"] == 2)
-    assert again["metadata"]["name"] == loaded["metadata"]["name"]
+    text = reporting.configure(*SERVE, "say:again")
+    again = reporting.wait_event("ConfigurationLoaded", tells_of(text))
+    assert again["message"].startswith(f"configuration {VERSION} (sha256 ") and again["count"] == 1
 
 
 def test_another_bad_document_is_rejected_anew(reporting):
@@ -72,8 +72,9 @@ def test_one_failure_is_no_crash_loop(reporting):
     up = reporting.launcher.wait_started()
     reporting.launcher.signal_inside(up["pid"], 9)
     reporting.launcher.wait_started()
-    reporting.wait_reported(reporting.configure(*SERVE, "say:again"))
-    reporting.wait_event("ConfigurationLoaded", lambda event: event["count"] == 2)
+    text = reporting.configure(*SERVE, "say:again")
+    reporting.wait_reported(text)
+    reporting.wait_event("ConfigurationLoaded", tells_of(text))
     assert reporting.events("CrashLooping") == []
 
 
@@ -108,8 +109,8 @@ def test_an_upgrade(reporting):
     event = reporting.wait_event("LauncherUpgraded")
     assert event["type"] == "Normal"
     reporting.wait_reporter("ok")
-    reporting.configure(*SERVE, "say:again")
-    reporting.wait_event("ConfigurationLoaded", lambda loaded: loaded["count"] == 2)  # not 3: the upgrade loads nothing
+    reporting.wait_event("ConfigurationLoaded", tells_of(reporting.configure(*SERVE, "say:again")))
+    assert [loaded["count"] for loaded in reporting.events("ConfigurationLoaded")] == [1, 1], "the upgrade loads nothing"
     assert len(reporting.events("LauncherUpgraded")) == 1
 
 

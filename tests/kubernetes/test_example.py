@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent import AGENT
 from harness.process import BINARY, Exit, Launcher, eventually, is_static
-from rig import CONFIGURATION, ENVIRONMENT, EXAMPLE, PORT, SERVICE_ACCOUNT, Namespace, Volume
+from rig import CONFIGURATION, ENVIRONMENT, EXAMPLE, PORT, SERVICE_ACCOUNT, Namespace, Volume, tells_of
 
 FILES = sorted(path.relative_to(EXAMPLE) for path in EXAMPLE.rglob("*.yaml"))
 USER = 4059
@@ -217,7 +217,7 @@ def test_it_works(containers, bare):
     pod = containers.annotation(CONFIGURATION, wanted)
     assert json.loads(pod["metadata"]["annotations"][ENVIRONMENT])["BINARY_DIR"] == "/var/fdb/shared-binaries/bin/7.4.5"
     assert "serve 7.4.5" not in starts.read_text()  # a new configuration restarts nothing
-    bare.wait_event("servers-0", "ConfigurationLoaded", lambda event: event["count"] == 2)
+    bare.wait_event("servers-0", "ConfigurationLoaded", tells_of(wanted))
     assert [launcher.stop() for launcher in (main, newer)] == [Exit(code=0), Exit(code=0)]
 
     def used():

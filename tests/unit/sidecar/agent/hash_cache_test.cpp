@@ -141,7 +141,7 @@ TEST(HashPool, AFileThatGrowsMeanwhileIsAnError) {
     gate.open();
     auto const result = promise.get_future().get();
     ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, EBUSY);
+    EXPECT_EQ(result.error().kind, ErrorKind::busy);
 }
 
 }  // namespace

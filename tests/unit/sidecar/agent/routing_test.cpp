@@ -5,25 +5,26 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/net/http_router.h"
+
 namespace triton::agent {
 namespace {
 
+using net::RouteError;
+
 struct Row {
     std::string_view method;
-    std::string_view target;
+    std::string_view path;
     Endpoint endpoint;
     RouteError error;
-    std::string_view path;
+    std::string_view own_path;
 };
 
-TEST(Routing, EveryEndpointByMethodAndTarget) {
+TEST(Routing, EveryEndpointByMethodAndPath) {
     using enum Endpoint;
     Row const rows[] = {
         {"GET", "/ready", Endpoint::ready, RouteError::none, ""},
         {"HEAD", "/ready", Endpoint::ready, RouteError::none, ""},
-        {"GET", "/ready?verbose", Endpoint::ready, RouteError::none, ""},
-        {"GET", "http://host:1/ready#x", Endpoint::ready, RouteError::none, ""},
-        {"GET", "https://host", Endpoint::none, RouteError::not_found, ""},
         {"POST", "/ready", Endpoint::ready, RouteError::method, ""},
         {"GET", "/readyz", readyz, RouteError::none, ""},
         {"GET", "/healthz", healthz, RouteError::none, ""},
@@ -56,27 +57,41 @@ TEST(Routing, EveryEndpointByMethodAndTarget) {
         {"GET", "/check_hash//", check_hash, RouteError::bad_path, ""},
         {"PUT", "/check_hash/a", check_hash, RouteError::method, ""},
         {"GET", "", Endpoint::none, RouteError::not_found, ""},
-        {"GET", "*", Endpoint::none, RouteError::not_found, ""},
         {"GET", "/", Endpoint::none, RouteError::not_found, ""},
     };
+    net::HttpRouter const router(endpoint_routes(false));
     for (Row const& row : rows) {
-        Route const found = route(row.method, row.target);
-        EXPECT_EQ(found.endpoint, row.endpoint) << row.target;
-        EXPECT_EQ(found.error, row.error) << row.target;
-        EXPECT_EQ(found.path, row.path) << row.target;
-        EXPECT_EQ(found.is_head, row.method == "HEAD" && row.error == RouteError::none);
+        net::RouteMatch const found = router.match(row.method, row.path);
+        EXPECT_EQ(endpoint_of(found.route), row.endpoint) << row.path;
+        EXPECT_EQ(found.error, row.error) << row.path;
+        EXPECT_EQ(found.path, row.own_path) << row.path;
     }
-    EXPECT_EQ(route("PUT", "/metrics").allowed, "GET, HEAD");
-    EXPECT_EQ(route("GET", "/restart").allowed, "POST");
+    EXPECT_EQ(router.match("PUT", "/metrics").allowed, "GET, HEAD");
+    EXPECT_EQ(router.match("GET", "/restart").allowed, "POST");
 }
 
-TEST(Routing, OpenIsWhatAKubeletAsks) {
-    for (std::size_t i = 0; i < endpoint_count; ++i) {
-        auto const endpoint = static_cast<Endpoint>(i);
-        bool const is_probe =
-            endpoint == Endpoint::ready || endpoint == Endpoint::healthz || endpoint == Endpoint::readyz;
-        EXPECT_EQ(is_open(endpoint), is_probe) << name_of(endpoint);
+TEST(Routing, OpenAndUrgentIsWhatAKubeletAsks) {
+    for (bool const has_open_metrics : {false, true}) {
+        auto const routes = endpoint_routes(has_open_metrics);
+        ASSERT_EQ(routes.size(), endpoint_count - 1);
+        for (std::size_t i = 0; i < routes.size(); ++i) {
+            Endpoint const endpoint = endpoint_of(i);
+            bool const is_probe =
+                endpoint == Endpoint::ready || endpoint == Endpoint::healthz || endpoint == Endpoint::readyz;
+            EXPECT_EQ(routes[i].is_urgent, is_probe) << name_of(endpoint);
+            EXPECT_EQ(routes[i].is_open, is_probe || (has_open_metrics && endpoint == Endpoint::metrics))
+                << name_of(endpoint);
+        }
     }
+    EXPECT_EQ(endpoint_of(endpoint_count), Endpoint::none);
+    EXPECT_EQ(name_of(endpoint_of(12345)), "unknown");
+}
+
+TEST(Routing, AnswersAreThoseOfTheTable) {
+    EXPECT_TRUE(may_answer(Endpoint::ready, 200));
+    EXPECT_TRUE(may_answer(Endpoint::ready, 405));
+    EXPECT_FALSE(may_answer(Endpoint::ready, 503));
+    EXPECT_TRUE(may_answer(Endpoint::none, 414));
 }
 
 }  // namespace

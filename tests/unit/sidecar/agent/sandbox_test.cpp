@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,10 +13,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/landlock.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,8 +147,7 @@ TEST_F(Sandbox, TheFilterLeavesWhatTheAgentDoes) {
         if (!filter_system_calls({}, report)) return 102;
         if (!report.has_seccomp) return skipped;
         if (!refused(::socket(AF_INET, SOCK_STREAM, 0)) || !refused(::socket(AF_NETLINK, SOCK_RAW, 0))) return 1;
-        UniqueFd const local{::socket(AF_UNIX, SOCK_STREAM, 0)};
-        if (!local) return 2;
+        if (!refused(::socket(AF_UNIX, SOCK_STREAM, 0))) return 2;
         if (!refused(::fork())) return 3;
         if (!refused(::execl("/bin/true", "true", nullptr))) return 4;
         if (!refused(::open((area_ / "out/a").c_str(), O_WRONLY))) return 5;
@@ -154,6 +159,87 @@ TEST_F(Sandbox, TheFilterLeavesWhatTheAgentDoes) {
         return 0;
     });
     if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
+    EXPECT_EQ(wrong, 0);
+}
+
+/// What an attacker does who makes the agent run his code under the launcher's uid: it reaches the control socket by
+/// its path, and signals by way of a descriptor.
+TEST_F(Sandbox, NeitherTheLaunchersSocketNorItsProcessIsWithinReach) {
+    constexpr int skipped = 100;
+    std::string const path = area_ / "control";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    ASSERT_LT(path.size(), sizeof address.sun_path);
+    path.copy(address.sun_path, path.size());
+    UniqueFd const server{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    auto* const to = reinterpret_cast<sockaddr*>(&address);
+    ASSERT_EQ(::bind(server.get(), to, sizeof address), 0);
+    ASSERT_EQ(::listen(server.get(), 4), 0);
+    for (bool const has_control_socket : {false, true}) {
+        for (bool const may_connect : {false, true}) {
+            int const wrong = in_child([&] {
+                SandboxRules rules;
+                rules.may_connect = may_connect;
+                rules.may_connect_by_path = has_control_socket;
+                auto const refused = [](long result) { return result < 0 && errno == EPERM; };
+                int pair[2];
+                if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return 101;
+                UniqueFd const before{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+                SandboxReport report;
+                if (!drop_rights(rules, report) || !filter_system_calls(rules, report)) return 102;
+                if (!report.has_seccomp) return skipped;
+                UniqueFd const fresh{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+                if (static_cast<bool>(fresh) != has_control_socket) return 1;
+                if (has_control_socket && ::connect(fresh.get(), to, sizeof address) != 0) return 2;
+                bool const may_call_connect = has_control_socket || may_connect;
+                if (!may_call_connect && !refused(::connect(before.get(), to, sizeof address))) return 3;
+                if (::connect(pair[0], to, sizeof address) == 0) return 4;
+                if (!refused(::fcntl(pair[0], F_SETOWN, ::getppid()))) return 5;
+                f_owner_ex const owner{F_OWNER_PID, ::getppid()};
+                if (!refused(::fcntl(pair[0], F_SETOWN_EX, &owner)) || !refused(::fcntl(pair[0], F_SETSIG, SIGKILL)))
+                    return 6;
+                if (!refused(::fcntl(pair[0], F_SETFL, O_ASYNC)) || ::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0)
+                    return 7;
+                int on = 1;
+                if (!refused(::ioctl(pair[0], FIOASYNC, &on))) return 8;
+                int const parent = ::getppid();
+                if (!refused(::ioctl(pair[0], FIOSETOWN, &parent)) || !refused(::ioctl(pair[0], SIOCSPGRP, &parent)))
+                    return 9;
+                return 0;
+            });
+            if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
+            EXPECT_EQ(wrong, 0) << has_control_socket << may_connect;
+        }
+    }
+}
+
+/// Landlock alone, as where seccomp is not there.
+TEST_F(Sandbox, LandlockKeepsSignalsAndAbstractSocketsInside) {
+    constexpr int skipped = 100;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::string const name = "triton-sandbox-" + std::to_string(::getpid());
+    name.copy(address.sun_path + 1, name.size());
+    auto const size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    auto* const to = reinterpret_cast<sockaddr*>(&address);
+    UniqueFd const server{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    ASSERT_EQ(::bind(server.get(), to, size), 0);
+    ASSERT_EQ(::listen(server.get(), 4), 0);
+    int const wrong = in_child([&] {
+        SandboxReport report;
+        if (!drop_rights({}, report)) return 101;
+        if (::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) < 6) return skipped;
+        if (::kill(::getppid(), 0) == 0 || errno != EPERM) return 1;
+        UniqueFd const client{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        if (::connect(client.get(), to, size) == 0 || errno != EPERM) return 2;
+        UniqueFd const tcp{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        sockaddr_in any{};
+        any.sin_family = AF_INET;
+        any.sin_port = htons(1);
+        if (::bind(tcp.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) == 0 || errno != EACCES) return 3;
+        return 0;
+    });
+    if (wrong == skipped) GTEST_SKIP() << "this kernel's Landlock has no scopes";
     EXPECT_EQ(wrong, 0);
 }
 

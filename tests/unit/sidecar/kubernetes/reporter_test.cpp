@@ -240,7 +240,7 @@ TEST(KubernetesReporter, AMissingPermissionIsNamedOnce) {
     subject.respond(subject.request(), 403, forbidden_body("patch", "pods"));
     ASSERT_EQ(subject.logs.size(), 1U);
     EXPECT_EQ(subject.logs[0].event, "permission-missing");
-    EXPECT_EQ(subject.logs[0].level, sidecar::control::AgentLogLevel::error);
+    EXPECT_EQ(subject.logs[0].level, log::LogLevel::error);
     EXPECT_THAT(subject.logs[0].message,
                 testing::StartsWith("the pod's annotations cannot be written: permission missing: verb \"patch\" on "
                                     "resource \"pods\" in namespace \"ns\""));
@@ -385,6 +385,68 @@ TEST(KubernetesReporter, EventsOfAnotherPodAreItsOwn) {
     EXPECT_EQ(event.method, "POST");
     EXPECT_THAT(event.body, HasSubstr("uid-2"));
     EXPECT_THAT(event.body, HasSubstr(R"("count":1)"));
+}
+
+TEST(KubernetesReporter, ALoadNamesVersionAndChecksum) {
+    struct Row {
+        std::string_view text;
+        std::string_view message;
+    };
+    // The checksums are those of sha256sum(1).
+    Row const rows[] = {
+        {R"({"version":"7.3.63"})",
+         "configuration 7.3.63 (sha256 48f424b4aa0689a9ff83aed2d086f98486ddb52b7323aa47d7c510fbf5371497) is active"},
+        {"c1", "configuration (sha256 d0f631ca1ddba8db3bcfcb9e057cdc98d0379f1bee00e75a545147a27dadd982) is active"},
+        {R"({"programs":{}})",
+         "configuration (sha256 004b8d1cf87782f189964c5822c76f6bf4abb514cd55a3b3c1a2558e23e9d5bd) is active"},
+        {"[]", "configuration (sha256 4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945) is active"},
+    };
+    for (Row const& row : rows) {
+        Subject subject;
+        subject.begin({});
+        subject.configure(std::string(row.text));
+        subject.respond(subject.request(), 200, pod_with(row.text).json());
+        EXPECT_THAT(subject.request().body, HasSubstr(R"("message":")" + std::string(row.message) + "\""));
+    }
+}
+
+TEST(KubernetesReporter, AnnotationsThatCannotBeReadAreWarnings) {
+    struct Row {
+        std::string_view name;
+        std::string_view value;
+        std::string_view message;
+    };
+    Row const rows[] = {
+        {"isolate-process-group", "yes", R"(isolate-process-group is \"yes\", not true or false)"},
+        {"delay-shutdown", "60", R"(delay-shutdown is \"60\", not a duration such as 60s or 1m30s)"},
+        {"delay-shutdown", "-1s", R"(delay-shutdown is \"-1s\", not a duration such as 60s or 1m30s)"},
+        {"outdated-config-map-seen", "now", R"(outdated-config-map-seen is \"now\", not a Unix time in seconds)"},
+    };
+    for (Row const& row : rows) {
+        Subject subject;
+        PodObject pod;
+        pod.annotate(row.name, row.value);
+        auto const watch = subject.begin(pod);
+        auto const event = subject.request();
+        EXPECT_THAT(event.body, HasSubstr(R"("reason":"AnnotationUnreadable")"));
+        EXPECT_THAT(event.body, HasSubstr(R"("type":"Warning")"));
+        EXPECT_THAT(event.body, HasSubstr(R"("message":"foundationdb.org/)" + std::string(row.message) + "\""));
+        subject.respond(event, 201, "{}");
+        pod.version = 11;
+        subject.line(watch, pod.line("MODIFIED"));
+        subject.pass(seconds(60));
+        EXPECT_THAT(subject.requests, IsEmpty()) << "it is told once";
+    }
+}
+
+TEST(KubernetesReporter, AnnotationsThatCanBeReadAreNot) {
+    Subject subject;
+    PodObject pod;
+    pod.annotate("isolate-process-group", "T");
+    pod.annotate("delay-shutdown", "0");
+    pod.annotate("outdated-config-map-seen", "");
+    subject.begin(pod);
+    EXPECT_THAT(subject.requests, IsEmpty());
 }
 
 TEST(KubernetesReporter, LoadsAndRejectionsAreEvents) {

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lib/base/result.h"
+#include "lib/net/loop.h"
+
+namespace triton::net {
+
+/// Tells when a peer has ended its side of a connection that nobody reads from just now.
+class Hangups {
+    struct State;
+
+public:
+    /// Errors: those of epoll_create1(2).
+    static Result<Hangups> create(Loop& loop);
+
+    /// Until it is destroyed.
+    class Watch {
+    public:
+        Watch(Watch const&) = delete;
+        Watch& operator=(Watch const&) = delete;
+        ~Watch();
+
+    private:
+        friend class Hangups;
+        Watch(std::shared_ptr<State> state, int socket, std::uint64_t number);
+        std::shared_ptr<State> state_;
+        int socket_;
+        std::uint64_t number_;
+    };
+    /// `socket` (borrowed) must stay open as long as the watch lives. `call` is called once at most.
+    [[nodiscard]] std::unique_ptr<Watch> watch(int socket, std::function<void()> call);
+
+private:
+    explicit Hangups(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace triton::net

@@ -1,0 +1,664 @@
+#include "lib/net/http_server.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <map>
+#include <new>
+#include <vector>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <sys/socket.h>
+
+#include "lib/net/hangups.h"
+#include "lib/net/http_syntax.h"
+#include "lib/net/peer_certificate.h"
+#include "lib/net/places.h"
+#include "lib/net/transport.h"
+#include "lib/net/turns.h"
+
+namespace triton::net {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using boost::system::error_code;
+using log::LogLevel;
+
+namespace {
+
+constexpr std::size_t most_lingering_bytes = 64 * 1024;
+constexpr Duration accept_pause = std::chrono::milliseconds(100);
+constexpr Duration idle_pause = std::chrono::seconds(1);
+constexpr std::size_t read_size = 2048;
+
+/// Without an exception, and with the error where the caller sees it.
+auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
+
+std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+/// A refusal by what was sent, before anybody looks at what is asked for.
+struct Fault {
+    unsigned status = 400;
+    std::string reason;
+};
+
+std::optional<Fault> fault_of_length(http::fields const& head) {
+    auto const count = head.count(http::field::content_length);
+    if (count > 1) return Fault{400, "it has Content-Length more than once"};
+    if (count == 1 && !is_number(view(head[http::field::content_length])))
+        return Fault{400, "its Content-Length is not a number"};
+    return std::nullopt;
+}
+
+std::optional<Fault> fault_of_coding(http::fields const& head, unsigned version) {
+    std::size_t const codings = head.count(http::field::transfer_encoding);
+    if (codings == 0) return std::nullopt;
+    if (version < 11) return Fault{400, "Transfer-Encoding is not known before HTTP/1.1"};
+    if (head.count(http::field::content_length) > 0) return Fault{400, "it has Transfer-Encoding and Content-Length"};
+    if (codings > 1 || !beast::iequals(head[http::field::transfer_encoding], "chunked"))
+        return Fault{400, "the only Transfer-Encoding is chunked"};
+    return std::nullopt;
+}
+
+std::optional<Fault> fault_of_host(http::fields const& head, unsigned version) {
+    std::size_t const hosts = head.count(http::field::host);
+    if (hosts > 1) return Fault{400, "it has Host more than once"};
+    if (hosts == 0 && version >= 11) return Fault{400, "Host is missing"};
+    if (hosts == 1 && !is_host_field(view(head[http::field::host]))) return Fault{400, "its Host is not a host"};
+    return std::nullopt;
+}
+
+/// What would make two readers see two different requests, or nobody know for whom one is.
+/// Source: RFC 9112, 3.2 and 6.1 to 6.3; RFC 9110, 10.1.1.
+std::optional<Fault> fault_of(http::fields const& head, unsigned version) {
+    if (auto fault = fault_of_coding(head, version)) return fault;
+    if (auto fault = fault_of_length(head)) return fault;
+    if (auto fault = fault_of_host(head, version)) return fault;
+    // Before HTTP/1.1 it meant nothing.
+    auto const expectation = head[http::field::expect];
+    if (version >= 11 && !expectation.empty() && !beast::iequals(expectation, "100-continue"))
+        return Fault{417, "the only expectation is 100-continue"};
+    return std::nullopt;
+}
+
+/// Every Connection field counts, not only the first. Source: RFC 9110, 5.3 and 7.6.1; RFC 9112, 9.3.
+bool keeps_connection(http::fields const& head, unsigned version) {
+    bool wants_close = false;
+    bool wants_more = false;
+    auto const [first, last] = head.equal_range(http::field::connection);
+    for (auto field = first; field != last; ++field) {
+        wants_close = wants_close || has_token(view(field->value()), "close");
+        wants_more = wants_more || has_token(view(field->value()), "keep-alive");
+    }
+    return !wants_close && (version >= 11 || wants_more);
+}
+
+/// Empty lines before a request are ignored, RFC 9112, 2.2.
+void skip_empty_lines(beast::flat_buffer& buffer) {
+    while (buffer.size() >= 2 && std::memcmp(buffer.data().data(), "\r\n", 2) == 0)
+        buffer.consume(2);
+}
+
+/// Who is at the other end.
+struct Peer {
+    std::string key;
+    std::string address;
+    bool must_identify = false;    ///< a certificate is asked for
+    bool has_certificate = false;  ///< one that is accepted
+    std::string refusal;           ///< why not
+};
+
+/// How an answer goes out.
+struct Form {
+    unsigned version = 11;
+    bool keeps = false;
+    bool is_head = false;
+};
+
+std::string response_text(HttpResponse const& response, Form const& form) {
+    auto const reason = http::obsolete_reason(static_cast<http::status>(response.status));
+    std::string text = form.version >= 11 ? "HTTP/1.1 " : "HTTP/1.0 ";
+    text.append(std::to_string(response.status)).append(" ").append(reason.data(), reason.size());
+    text.append("\r\nContent-Type: ").append(response.type);
+    if (!response.allow.empty()) text.append("\r\nAllow: ").append(response.allow);
+    if (response.asks_to_retry) text += "\r\nRetry-After: 1";
+    text.append("\r\nCache-Control: no-store\r\nContent-Length: ").append(std::to_string(response.body.size()));
+    // What each version of HTTP does without being told.
+    if (form.keeps != (form.version > 10)) text.append("\r\nConnection: ").append(form.keeps ? "keep-alive" : "close");
+    text += "\r\n\r\n";
+    if (!form.is_head) text += response.body;
+    return text;
+}
+
+/// How many of something there are, of one peer and in sum.
+class PeerCount {
+public:
+    [[nodiscard]] bool has_room(std::string const& peer, std::size_t most, std::size_t most_of_peer) const {
+        auto const found = counts_.find(peer);
+        return sum_ < most && (found == counts_.end() || found->second < most_of_peer);
+    }
+    class Guard {
+    public:
+        Guard(PeerCount& count, std::string const& peer)
+            : count_(count), place_(count.counts_.try_emplace(peer).first) {
+            ++count_.sum_;
+            ++place_->second;
+        }
+        Guard(Guard const&) = delete;
+        Guard& operator=(Guard const&) = delete;
+        ~Guard() {
+            --count_.sum_;
+            if (--place_->second == 0) count_.counts_.erase(place_);
+        }
+
+    private:
+        PeerCount& count_;
+        std::map<std::string, std::size_t>::iterator place_;
+    };
+
+private:
+    std::map<std::string, std::size_t> counts_;  // no zeros
+    std::size_t sum_ = 0;
+};
+
+}  // namespace
+
+HttpResponse text_response(unsigned status, std::string text) {
+    HttpResponse response;
+    response.status = status;
+    response.body = std::move(text.append("\n"));
+    return response;
+}
+
+class HttpServer::Impl : public std::enable_shared_from_this<Impl> {
+public:
+    Impl(HttpSettings settings, Surroundings around, Hangups hangups)
+        : settings_(std::move(settings)),
+          around_(std::move(around)),
+          hangups_(std::move(hangups)),
+          turns_(around_.loop),
+          bodies_(around_.loop, settings_.limits.bodies),
+          slot_freed_(around_.loop),
+          idle_(around_.loop) {
+        become_idle();
+    }
+
+    Result<> listen(UniqueFd socket) {
+        int type = 0;
+        int family = 0;
+        socklen_t size = sizeof type;
+        if (::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+            ::getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) {
+            int const err = errno;
+            return fail(err, "use the listening socket");
+        }
+        if (type != SOCK_STREAM || (family != AF_INET && family != AF_INET6 && family != AF_UNIX))
+            return fail(ErrorKind::unsupported, "use the listening socket", "it is not for TCP or Unix streams");
+        auto listener = std::make_shared<asio::posix::stream_descriptor>(around_.loop);
+        error_code failed;
+        listener->assign(socket.get(), failed);
+        if (failed) return fail(failed.value(), "use the listening socket");
+        (void)socket.release();
+        listener->native_non_blocking(true, failed);
+        if (failed) return fail(failed.value(), "use the listening socket");
+        listeners_.push_back(listener);
+        spawn(around_.loop, accept(shared_from_this(), listener));
+        return {};
+    }
+
+    void stop(std::function<void()> stopped) {
+        if (std::exchange(is_stopping_, true)) return;
+        stopped_ = std::move(stopped);
+        error_code ignored;
+        for (auto const& listener : listeners_)
+            listener->close(ignored);
+        while (!silent_.empty())
+            close(*silent_.front());
+        if (open_ == 0) become_idle();
+    }
+
+    [[nodiscard]] std::size_t open_connections() const { return open_; }
+
+private:
+    /// One connection's place among all. While a peer is waited for it is in the list of the silent, in the order in
+    /// which that began.
+    class Slot {
+    public:
+        Slot(Impl& server, Transport& transport, std::string peer)
+            : server_(server), transport_(transport), peer_(std::move(peer)) {
+            ++server_.open_;
+            ++server_.around_.figures.open_connections;
+        }
+        Slot(Slot const&) = delete;
+        Slot& operator=(Slot const&) = delete;
+        ~Slot() {
+            heard();
+            end_handshake();
+            --server_.open_;
+            --server_.around_.figures.open_connections;
+            server_.slot_freed_.notify_all();
+            if (server_.open_ == 0) server_.become_idle();
+        }
+
+        void wait() {
+            heard();
+            place_ = server_.silent_.insert(server_.silent_.end(), this);
+        }
+        void heard() {
+            if (place_) server_.silent_.erase(*place_);
+            place_.reset();
+        }
+        void begin_handshake() { handshake_ = server_.handshakes_.insert(server_.handshakes_.end(), this); }
+        void end_handshake() {
+            if (handshake_) server_.handshakes_.erase(*handshake_);
+            handshake_.reset();
+        }
+        void close() {
+            heard();
+            end_handshake();
+            transport_.close();
+        }
+        [[nodiscard]] std::string const& peer() const { return peer_; }
+
+    private:
+        Impl& server_;
+        Transport& transport_;
+        std::string peer_;
+        std::optional<std::list<Slot*>::iterator> place_;
+        std::optional<std::list<Slot*>::iterator> handshake_;
+    };
+
+    static void close(Slot& slot) { slot.close(); }
+
+    // --- connections
+
+    /// A new connection; none: there is none just now. Errors: those of accept4(2) that matter.
+    static Result<UniqueFd> accept_one(int listener) {
+        UniqueFd socket{::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+        int const err = errno;
+        // Who has gone before we came is nobody's trouble.
+        bool const is_nothing = err == EAGAIN || err == EINTR || err == ECONNABORTED;
+        if (socket || is_nothing) return socket;
+        return fail(err, "accept a connection");
+    }
+
+    static Task<> accept(std::shared_ptr<Impl> self, std::shared_ptr<asio::posix::stream_descriptor> listener) {
+        // One in each round of what is ready: so everybody else has a turn, and the connection before is counted.
+        for (; !self->is_stopping_; co_await yield(self->around_.loop)) {
+            Result<UniqueFd> socket = accept_one(listener->native_handle());
+            if (socket && !*socket) {
+                error_code failed;
+                co_await listener->async_wait(asio::posix::stream_descriptor::wait_read, into(failed));
+                if (failed) co_return;
+                continue;
+            }
+            std::string problem;
+            try {
+                if (socket) {
+                    ++self->around_.figures.connections;
+                    co_await self->make_room();
+                    auto transport = Transport::adopt(self->around_.loop, std::move(*socket));
+                    if (transport) spawn(self->around_.loop, converse(self, std::move(*transport)));
+                    if (!transport) problem = transport.error().text();
+                } else {
+                    problem = socket.error().text();
+                }
+            } catch (std::exception const& error) {
+                problem = error.what();
+            }
+            if (problem.empty()) continue;
+            self->around_.log.write(LogLevel::warning, "accept-failed", problem);
+            // Descriptors or memory have run out, most likely: one that says nothing can go, or time passes.
+            (void)self->evict();
+            co_await self->pause();
+        }
+    }
+
+    Task<> pause() {
+        asio::steady_timer timer(around_.loop, accept_pause);
+        error_code ignored;
+        co_await timer.async_wait(into(ignored));
+    }
+
+    /// The last connection has ended. When none follows soon, what they needed is given back.
+    void become_idle() {
+        if (is_stopping_) {
+            idle_.cancel();
+            if (auto const stopped = std::exchange(stopped_, nullptr)) stopped();
+            return;
+        }
+        idle_.call_at(std::chrono::steady_clock::now() + idle_pause, [this] {
+            if (open_ == 0 && around_.idle) around_.idle();
+        });
+    }
+
+    bool evict() {
+        if (silent_.empty()) return false;
+        ++around_.figures.evicted_connections;
+        silent_.front()->close();
+        return true;
+    }
+
+    /// Until a slot is free: the ones that gave way are still open for a moment.
+    Task<> make_room() {
+        while (open_ >= settings_.limits.connections) {
+            (void)evict();  // when nobody is silent all are being answered, which ends soon
+            co_await slot_freed_.wait();
+        }
+    }
+
+    static Task<> converse(std::shared_ptr<Impl> self, std::unique_ptr<Transport> stream) {
+        Peer peer;
+        peer.key = stream->peer_key();
+        Slot slot(*self, *stream, peer.key);
+        try {
+            if (!self->around_.certificates || co_await self->begin_tls(*stream, slot, peer))
+                co_await self->serve(*stream, slot, peer);
+        } catch (std::exception const& error) {
+            // Out of memory, for one: this connection ends, the others go on.
+            self->around_.log.write(LogLevel::error, "connection-failed", error.what());
+        }
+    }
+
+    /// A handshake that its peer does not go on with costs memory until its time is over: the one that waits the
+    /// longest gives way, of the same peer first.
+    void make_room_for_handshake(std::string const& peer) {
+        std::size_t own = 0;
+        Slot* oldest = nullptr;
+        for (Slot* const one : handshakes_) {
+            if (one->peer() != peer) continue;
+            if (!oldest) oldest = one;
+            ++own;
+        }
+        if (own >= settings_.limits.handshakes_of_peer) {
+            oldest->close();
+        } else if (handshakes_.size() >= settings_.limits.handshakes) {
+            handshakes_.front()->close();
+        }
+    }
+
+    /// Returns whether the peer may go on.
+    Task<bool> begin_tls(Transport& stream, Slot& slot, Peer& peer) {
+        // Whoever connects and says nothing shall not cost the memory of a TLS connection.
+        slot.wait();
+        stream.expires_after(settings_.limits.request);
+        if (!co_await stream.wait_readable()) co_return false;
+        stream.expires_after(settings_.limits.request);
+        make_room_for_handshake(peer.key);
+        slot.begin_handshake();
+        auto const context = around_.certificates->context();
+        SSL* const tls = stream.prepare_tls(context.get());
+        if (!tls) throw std::bad_alloc();
+        ChainFaults faults;
+        ChainFaults::attach(tls, &faults);
+        auto const done = co_await stream.accept_tls(turns_, peer.key);
+        ChainFaults::attach(tls, nullptr);
+        slot.end_handshake();
+        slot.heard();
+        if (done) {
+            identify(peer, stream, tls, faults);
+        } else {
+            ++around_.figures.failed_handshakes;
+            around_.log.write(LogLevel::debug, "handshake-failed", done.error().text(),
+                              {{"peer", stream.peer_address()}});
+        }
+        co_return done.has_value();
+    }
+
+    void identify(Peer& peer, Transport& stream, SSL* tls, ChainFaults const& faults) {
+        peer.must_identify = !around_.certificates->files().authority.empty();
+        if (!peer.must_identify) return;
+        auto const shown = peer_certificate(tls, faults);
+        auto const verdict = shown ? settings_.rules.check(*shown) : fail("no certificate was shown");
+        peer.has_certificate = verdict.has_value();
+        if (verdict) return;
+        peer.refusal = verdict.error().text();
+        peer.address = stream.peer_address();
+    }
+
+    // --- requests
+
+    using Parser = http::request_parser<http::string_body>;
+
+    Task<> serve(Transport& stream, Slot& slot, Peer& peer) {
+        beast::flat_buffer buffer(settings_.limits.header_bytes + 64 * 1024);
+        for (bool is_first = true;; is_first = false) {
+            slot.wait();
+            stream.expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
+            if (buffer.size() == 0 && !co_await stream.wait_readable()) break;
+            if (!co_await serve_one(stream, slot, peer, buffer)) break;
+            if (is_stopping_) break;
+            // Whoever is waited for has no memory of his own but his place.
+            if (buffer.size() == 0) buffer.shrink_to_fit();
+        }
+        co_await finish(stream, slot, settings_.lingering);
+    }
+
+    /// What was read ahead, or more. Returns false when nothing comes any more.
+    static Task<bool> read_more(Transport& stream, beast::flat_buffer& buffer) {
+        auto const place = buffer.prepare(read_size);
+        std::size_t const size = co_await stream.read_some({static_cast<char*>(place.data()), place.size()});
+        buffer.commit(size);
+        co_return size > 0;
+    }
+
+    /// Until the first line is there, as the parser can read it. Returns false when the peer has gone.
+    Task<bool> read_line(Transport& stream, beast::flat_buffer& buffer, LineVerdict& verdict) {
+        for (;;) {
+            skip_empty_lines(buffer);
+            auto const place = buffer.data();
+            verdict =
+                check_request_line({static_cast<char*>(place.data()), place.size()}, settings_.limits.header_bytes);
+            // A lone CR may become an empty line.
+            bool const is_empty_line = buffer.size() == 1 && *static_cast<char*>(place.data()) == '\r';
+            if (verdict != LineVerdict::incomplete && !is_empty_line) co_return true;
+            if (!co_await read_more(stream, buffer)) co_return false;
+        }
+    }
+
+    /// Until the header is read, or all. Errors: of what was sent; partial_message when the peer has gone.
+    static Task<error_code> read(Transport& stream, Parser& parser, beast::flat_buffer& buffer, bool is_whole) {
+        parser.eager(is_whole);
+        for (;;) {
+            if (is_whole ? parser.is_done() : parser.is_header_done()) co_return error_code();
+            error_code failed = http::error::need_more;
+            if (buffer.size() > 0) buffer.consume(parser.put(buffer.data(), failed));
+            if (!failed) continue;
+            if (failed != http::error::need_more) co_return failed;
+            if (buffer.size() + read_size > buffer.max_size()) co_return http::error::buffer_overflow;
+            if (!co_await read_more(stream, buffer)) co_return http::error::partial_message;
+        }
+    }
+
+    /// Returns whether the connection goes on.
+    Task<bool> serve_one(Transport& stream, Slot& slot, Peer& peer, beast::flat_buffer& buffer) {
+        stream.expires_after(settings_.limits.request);
+        LineVerdict line = LineVerdict::incomplete;
+        if (!co_await read_line(stream, buffer, line)) co_return false;
+        if (line != LineVerdict::good) co_return co_await refuse_line(stream, line);
+        Parser parser;
+        parser.header_limit(settings_.limits.header_bytes);
+        parser.body_limit(settings_.limits.body_bytes);
+        error_code failed = co_await read(stream, parser, buffer, false);
+        if (failed) co_return co_await refuse(stream, failed);
+        auto const& head = parser.get();
+        Form form;
+        form.version = head.version();
+        form.is_head = view(head.method_string()) == "HEAD";
+        if (auto const fault = fault_of(head, form.version))
+            co_return co_await refuse(stream, fault->status, fault->reason);
+        auto const target = parse_target(view(head.target()));
+        if (!target) co_return co_await refuse(stream, 400, "its target is not a URL");
+        HttpRequest request;
+        request.match = around_.router.match(view(head.method_string()), target->path);
+        request.has_accepted_certificate = peer.has_certificate;
+        request.peer = peer.key;
+        // Before the body, whose trailer fields would be taken for the header's.
+        std::string const query(target->query);
+        std::string const accept(view(head[http::field::accept]));
+        bool const is_awaited = form.version >= 11 && !head[http::field::expect].empty();
+        form.keeps = keeps_connection(head, form.version);
+        if (auto refusal = refusal_of(request.match, peer)) {
+            // Without its body, which is not worth the wait; hence the connection ends if there is one.
+            form.keeps = form.keeps && parser.is_done();
+            co_return co_await send(stream, request.match.route, std::move(*refusal), form);
+        }
+        if (!parser.is_done()) {
+            auto const place = co_await bodies_.take(peer.key);
+            stream.expires_after(settings_.limits.request);
+            if (is_awaited && !co_await stream.write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
+            failed = co_await read(stream, parser, buffer, true);
+            if (failed) co_return co_await refuse(stream, failed);
+        }
+        slot.heard();
+        stream.expires_never();
+        request.query = query;
+        request.accept = accept;
+        request.body = parser.get().body();
+        HttpResponse response = co_await answer(stream, peer, request);
+        auto const written = std::move(response.written);
+        form.keeps = form.keeps && !written;
+        bool const goes_on = co_await send(stream, request.match.route, std::move(response), form);
+        if (written) written();
+        co_return goes_on;
+    }
+
+    /// Probes at once; all others in turn, while their peer is there.
+    Task<HttpResponse> answer(Transport& stream, Peer const& peer, HttpRequest& request) {
+        HttpCaller caller;
+        request.caller = &caller;
+        if (around_.router.row(request.match.route).is_urgent) co_return co_await around_.answer(request);
+        if (!answers_.has_room(peer.key, settings_.limits.answers, settings_.limits.answers_of_peer)) {
+            HttpResponse busy = text_response(503, "too many requests at once");
+            busy.asks_to_retry = true;
+            co_return busy;
+        }
+        PeerCount::Guard const guard(answers_, peer.key);
+        auto const watch = hangups_.watch(stream.fd(), [&caller] { caller.leave(); });
+        co_await turns_.take(peer.key);
+        co_return co_await around_.answer(request);
+    }
+
+    /// Before anything is done for a request.
+    std::optional<HttpResponse> refusal_of(RouteMatch const& match, Peer const& peer) {
+        // First of all, so that strangers do not learn what there is.
+        if (peer.must_identify && !peer.has_certificate && !around_.router.row(match.route).is_open) {
+            ++around_.figures.refused_peers;
+            tell_of_refusal(peer);
+            return text_response(401, "Client certificate was not approved");
+        }
+        switch (match.error) {
+            case RouteError::none: return std::nullopt;
+            case RouteError::bad_path: return text_response(400, "the path is malformed");
+            case RouteError::not_found: return text_response(404, "Path not found");
+            case RouteError::method: break;
+        }
+        HttpResponse response = text_response(405, "only " + std::string(match.allowed) + " is allowed here");
+        response.allow = match.allowed;
+        return response;
+    }
+
+    /// Once a second at most: whoever is refused may come again as often as he likes.
+    void tell_of_refusal(Peer const& peer) {
+        TimePoint const now = std::chrono::steady_clock::now();
+        if (now - refusal_told_ < std::chrono::seconds(1)) return;
+        refusal_told_ = now;
+        around_.log.write(LogLevel::info, "peer-refused", peer.refusal, {{"peer", peer.address}});
+    }
+
+    Task<bool> refuse_line(Transport& stream, LineVerdict line) {
+        switch (line) {
+            case LineVerdict::bad_version:
+                return send_refusal(stream, text_response(505, "only HTTP/1 is spoken here"));
+            case LineVerdict::too_long: return send_refusal(stream, text_response(414, "the target is too long"));
+            case LineVerdict::good:
+            case LineVerdict::incomplete:
+            case LineVerdict::bad: break;
+        }
+        return refuse(stream, 400, "its first line is not one of HTTP");
+    }
+
+    /// A request that cannot be read. Returns false: the connection ends.
+    Task<bool> refuse(Transport& stream, error_code why) {
+        HttpResponse response;
+        if (why == http::error::header_limit || why == http::error::buffer_overflow) {
+            response = text_response(431, "the header is too long");
+        } else if (why == http::error::body_limit) {
+            response = text_response(413, "the body is too long");
+        } else if (why.category() == error_code(http::error::bad_method).category() &&
+                   why != http::error::end_of_stream && why != http::error::partial_message) {
+            co_return co_await refuse(stream, 400, why.message());
+        } else {
+            co_return false;  // it has gone, or its time is over
+        }
+        co_return co_await send_refusal(stream, std::move(response));
+    }
+
+    Task<bool> refuse(Transport& stream, unsigned status, std::string why) {
+        return send_refusal(stream, text_response(status, "the request cannot be read: " + why));
+    }
+
+    Task<bool> send_refusal(Transport& stream, HttpResponse response) {
+        Form const form;  // named: GCC 12 destroys an aggregate that is made inside a co_await expression twice
+        co_return co_await send(stream, around_.router.rows().size(), std::move(response), form);
+    }
+
+    Task<bool> send(Transport& stream, std::size_t route, HttpResponse response, Form form) {
+        around_.answered(route, response.status);
+        form.keeps = form.keeps && !is_stopping_;
+        std::string const text = response_text(response, form);
+        stream.expires_after(settings_.limits.answer);
+        co_return co_await stream.write(text) && form.keeps;
+    }
+
+    /// Says that nothing more comes, and waits a moment for the peer to say so too: closing at once would reset the
+    /// connection when the peer is still sending, and the last answer with it.
+    static Task<> finish(Transport& stream, Slot& slot, Duration lingering) {
+        if (!stream.is_open()) co_return;
+        slot.wait();
+        stream.expires_after(lingering);
+        co_await stream.end_writing();
+        std::array<char, 1024> dropped;
+        for (std::size_t total = 0; total < most_lingering_bytes;) {
+            std::size_t const size = co_await stream.drop_some(dropped);
+            if (size == 0) break;
+            total += size;
+        }
+        slot.heard();
+    }
+
+    HttpSettings settings_;
+    Surroundings around_;
+    Hangups hangups_;
+    Turns turns_;
+    std::vector<std::shared_ptr<asio::posix::stream_descriptor>> listeners_;
+    std::list<Slot*> silent_;      // the longest silent first
+    std::list<Slot*> handshakes_;  // that are under way, the oldest first
+    PeerCount answers_;
+    Places bodies_;
+    Condition slot_freed_;
+    Timer idle_;
+    std::function<void()> stopped_;
+    std::size_t open_ = 0;
+    TimePoint refusal_told_{};
+    bool is_stopping_ = false;
+};
+
+Result<HttpServer> HttpServer::create(HttpSettings settings, Surroundings around) {
+    Hangups hangups = TRY(Hangups::create(around.loop));
+    return HttpServer(std::make_shared<Impl>(std::move(settings), std::move(around), std::move(hangups)));
+}
+
+Result<> HttpServer::listen(UniqueFd socket) { return impl_->listen(std::move(socket)); }
+
+void HttpServer::stop(std::function<void()> stopped) { impl_->stop(std::move(stopped)); }
+
+std::size_t HttpServer::open_connections() const { return impl_->open_connections(); }
+
+}  // namespace triton::net

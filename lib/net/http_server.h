@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "lib/log/log.h"
+#include "lib/net/certificates.h"
+#include "lib/net/http_figures.h"
+#include "lib/net/http_router.h"
+#include "lib/net/http_settings.h"
+#include "lib/net/loop.h"
+
+namespace triton::net {
+
+/// Whoever asked, while his answer is made.
+class HttpCaller {
+public:
+    /// He has ended his side of the connection, as clients do that have given up.
+    [[nodiscard]] bool has_gone() const { return has_gone_; }
+    /// At most one call, when he goes; an empty one: none.
+    void when_gone(std::function<void()> call) { call_ = std::move(call); }
+    void leave() {
+        has_gone_ = true;
+        if (auto const call = std::exchange(call_, nullptr)) call();
+    }
+
+private:
+    bool has_gone_ = false;
+    std::function<void()> call_;
+};
+
+/// One request, read whole. The texts are borrowed until it is answered.
+struct HttpRequest {
+    RouteMatch match;  ///< without an error
+    std::string_view query;
+    std::string_view accept;
+    std::string_view body;
+    bool has_accepted_certificate = false;
+    std::string_view peer;  ///< who shares the limits of one peer
+    HttpCaller* caller = nullptr;
+};
+
+struct HttpResponse {
+    unsigned status = 200;
+    std::string_view type = "text/plain; charset=utf-8";  ///< a literal
+    std::string body;
+    std::string_view allow;         ///< for 405
+    bool asks_to_retry = false;     ///< 503: it is worth another try soon
+    std::function<void()> written;  ///< called once the answer is; the connection ends then
+};
+
+/// "<text>\n" with a status.
+HttpResponse text_response(unsigned status, std::string text);
+
+/// HTTP/1.1 over TCP and Unix sockets, or over TLS when there are certificates.
+///
+/// A connection costs a slot. One that says nothing, or says it slowly, gives its slot up when the time for that is
+/// over, and earlier when all slots are taken and somebody new comes: the longest silent one first. TLS state is made
+/// only once a peer has said something. Handshakes and requests of routes that are not urgent wait for their turn,
+/// which the peers have one after the other.
+class HttpServer {
+public:
+    using Answer = std::function<Task<HttpResponse>(HttpRequest const&)>;
+    using Answered = std::function<void(std::size_t route, unsigned status)>;
+
+    struct Surroundings {
+        Loop& loop;
+        HttpRouter const& router;
+        Answer answer;                         ///< of a known route, for somebody who may ask
+        Answered answered;                     ///< counts each answer
+        Certificates* certificates = nullptr;  ///< null: no TLS
+        HttpFigures& figures;
+        log::Log& log;
+        std::function<void()> idle;  ///< the last connection ended some time ago
+    };
+
+    /// Errors: those of epoll_create1(2).
+    static Result<HttpServer> create(HttpSettings settings, Surroundings around);
+
+    /// Accepts from a listening stream socket from now on. Errors: those of getsockopt(2); unsupported: it is another
+    /// kind of socket.
+    Result<> listen(UniqueFd socket);
+
+    /// Accepts no more, ends silent connections, and calls `stopped` when the answers that are under way are written.
+    /// A second call does nothing.
+    void stop(std::function<void()> stopped);
+
+    [[nodiscard]] std::size_t open_connections() const;
+
+private:
+    class Impl;
+    explicit HttpServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace triton::net
