@@ -14,6 +14,12 @@ enum class StageMode : std::uint8_t {
     sidecar,  ///< copies, unless the main container has this version itself, and waits for SIGTERM
 };
 
+/// What sidecar mode leaves out when the main container has this container's version itself.
+enum class SameVersion : std::uint8_t {
+    skips_all,       ///< as fdb-kubernetes-monitor: the sidecar is there for binaries alone
+    skips_binaries,  ///< as sidecar.py, whose clients wait until every other file is as they want it
+};
+
 /// What to stage, as the command line has it. Nothing here is checked yet; plan() does that.
 struct StageOptions {
     StageMode mode = StageMode::init;
@@ -30,6 +36,7 @@ struct StageOptions {
     std::string binary_output_directory;            ///< in the output directory; empty: by mode and version
     std::string version_file = "/var/fdb/version";  ///< holds the version of this container
     std::string main_container_version;             ///< of the container that the files are for; empty: unknown
+    SameVersion same_version = SameVersion::skips_all;
     std::string monitor_conf;                       ///< an fdbmonitor.conf with $NAME; empty: none
     std::vector<std::string> substitute_variables;  ///< further NAMEs in it
     std::optional<config::IpFamily>

@@ -58,6 +58,7 @@ public:
     }
 
     StagePlan make() && {
+        compare_versions();
         add_inputs("--copy-file", options_.files, CopyKind::verbatim);
         add_inputs("--copy-template", options_.templates, CopyKind::substituted);
         check_required();
@@ -66,7 +67,8 @@ public:
         add_libraries();
         if (options_.watch && options_.mode != StageMode::sidecar)
             plan_.errors.emplace_back("--watch: only --mode sidecar stays to watch");
-        compare_versions();
+        check_version();
+        leave_out();
         return std::move(plan_);
     }
 
@@ -121,7 +123,7 @@ private:
     void add_binaries() {
         plan_.binary_directory = binary_directory();
         for (std::string const& name : options_.binaries) {
-            if (!check_name("--copy-binary", name)) continue;
+            if (!check_name("--copy-binary", name) || plan_.is_main_container_same) continue;
             std::string source = join(options_.binary_directory, name);
             if (plan_.binary_directory.empty()) {
                 plan_.unplaced.push_back(std::move(source));
@@ -173,15 +175,21 @@ private:
     }
 
     /// Only sidecar mode asks: an init container prepares for other programs than the main container's.
+    [[nodiscard]] bool compares_versions() const {
+        return options_.mode == StageMode::sidecar && !options_.main_container_version.empty();
+    }
+
     void compare_versions() {
-        if (options_.mode != StageMode::sidecar || options_.main_container_version.empty()) return;
-        if (!version_) {
-            std::string reason = "--main-container-version has nothing to be compared with: " + version_.error().text();
-            plan_.errors.push_back(std::move(reason));
-            return;
-        }
-        plan_.is_main_container_same = *version_ == options_.main_container_version;
-        if (!plan_.is_main_container_same) return;
+        plan_.is_main_container_same = compares_versions() && version_ && *version_ == options_.main_container_version;
+    }
+
+    void check_version() {
+        if (!compares_versions() || version_) return;
+        plan_.errors.push_back("--main-container-version has nothing to be compared with: " + version_.error().text());
+    }
+
+    void leave_out() {
+        if (!plan_.is_main_container_same || options_.same_version == SameVersion::skips_binaries) return;
         plan_.copies.clear();
         plan_.unplaced.clear();
     }

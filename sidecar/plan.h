@@ -25,7 +25,7 @@ struct StagePlan {
     std::vector<PlannedCopy> copies;      ///< no two with one target
     std::vector<std::string> errors;      ///< all of them, each ready to be shown; with one nothing is to be copied
     std::vector<std::string> unplaced;    ///< sources that an error left without a target: to be looked at, too
-    bool is_main_container_same = false;  ///< sidecar: both versions are equal, hence no copies
+    bool is_main_container_same = false;  ///< sidecar: both versions are equal; see SameVersion
     /// Where in the output directory binaries go, or would go by a sidecar of this version; empty: not known.
     std::string binary_directory;
 };

@@ -401,8 +401,10 @@ int report(Round const& round, StageOptions const& options, StageSurroundings co
     for (std::string const& error : round.errors)
         log(StageLevel::error, "staging-failed", error);
     if (round.is_main_container_same && round.errors.empty()) {
+        bool const skips_all = options.same_version == SameVersion::skips_all;
         log(StageLevel::info, "staging-skipped",
-            "nothing copied: the main container has version " + options.main_container_version + " itself");
+            (skips_all ? "nothing copied: " : "binaries left out: ") + std::string("the main container has version ") +
+                options.main_container_version + " itself");
     }
     if (options.as_json && !round.was_stopped && around.print)
         around.print(json_summary(round), [&signals] { return signals.arrived() == 0; });

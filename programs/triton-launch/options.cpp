@@ -212,6 +212,7 @@ Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
         return command;
     }
     command.kind = Command::Kind::launch;
+    command.stage.options.same_version = sidecar::SameVersion::skips_binaries;
     command.launch.log = command.stage.log;
     if (command.stage.options.as_json) command.launch.log.console = STDERR_FILENO;
     (void)into_rewrite(command.launch.rewrite);  // every signal counts as itself

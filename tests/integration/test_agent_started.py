@@ -319,6 +319,26 @@ def test_sidecar_copies_on_request(place, area):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_a_200_means_done_with_equal_versions_too(place, area):
+    """The operator asks for hashes and copies until the hashes are right; only binaries are the main container's own."""
+    (area / "in").mkdir()
+    (area / "in" / "fdb.cluster").write_text("one")
+    (area / "in" / "monitor.conf").write_text("[fdbserver]\ncommand = $BINARY_DIR/fdbserver\n")
+    launcher = sidecar(place, area, "--copy-file", "fdb.cluster", "--input-monitor-conf", "monitor.conf",
+                       "--main-container-version", "7.3.63")
+    port = port_of(launcher)
+    eventually(lambda: ask(port, "/readyz")[0] == 200, "staged, hence ready")
+    assert (area / "out" / "fdb.cluster").read_text() == "one"
+    (area / "in" / "fdb.cluster").write_text("two")
+    assert ask(port, "/check_hash/fdb.cluster")[1] != hashlib.sha256(b"two").hexdigest()
+    for what in ("copy_files", "copy_monitor_conf", "copy_binaries", "copy_libraries"):
+        assert ask(port, f"/{what}", "POST") == (200, "OK\n"), what
+    assert ask(port, "/check_hash/fdb.cluster") == (200, hashlib.sha256(b"two").hexdigest())
+    assert (area / "out" / "fdbmonitor.conf").read_text() == f"[fdbserver]\ncommand = {area}/usr/fdbserver\n"
+    assert ask(port, "/is_present/bin/7.3.63/fdbserver")[0] == 404, "it is the main container's own"
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_every_round_has_its_summary(place, area):
     """One that is asked for prints it as the others do, on the standard output of the launcher."""
     (area / "in").mkdir()

@@ -114,6 +114,22 @@ TEST(Plan, OnlySidecarModeComparesVersions) {
     EXPECT_THAT(copies(given), ElementsAre(verbatim("/in/a", "a")));
 }
 
+TEST(Plan, EqualVersionsMayLeaveOutBinariesAlone) {
+    StageOptions given = options(StageMode::sidecar);
+    given.files = {"a"};
+    given.binaries = {"fdbserver"};
+    given.libraries = {"7.3.63"};
+    given.monitor_conf = "monitor.conf";
+    given.main_container_version = "7.3.63";
+    given.same_version = SameVersion::skips_binaries;
+    EXPECT_THAT(
+        copies(given),
+        ElementsAre(verbatim("/in/a", "a"), PlannedCopy{CopyKind::monitor_conf, "/in/monitor.conf", "fdbmonitor.conf"},
+                    verbatim("/usr/lib/fdb/multiversion/libfdb_c_7.3.63.so", "libfdb_c_7.3.63.so")));
+    given.same_version = SameVersion::skips_all;
+    EXPECT_THAT(copies(given), IsEmpty());
+}
+
 TEST(Plan, TheSameTwiceIsOneCopyAndTwoForOneTargetAnError) {
     StageOptions given = options();
     given.files = {"a", "a"};
