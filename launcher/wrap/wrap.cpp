@@ -263,9 +263,14 @@ WrapOutcome Init::prepare() {
 }
 
 WrapOutcome Init::start(char** argv, char** envp) {
+    char** command = argv + options_.command;
+    if (options_.drops_separator) {
+        command[1] = command[0];
+        ++command;
+    }
     alignas(16) char stack[12288];  // PATH_MAX and some frames; the child leaves it at execve
     Child child{&options_,
-                argv + options_.command,
+                command,
                 envp,
                 own_pid_,
                 inherited_mask_,
@@ -414,6 +419,9 @@ WrapOutcome Init::run(char** argv, char** envp) {
     } else {
         (void)reap();  // those that ended before SIGCHLD was kept for us
     }
+    // The directory of the start is the command's too: a volume that it was on can be unmounted.
+    char const root[] = "/";
+    (void)process::raw::call(SYS_chdir, process::raw::address(root));
     // Inherited descriptors are the command's: held here too, a socket that it closes would stay open.
     (void)process::raw::call(SYS_close_range, 3, ~0U, 0);
     for (;;) {

@@ -23,9 +23,10 @@ struct WrapOptions {
     int parent_death_signal;    ///< 0: none
     int verbosity;
     Flavor flavor;
-    bool group;      ///< signals go to the command's process group
-    bool session;    ///< the command gets a session of its own, and the terminal with it
-    bool subreaper;  ///< asked for: not to get it is an error
+    bool group;            ///< signals go to the command's process group
+    bool session;          ///< the command gets a session of its own, and the terminal with it
+    bool drops_separator;  ///< `tini PROGRAM -- ARGS`: the word after the command is not an argument of it
+    bool subreaper;        ///< asked for: not to get it is an error
     bool warn_on_reap;
     bool pause;                     ///< there is no command: reap until a stop signal comes
     char const* stop_timeout_text;  ///< as given; parsing a duration is left to whoever has libc

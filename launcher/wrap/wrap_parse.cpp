@@ -49,7 +49,9 @@ constexpr int row_count = sizeof wrap_option_rows / sizeof wrap_option_rows[0];
 
 bool takes_value(WrapOption option) { return wrap_option_rows[static_cast<int>(option)].value_name[0] != 0; }
 
-int find_short(char name) {
+/// catatonit writes -L where tini writes -l.
+int find_short(char name, Flavor flavor) {
+    if (flavor == Flavor::catatonit && name == 'L') name = 'l';
     for (int row = 0; row < row_count; ++row) {
         if (wrap_option_rows[row].short_name == name) return row;
     }
@@ -184,7 +186,7 @@ WrapParse apply_argument(int argc, char** argv, int& index, WrapOptions& options
         return apply(option, argv[++index], options);
     }
     for (; *text; ++text) {
-        int const row = find_short(*text);
+        int const row = find_short(*text, options.flavor);
         if (row < 0) return WrapParse::unknown_option;
         auto const option = static_cast<WrapOption>(row);
         if (takes_value(option)) {
@@ -238,6 +240,9 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
     bool const separated = index > 1 && equal(argv[index - 1], end_of(argv[index - 1]), "--");
     if (needs_separator && !separated) return {WrapParse::not_wrap, index, false};
     options.command = index;
+    // tini's usage line. Its getopt(3) takes the separator away wherever it stands, ours where that line has it.
+    options.drops_separator = options.flavor == Flavor::tini && !separated && index + 1 < argc &&
+                              equal(argv[index + 1], end_of(argv[index + 1]), "--");
     return {WrapParse::wrap, index, false};
 }
 

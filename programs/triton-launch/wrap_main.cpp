@@ -95,14 +95,21 @@ int usage_error(WrapParsed const& parsed, WrapOptions const& options, int argc, 
     return options.flavor == Flavor::triton_launch ? 2 : 1;
 }
 
-int inform(char const* option) {
+/// dockerd asks docker-init for its version and reads a number, " - git." and a commit: those of the tini that this
+/// behaves like. What follows after another " - " it leaves alone.
+/// Source: github.com/moby/moby, daemon/info_unix.go, parseInitVersion.
+std::string version_text(Flavor flavor) {
+    return (flavor == Flavor::tini ? "tini version 0.19.0 - git.de40ad0 - " : "") + version_line() + "\n";
+}
+
+int inform(char const* option, Flavor flavor) {
     std::string_view const text = option;
     bool const is_long = text.starts_with("--");
     char const* help[] = {"triton-launch", "--help"};
     std::string out;
     if (text == "--version" || (!is_long && text.find('V') != text.npos)) {
-        out = version_line() + "\n";
-    } else if (text == "--license" || (!is_long && text.find('l') != text.npos)) {
+        out = version_text(flavor);
+    } else if (text == "--license" || (!is_long && text.find_first_of("lL") != text.npos)) {
         out = "Apache License, Version 2.0: https://www.apache.org/licenses/LICENSE-2.0\n";
     } else if (auto command = parse_command_line(2, help)) {
         out = std::move(command->text);
@@ -139,7 +146,7 @@ int report_wrap_failure(WrapOutcome const& outcome, Flavor flavor, char const* c
 }
 
 int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** argv, char** envp) {
-    if (parsed.result == WrapParse::information) return inform(argv[parsed.index]);
+    if (parsed.result == WrapParse::information) return inform(argv[parsed.index], options.flavor);
     if (parsed.result != WrapParse::wrap) return usage_error(parsed, options, argc, argv, envp);
     if (options.stop_timeout_text) {
         auto const timeout = parse_duration(options.stop_timeout_text);

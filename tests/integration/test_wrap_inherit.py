@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from harness.process import NICE, Exit, many_files
+from harness.process import Exit, NICE, eventually, many_files
 
 
 def test_extra_descriptors_pass_through(place):
@@ -61,6 +61,14 @@ def test_umask_directory_and_environment_stay(place):
                           place=["--umask", "0137", "--directory", str(place.area)])
     report = launcher.wait_for_probe("report")
     assert (report["umask"], report["cwd"], report["env"]) == (0o137, str(place.area), {"A": "b=c", "EMPTY": ""})
+
+
+def test_the_init_leaves_the_directory_of_the_start(place):
+    """As dumb-init and catatonit: whoever wants to unmount it need not wait for the init."""
+    launcher = place.wrap("say:up", "pause", place=["--directory", str(place.area)])
+    line = launcher.wait_up()
+    eventually(lambda: os.readlink(f"/proc/{launcher.pid}/cwd") == "/", "the init is in /")
+    assert os.readlink(launcher.proc(line["pid"]) / "cwd") == str(place.area)
 
 
 def test_limits_priority_and_oom_score_stay(place):

@@ -45,6 +45,20 @@ def test_those_signal_the_command_alone_and_make_no_session(place, name):
     assert launcher.wait_for_probe("signal", role="child")["signal"] == signal.SIGUSR2
 
 
+@pytest.mark.parametrize("options", [[], ["-v"]], ids=["plain", "with libc"])
+def test_tini_has_the_separator_after_the_program(place, options):
+    """The usage line of tini: PROGRAM -- [ARGS]."""
+    launcher = place.start(*options, place.probe, "--", "report", "exit:3", binary=named(place, "tini"))
+    assert launcher.wait_for_probe("report")["argv"] == [str(place.probe), "report", "exit:3"]
+    assert launcher.wait() == Exit(code=3)
+
+
+def test_the_separator_after_a_program_that_is_missing(place):
+    launcher = place.start("/nonexistent/command", "--", "x", binary=named(place, "tini"))
+    assert launcher.wait() == Exit(code=127)
+    assert launcher.errors() == "triton-launch: cannot start /nonexistent/command: No such file or directory\n"
+
+
 def test_tini_group_by_environment(place):
     launcher = place.start(place.probe, "trap", "child", "say:up", "wait", binary=named(place, "tini"),
                            env={"TINI_KILL_PROCESS_GROUP": "1"})
@@ -176,6 +190,22 @@ def test_information_under_another_name(area, name, option):
     (area / name).symlink_to(BINARY)
     done = run_plainly(option, binary=area / name)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout
+
+
+@pytest.mark.parametrize("name", ["tini", "tini-static", "docker-init"])
+def test_dockerd_can_read_the_version(area, name):
+    """It splits at " - ", wants "tini version " in the first part and git.COMMIT as the second."""
+    (area / name).symlink_to(BINARY)
+    done = run_plainly("--version", binary=area / name)
+    version, commit, ours = done.stdout.split(" - ")
+    assert (version, commit) == ("tini version 0.19.0", "git.de40ad0")
+    assert ours == run_plainly("--version").stdout
+
+
+def test_catatonit_shows_its_licence(area):
+    (area / "catatonit").symlink_to(BINARY)
+    done = run_plainly("-L", binary=area / "catatonit")
+    assert (done.returncode, done.stderr) == (0, "") and "License" in done.stdout
 
 
 def state(launcher, line):

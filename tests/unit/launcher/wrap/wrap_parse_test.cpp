@@ -82,6 +82,24 @@ TEST(WrapParse, SeparatorRules) {
         expect(row, {}, false);
 }
 
+TEST(WrapParse, TinisUsageLineHasTheSeparatorAfterTheProgram) {
+    struct Row {
+        Words arguments;
+        bool drops;
+    };
+    Row const rows[] = {
+        {{"tini", "true", "--", "x"}, true},         {{"docker-init", "-g", "true", "--"}, true},
+        {{"tini", "true", "x", "--"}, false},        {{"tini", "--", "true", "--"}, false},
+        {{"dumb-init", "true", "--"}, false},        {{"catatonit", "true", "--"}, false},
+        {{"triton-launch", "--", "a", "--"}, false},
+    };
+    for (Row const& row : rows) {
+        Parse const parse(row.arguments);
+        EXPECT_EQ(static_cast<int>(parse.parsed.result), static_cast<int>(WrapParse::wrap));
+        EXPECT_EQ(parse.options.drops_separator, row.drops) << row.arguments[0] << " " << row.arguments[1];
+    }
+}
+
 TEST(WrapParse, EveryErrorHasItsPlace) {
     using enum WrapParse;
     Case const cases[] = {
@@ -89,6 +107,8 @@ TEST(WrapParse, EveryErrorHasItsPlace) {
         {{"triton-launch", "-g", "--version", "--", "true"}, information, 2},
         {{"tini", "-l"}, information, 1},
         {{"tini", "-gV", "true"}, information, 1},
+        {{"catatonit", "-L"}, information, 1},
+        {{"tini", "-L"}, unknown_option, 1},
         {{"tini", "-x", "true"}, unknown_option, 1},
         {{"tini", "-g", "-gx", "true"}, unknown_option, 2},
         {{"tini", "--kill-grou", "true"}, unknown_option, 1},
