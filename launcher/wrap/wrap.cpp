@@ -183,6 +183,12 @@ void run_child(void* argument) {
     give_up(child, WrapStage::execute, error);
 }
 
+/// The directory of the start is the command's: here it would keep a volume from being unmounted.
+void leave_directory() {
+    char const root[] = "/";
+    (void)process::raw::call(SYS_chdir, process::raw::address(root));  // it stays where "/" cannot be entered
+}
+
 class Init {
 public:
     Init(WrapOptions const& options, WrapObserver const* observer) : options_(options), observer_(observer) {}
@@ -415,13 +421,12 @@ WrapOutcome Init::run(char** argv, char** envp) {
     if (WrapOutcome const failed = prepare(); failed.stage != WrapStage::none) return failed;
     if (!options_.pause) {
         if (WrapOutcome const failed = start(argv, envp); failed.stage != WrapStage::none) return failed;
+        leave_directory();
         if (observer_ && observer_->started) observer_->started(child_);
     } else {
+        leave_directory();
         (void)reap();  // those that ended before SIGCHLD was kept for us
     }
-    // The directory of the start is the command's too: a volume that it was on can be unmounted.
-    char const root[] = "/";
-    (void)process::raw::call(SYS_chdir, process::raw::address(root));
     // Inherited descriptors are the command's: held here too, a socket that it closes would stay open.
     (void)process::raw::call(SYS_close_range, 3, ~0U, 0);
     for (;;) {
