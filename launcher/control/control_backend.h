@@ -21,18 +21,20 @@
 namespace triton::launcher {
 
 /// What a process is doing, as the supervisor tells it. The names stand in the interface description too.
-inline constexpr std::array<std::string_view, 13> process_state_names{
+inline constexpr std::array<std::string_view, process_states> process_state_names{
     "down",     "waiting", "starting", "activating", "up",     "draining", "pre_stop",
-    "stopping", "killing", "backoff",  "done",       "failed", "held"};
-static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::held) + 1);
+    "stopping", "killing", "backoff",  "done",       "failed", "held",   "executing"};
+static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::executing) + 1);
 
 constexpr std::string_view name_of(ProcessState state) { return process_state_names[static_cast<std::size_t>(state)]; }
 
-/// How a process ended last: by a code, or by a signal when that is not 0.
+/// How a process ended last: as a child that never executed its program when there is an error, by a signal when that
+/// is not 0, else by a code.
 struct LastExit {
     int code = 0;
     int signal = 0;
     bool was_oom_killed = false;
+    std::string error = {};  ///< "cannot execute /usr/bin/web: No such file or directory"
 
     bool operator==(LastExit const&) const = default;
 };

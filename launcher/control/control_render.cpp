@@ -8,7 +8,9 @@ namespace {
 
 void write_last_exit(json::Writer& out, LastExit const& last) {
     out.open('{');
-    if (last.signal != 0) {
+    if (!last.error.empty()) {
+        out.key("error").value(std::string_view(last.error));
+    } else if (last.signal != 0) {
         out.key("signal").value(std::string_view(signal_text(last.signal)));
     } else {
         out.key("code").value(std::int64_t{last.code});

@@ -37,6 +37,7 @@ std::string short_number(double value) {
 std::string last_exit_text(json::Object const& process) {
     json::Object const& last = object_of(process, "last_exit");
     if (last.empty()) return "-";
+    if (std::string const error = text_of(last, "error"); !error.empty()) return printable(error);
     std::string text = text_of(last, "signal");
     if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
     if (flag_of(last, "oom_killed")) text += " (out of memory)";

@@ -29,7 +29,8 @@ Children::Children(Sys& sys, EventLoop& loop, log::Log& log, Listener& listener)
                          commands_.time_passed(steady_clock::now());
                          arm();
                      }),
-      reap_timer_(loop, [this] { reap(); }) {}
+      reap_timer_(loop, [this] { reap(); }),
+      executions_(loop, sys, [this](Pid pid) { executed(pid); }) {}
 
 Result<> Children::check() {
     auto const may_be = [](int error) { return error == ECHILD || error == EINTR; };
@@ -54,7 +55,7 @@ void Children::make_room_for_a_start() {
 std::expected<Pid, process::SpawnError> Children::start(ProcessId id,
                                                         std::shared_ptr<process::StartPlan const> const& plan,
                                                         process::StartFiles const& files) {
-    auto const pid = sys_.spawn(plan, id.number, files);
+    auto const pid = executions_.spawn(plan, id.number, files);
     if (!pid) return pid;
     Processes::node_type node = std::move(spare_nodes_.back());
     spare_nodes_.pop_back();
@@ -76,7 +77,7 @@ void Children::cancel_command(Key key) {
 
 Result<pid_t> Children::spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
                                       process::StartFiles const& files) {
-    auto const pid = sys_.spawn(plan, number, files);
+    auto const pid = sys_.spawn(plan, number, files, std::nullopt);
     if (!pid) return fail(pid.error().code, process::stage_text(pid.error().stage, plan.get()));
     return static_cast<pid_t>(*pid);
 }
@@ -108,6 +109,7 @@ std::optional<Sys::Dead> Children::next_dead() {
 /// process of ours is one look-up, whatever other orphans there are.
 void Children::reap() {
     reap_timer_.disarm();
+    executions_.look();  // what has executed and ended has executed first
     for (int count = 0; count < most_reaped_at_once; ++count) {
         // Before the kernel forgets the process: what it tells must not get lost.
         listener_.make_room_for_an_end();
@@ -127,6 +129,7 @@ void Children::reaped(Sys::Dead dead) {
     if (may_have_failed) error = sys_.take_spawn_error(Pid{dead.pid});
     auto node = processes_.extract(dead.pid);
     if (node) {
+        executions_.reaped(Pid{dead.pid});
         ProcessId const id = node.mapped();
         spare_nodes_.push_back(std::move(node));
         return listener_.process_ended(id, dead.status, error);
@@ -137,6 +140,11 @@ void Children::reaped(Sys::Dead dead) {
         log_.write(log::LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(dead.pid),
                    {{"pid", std::int64_t{dead.pid}}});
     }
+}
+
+void Children::executed(Pid pid) {
+    auto const process = processes_.find(static_cast<pid_t>(pid));
+    if (process != processes_.end()) listener_.process_executed(process->second);
 }
 
 void Children::adopt(std::vector<process::CommandRunner::Running> commands) {

@@ -14,6 +14,7 @@
 #include "lib/base/event_loop.h"
 #include "lib/log/log.h"
 #include "lib/process/command_runner.h"
+#include "lib/process/execution_watch.h"
 #include "lib/process/spawn.h"
 
 namespace triton::launcher {
@@ -36,6 +37,8 @@ public:
         virtual void make_room_for_an_end() = 0;
         /// It has ended and is not reaped: its pid is still its own, and so is its process group.
         virtual void before_reaping(ProcessId id, pid_t pid) = 0;
+        /// It has executed its program.
+        virtual void process_executed(ProcessId id) = 0;
         /// `error`: why it never became the program.
         virtual void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) = 0;
         virtual void command_ended(Key key, Outcome const& outcome) = 0;
@@ -63,6 +66,10 @@ public:
 
     /// Reaps what has ended: at most so many at a time as keep a round short, and the others in the next round.
     void reap();
+    /// Tells of what has executed by now.
+    void look_for_executions() { executions_.look(); }
+    /// What is started from now on belongs to another round.
+    void end_round() { executions_.end_round(); }
     /// From now on each child is looked at before it is reaped.
     void look_before_reaping() { looks_first_ = true; }
     /// Whether a child still shares our memory.
@@ -79,6 +86,7 @@ private:
 
     std::optional<Sys::Dead> next_dead();
     void reaped(Sys::Dead dead);
+    void executed(Pid pid);
     void arm() { command_timer_.arm(commands_.next_deadline()); }
 
     Sys& sys_;
@@ -89,6 +97,7 @@ private:
     process::CommandRunner commands_;
     EventLoop::Timer command_timer_;
     EventLoop::Timer reap_timer_;
+    process::ExecutionWatch executions_;
     bool looks_first_ = false;
 };
 

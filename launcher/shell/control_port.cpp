@@ -199,7 +199,11 @@ ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) cons
         status.version = rooms_.table[id.program].version_of(number);
     }
     status.starts = view.starts;
-    if (view.last_status) {
+    if (view.last_error) {
+        auto const& plan = rooms_.table[id.program].plan;
+        std::string const what = process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr);
+        status.last_exit = LastExit{.error = "cannot " + what + ": " + errno_text(view.last_error->code)};
+    } else if (view.last_status) {
         bool const by_signal = WIFSIGNALED(*view.last_status);
         status.last_exit = LastExit{.code = by_signal ? 0 : WEXITSTATUS(*view.last_status),
                                     .signal = by_signal ? WTERMSIG(*view.last_status) : 0,

@@ -113,6 +113,8 @@ void Shell::before_reaping(ProcessId id, pid_t pid) {
     channels_.kill_group(id);
 }
 
+void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
+
 void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
     channels_.process_ended(id);
     dispatch(event::Exited{id, status, error, channels_.has_died_of_memory(id)});
@@ -241,6 +243,7 @@ void Shell::tell_reports(bool is_stopping) {
 }
 
 void Shell::end_round() {
+    children_.look_for_executions();
     bool const is_stopping = supervisor_.phase() != SupervisorPhase::running;
     if (is_stopping) keeper_.forget_files();
     tell_reports(is_stopping);
@@ -250,6 +253,7 @@ void Shell::end_round() {
     port_.end_round();
     log_.flush();
     console_.flush();
+    children_.end_round();
 }
 
 Result<> Shell::start_loop() {

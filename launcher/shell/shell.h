@@ -55,6 +55,7 @@ private:
     void dispatch(Event const& event) override;
     void make_room_for_an_end() override;
     void before_reaping(ProcessId id, pid_t pid) override;
+    void process_executed(ProcessId id) override;
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override;
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;
     void no_child_left() override { dispatch(event::NoChildLeft{}); }

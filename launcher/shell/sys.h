@@ -23,13 +23,9 @@ namespace triton::launcher {
 /// Time, descriptors that are waited for, and files are not in here: the EventLoop has the first two, and a temporary
 /// directory is fake enough for the third. An error is an errno, as the kernel gave it: EINTR is not hidden, since who
 /// must try again is what the tests want to see.
-class Sys {
+class Sys : public process::Starts {
 public:
-    virtual ~Sys() = default;
-
-    /// See process::Spawner: spawn(), take_error(), is_idle(), trim().
-    virtual std::expected<Pid, process::SpawnError> spawn(std::shared_ptr<process::StartPlan const> const& plan,
-                                                          ProcessNumber number, process::StartFiles const& files) = 0;
+    /// See process::Spawner: take_error(), is_idle(), trim().
     virtual std::optional<process::SpawnError> take_spawn_error(Pid pid) = 0;
     virtual bool is_memory_shared() = 0;
     virtual void give_memory_back() = 0;
@@ -67,9 +63,15 @@ public:
     RealSys(process::Inherited const& inherited, int orphan_signal) : spawner_(inherited, orphan_signal) {}
 
     std::expected<Pid, process::SpawnError> spawn(std::shared_ptr<process::StartPlan const> const& plan,
-                                                  ProcessNumber number, process::StartFiles const& files) override {
-        return spawner_.spawn(plan, number, files);
+                                                  ProcessNumber number, process::StartFiles const& files,
+                                                  std::optional<std::uint32_t> round) override {
+        return spawner_.spawn(plan, number, files, round);
     }
+    void take_left(std::vector<Left>& left, std::optional<std::uint32_t> ended_round) override {
+        spawner_.take_left(left, ended_round);
+    }
+    std::optional<std::uint32_t> forget(Pid pid) override { return spawner_.forget(pid); }
+    [[nodiscard]] std::uint64_t starts() const override { return spawner_.starts(); }
     std::optional<process::SpawnError> take_spawn_error(Pid pid) override { return spawner_.take_error(pid); }
     bool is_memory_shared() override { return !spawner_.is_idle(); }
     void give_memory_back() override { spawner_.trim(); }

@@ -50,6 +50,7 @@ struct Finish {
 
 // Reports.
 
+/// It has executed its program.
 struct ReportStarted {
     ProcessId id;
     Pid pid;

@@ -82,6 +82,7 @@ bool Supervisor::start_by_command(Place const& at) {
             return true;
         case State::down:
         case State::waiting:
+        case State::executing:
         case State::activating:
         case State::up: return false;
     }
@@ -91,6 +92,7 @@ bool Supervisor::start_by_command(Place const& at) {
 
 void Supervisor::stop_by_command(Place const& at) {
     switch (at.process.state) {
+        case State::executing:
         case State::activating:
         case State::up:
             at.process.is_to_be_held = true;
@@ -118,6 +120,7 @@ void Supervisor::stop_by_command(Place const& at) {
 
 bool Supervisor::restart_by_command(Place const& at) {
     switch (at.process.state) {
+        case State::executing:
         case State::activating:
         case State::up:
             at.process.is_to_restart = true;

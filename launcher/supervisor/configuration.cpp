@@ -147,6 +147,7 @@ void Supervisor::reconfigure(Place const& at) {
             return;
         case State::done:
         case State::failed: return reconfigure_ended(at);
+        case State::executing:
         case State::activating:
         case State::up: return is_wanted(at) ? reconfigure_running(at) : stop(at);
         case State::starting:  // its result decides
@@ -175,7 +176,7 @@ void Supervisor::reconfigure_running(Place const& at) {
             case OnChange::restart: at.process.is_to_restart = true; return stop(at);
             case OnChange::signal:
                 // Before it is ready it may not know what to do with it, and the default is to die.
-                if (at.process.state == State::activating) {
+                if (at.process.state != State::up) {
                     at.process.is_stale = true;
                 } else {
                     signal(at, at.policy().change_signal, action::Why::reload);
@@ -191,7 +192,7 @@ void Supervisor::watch_anew(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     ProcessRecord& process = at.process;
     bool const is_up = process.state == State::up;
-    if (!is_up && policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::started) {
+    if (process.state == State::activating && !says_when_ready(policy)) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
     }
@@ -201,6 +202,7 @@ void Supervisor::watch_anew(Place const& at) {
     } else if (process.deadline == never) {
         set_timer(process.deadline, in(limit));
     }
+    if (process.state == State::executing) return;  // nobody to probe yet
     Helper const helper = is_up ? Helper::health : Helper::readiness;
     bool const is_probed = is_up ? policy.health.has_value()
                                  : policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed;

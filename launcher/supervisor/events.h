@@ -17,7 +17,7 @@ namespace event {
 struct ConfigurationAccepted {
     std::shared_ptr<std::vector<ProgramSpec> const> programs;
 };
-/// The results of action::Spawn; exactly one follows each.
+/// The results of action::Spawn; exactly one follows each. A child that exists has yet to execute its program.
 struct Spawned {
     ProcessId id;
     Pid pid;
@@ -25,6 +25,10 @@ struct Spawned {
 struct SpawnFailed {
     ProcessId id;
     process::SpawnError error;
+};
+/// The child has executed its program. May come late, and not at all when the process ends first.
+struct Executed {
+    ProcessId id;
 };
 /// One of our processes has been reaped.
 struct Exited {
@@ -87,7 +91,7 @@ struct TimePassed {};
 }  // namespace event
 
 using Event =
-    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Exited, event::Ready,
+    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed, event::Exited, event::Ready,
                  event::WatchdogPing, event::ExtendTimeout, event::HelperEnded, event::ScheduleDue, event::StopAsked,
                  event::SignalReceived, event::Command, event::NoChildLeft, event::TimePassed>;
 

@@ -40,7 +40,7 @@ using config::HealthAction;
 using config::OnChange;
 using config::StopScope;
 enum class Readiness : std::uint8_t {
-    started,   ///< as soon as it runs
+    started,   ///< as soon as it has executed its program
     notified,  ///< event::Ready
     probed,    ///< Helper::readiness, until it succeeds
 };
@@ -96,7 +96,7 @@ struct ProgramPolicy {
 
     Readiness readiness = Readiness::started;
     Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start
-    Duration start_timeout{};                           ///< from start to readiness, then SIGKILL; 0: none
+    Duration start_timeout{};                           ///< from clone to readiness, then SIGKILL; 0: none
     Duration watchdog{};                                ///< from readiness or the last ping to SIGABRT; 0: none
     std::optional<Health> health{};
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/supervisor/policy.h"
+#include "lib/process/spawn_stage.h"
 
 namespace triton::launcher {
 
@@ -23,8 +24,10 @@ enum class ProcessState : std::uint8_t {
     done,        ///< has ended well and is not started again
     failed,      ///< has ended badly or was given up
     held,        ///< stopped by command
+    executing,   ///< between starting and activating: its child exists and has not executed the program, as far as is
+                 ///< known. The last one, since an upgrade passes states on as numbers.
 };
-inline constexpr std::size_t process_states = 13;
+inline constexpr std::size_t process_states = 14;
 
 enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
 
@@ -42,6 +45,8 @@ struct ProcessRecord {
     std::uint8_t helpers = 0;      ///< bit n: Helper n is under way
     std::uint8_t cancelled = 0;    ///< bit n: and its result means nothing any more
     std::uint8_t exit_code = 0;    ///< of the container, if the end of this process ends it
+    std::uint8_t error_stage = 0;  ///< process::SpawnStage of `error_code`
+    std::uint16_t error_code = 0;  ///< errno, if its latest end was that of a child that never executed the program
     std::uint32_t failures = 0;    ///< in a row, as of RestartPolicy
     std::uint32_t bad_probes = 0;  ///< of health, in a row
     std::uint32_t starts = 0;      ///< in all
@@ -91,6 +96,7 @@ struct ProcessView {
     std::uint32_t failures = 0;        ///< in a row
     std::uint32_t bad_probes = 0;      ///< of health, in a row
     std::optional<int> last_status{};  ///< as of waitpid(2)
+    std::optional<process::SpawnError> last_error{};  ///< the latest end was a start that failed
     std::optional<TimePoint> last_end{};
     std::optional<TimePoint> restart_at{};  ///< in backoff
     bool is_ready = false;

@@ -103,6 +103,7 @@ void Supervisor::prepare_stop(Place const& at) {
         case State::done:
         case State::failed:
         case State::held: down(at); break;
+        case State::executing:
         case State::activating:
         case State::up:
             cancel_helper(at, Helper::readiness);
@@ -193,7 +194,8 @@ void Supervisor::advance_stop() {
 void Supervisor::begin_stop_of(Program& program) {
     program.is_stop_begun = true;
     for_each(program, [this](Place const& at) {
-        if (at.process.state == State::activating || at.process.state == State::up) stop(at);
+        State const state = at.process.state;
+        if (state == State::executing || state == State::activating || state == State::up) stop(at);
     });
 }
 
@@ -205,6 +207,7 @@ void Supervisor::hurry() {
 
 void Supervisor::kill_if_alive(Place const& at) {
     switch (at.process.state) {
+        case State::executing:
         case State::activating:
         case State::up:
         case State::draining:

@@ -20,6 +20,7 @@ constexpr Duration shortest_retry = milliseconds(1);
 bool is_alive(ProcessState state) {
     using enum ProcessState;
     switch (state) {
+        case executing:
         case activating:
         case up:
         case draining:
@@ -86,14 +87,13 @@ void Supervisor::on(event::Spawned const& event) {
     at.process.pid = event.pid;
     at.process.since = now_;
     at.process.bad_probes = 0;
-    act(action::ReportStarted{event.id, event.pid});
+    set_state(at, State::executing);
     bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
     if (is_replaced) at.process.is_to_restart = true;
     if (is_wanted(at) && !at.process.is_to_be_held && !is_replaced) {
-        bool const is_ready = at.policy().kind != ProgramKind::one_shot && at.policy().readiness == Readiness::started;
-        return is_ready ? come_up(at) : activate(at);
+        if (at.policy().start_timeout > Duration::zero()) set_timer(at.process.deadline, in(at.policy().start_timeout));
+        return;
     }
-    set_state(at, State::up);
     if (is_in_a_hurry()) return kill(at);
     if (phase_ == Phase::running || at.program.is_stop_begun) stop(at);
 }
@@ -103,27 +103,41 @@ void Supervisor::on(event::SpawnFailed const& event) {
     assert(at.process.state == State::starting);
     at.process.exit_code = exit_code_of(0, event.error);
     at.process.last_end = now_;
+    remember_error(at, event.error);
     // Never at once: this answer came at once too, and the two would chase each other without ever letting time pass.
     Outcome const outcome = decide_after_end(at, State::starting, {Duration::zero(), false}, shortest_retry);
     act(action::ReportStartFailed{event.id, event.error, outcome.restart_in});
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
 }
 
+void Supervisor::on(event::Executed const& event) {
+    Place const at = place(event.id);
+    // What is being stopped is on its way out, whether it executes or not.
+    if (at.process.state == State::executing) executed(at);
+}
+
 void Supervisor::on(event::Exited const& event) {
     Place const at = place(event.id);
-    State const before = at.process.state;
     Pid const pid = at.process.pid;
+    State before = at.process.state;
     assert(is_alive(before));
+    if (before == State::executing && !event.error) {
+        // It has executed, and its end was faster than the news of that.
+        act(action::ReportStarted{event.id, pid});
+        before = says_when_ready(at.policy()) ? State::activating : State::up;
+    }
     cancel_helpers_of_run(at);
     at.process.last_end = now_;
     at.process.last_status = event.status;
     at.process.has_status = true;
+    remember_error(at, event.error);
     at.process.exit_code = exit_code_of(event.status, event.error);
     // A service that ends before it was ready has failed whatever it says: nobody may rely on it.
     bool const is_too_early = before == State::activating && at.policy().kind == ProgramKind::service;
     bool const is_clean = event.status == 0 && !event.error && !at.process.has_run_badly && !is_too_early;
     Run const run{now_ - at.process.since, is_clean};
-    bool const was_asked_for = before != State::activating && before != State::up && !at.process.has_run_badly;
+    bool const was_stopped = before != State::executing && before != State::activating && before != State::up;
+    bool const was_asked_for = was_stopped && !at.process.has_run_badly;
     Outcome const outcome = decide_after_end(at, before, run);
     if (event.error) {
         act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in});
@@ -136,6 +150,7 @@ void Supervisor::on(event::Exited const& event) {
 
 void Supervisor::on(event::Ready const& event) {
     Place const at = place(event.id);
+    if (at.process.state == State::executing && phase_ == Phase::running) executed(at);  // only a program can speak
     bool const is_awaited = at.process.state == State::activating && at.policy().kind != ProgramKind::one_shot &&
                             at.policy().readiness == Readiness::notified;
     if (!is_awaited || phase_ != Phase::running) return;
@@ -177,10 +192,22 @@ void Supervisor::start(Place const& at) {
     act(action::Spawn{at.id});
 }
 
+/// Whether readiness comes after execve.
+bool Supervisor::says_when_ready(ProgramPolicy const& policy) {
+    return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started;
+}
+
+void Supervisor::executed(Place const& at) {
+    act(action::ReportStarted{at.id, at.process.pid});
+    if (phase_ != Phase::running) return set_state(at, State::activating);  // its turn to stop comes
+    says_when_ready(at.policy()) ? activate(at) : come_up(at);
+}
+
 void Supervisor::activate(Place const& at) {
+    TimePoint const start_deadline = at.process.deadline;
     set_state(at, State::activating);
+    if (start_deadline != never) set_timer(at.process.deadline, start_deadline);
     ProgramPolicy const& policy = at.policy();
-    if (policy.start_timeout > Duration::zero()) set_timer(at.process.deadline, in(policy.start_timeout));
     if (policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed) probe(at);
 }
 
@@ -195,6 +222,11 @@ void Supervisor::come_up(Place const& at) {
 
 // Ends.
 
+void Supervisor::remember_error(Place const& at, std::optional<process::SpawnError> const& error) {
+    at.process.error_stage = error ? static_cast<std::uint8_t>(error->stage) : std::uint8_t{0};
+    at.process.error_code = error ? static_cast<std::uint16_t>(error->code) : std::uint16_t{0};
+}
+
 Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, Run run, Duration least) {
     bool const is_held = std::exchange(at.process.is_to_be_held, false);
     bool const restarts = std::exchange(at.process.is_to_restart, false);
@@ -204,7 +236,8 @@ Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, 
         down(at);
         return {};
     }
-    bool const is_own_end = before == State::starting || before == State::activating || before == State::up || is_bad;
+    bool const is_own_end = before == State::starting || before == State::executing || before == State::activating ||
+                            before == State::up || is_bad;
     if (is_held || (!is_own_end && !restarts && at.program.is_held)) {
         set_state(at, State::held);
         return {};
@@ -358,7 +391,7 @@ std::uint32_t Supervisor::running_count() const {
     using enum ProcessState;
     std::uint32_t running = 0;
     for (Program const& program : programs_) {
-        if (!is_auxiliary(program)) running += count(program, {activating, up, draining, pre_stop, stopping, killing});
+        if (!is_auxiliary(program)) running += count(program, {executing, activating, up, draining, pre_stop, stopping, killing});
     }
     return running;
 }
@@ -412,6 +445,8 @@ ProcessView Supervisor::view(ProcessId id) const {
                      .is_ready = process.state == State::up || process.state == State::done};
     if (is_alive(process.state)) view.pid = process.pid;
     if (process.has_status) view.last_status = process.last_status;
+    if (process.error_code != 0)
+        view.last_error = process::SpawnError{static_cast<process::SpawnStage>(process.error_stage), process.error_code};
     if (process.last_end != TimePoint{}) view.last_end = process.last_end;
     if (process.state == State::backoff) view.restart_at = process.deadline;
     return view;

@@ -24,13 +24,16 @@ namespace triton::launcher {
 ///      ▲                                                                        │      │
 ///      │                                                              SpawnFailed│      │Spawned
 ///      │                                                                        │      ▼
+///      │                                                                        │  executing
+///      │                                                                        │      │Executed
+///      │                                                                        │      ▼
 ///      │                                                                        │  activating ──ready──▶ up
 ///      │                                                                        │      │                │
-///      │            ┌────────────────────ended by itself────────────────────────┼──────┴───────┬────────┤
+///      │            ┌─────────ended by itself, executing or later───────────────┼──────┴───────┬────────┤
 ///      │            ▼                                                           │              │        │stop
 ///      │   ┌── what now? ◀──────────────────────────────────────────────────────┘     start    │        ▼
 ///      │   │    ▲                                                                     timeout  │     draining
-///      │   │    │                                                                       │      │        ▼
+///      │   │    │                                                          (executing, too)    │        ▼
 ///      │   │    └────────────────────────Exited────────────── killing ◀─────────────────┘      │     pre_stop
 ///      │   │    ▲                                                ▲                    watchdog │        ▼
 ///      │   │    └────────────Exited──────────────────────────────┼──timeout──────── stopping ◀─┴──── the signal
@@ -43,6 +46,9 @@ namespace triton::launcher {
 ///
 /// A process is wanted while its number is at most the count of a configured program and no stop was asked for. What a
 /// program does not use is passed over: without dependencies `waiting` is, without readiness `activating`, and so on.
+/// `executing` is never passed over: a start counts when the program runs, and until then nobody is ready. A process
+/// that ends without an error of its start has executed, and so has one that says that it is ready. It is stopped like
+/// any other; what becomes of its execve does not matter then.
 ///
 /// Readiness of a program: all its wanted processes are up or done (a scheduled one: always). It is settled when all of
 /// them are up, done, failed or held. A start waits until every program of `after` is settled and every program of
@@ -172,6 +178,7 @@ private:
     void on(event::ConfigurationAccepted const& event);
     void on(event::Spawned const& event);
     void on(event::SpawnFailed const& event);
+    void on(event::Executed const& event);
     void on(event::Exited const& event);
     void on(event::Ready const& event);
     void on(event::WatchdogPing const& event);
@@ -196,8 +203,11 @@ private:
     void begin(Place const& at);
     void begin_anew(Place const& at);
     void start(Place const& at);
+    void executed(Place const& at);
     void activate(Place const& at);
     void come_up(Place const& at);
+    static bool says_when_ready(ProgramPolicy const& policy);
+    static void remember_error(Place const& at, std::optional<process::SpawnError> const& error);
     Outcome decide_after_end(Place const& at, State before, Run run, Duration least = Duration::zero());
     Outcome decide_by_policy(Place const& at, Run run, Duration least);
     void conclude(Place const& at, bool is_success);

@@ -33,8 +33,9 @@ void Supervisor::on(event::WatchdogPing const& event) {
 
 void Supervisor::on(event::ExtendTimeout const& event) {
     Place const at = place(event.id);
-    bool const is_start = at.process.state == State::activating && at.process.deadline != never;
-    if (!is_start && at.process.state != State::stopping) return;
+    State const state = at.process.state;
+    bool const is_start = (state == State::executing || state == State::activating) && at.process.deadline != never;
+    if (!is_start && state != State::stopping) return;
     TimePoint until = std::max(at.process.deadline, in(event.by));
     if (phase_ != Phase::running) until = std::min(until, latest_kill_);
     set_timer(at.process.deadline, until);
@@ -113,6 +114,7 @@ void Supervisor::on(event::TimePassed const&) {
 void Supervisor::time_passed(Place const& at) {
     switch (at.process.state) {
         case State::backoff: return begin(at);
+        case State::executing:
         case State::activating: return time_out(at, action::TimedOut::start);
         case State::up: return time_out(at, action::TimedOut::watchdog);
         case State::draining: return go_on_after_drain(at);

@@ -91,6 +91,8 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);
     a("exit_code", &ProcessRecord::exit_code);
+    a("error_stage", &ProcessRecord::error_stage);
+    a("error_code", &ProcessRecord::error_code);
     a("failures", &ProcessRecord::failures);
     a("bad_probes", &ProcessRecord::bad_probes);
     a("starts", &ProcessRecord::starts);
@@ -366,7 +368,7 @@ constexpr std::int64_t last_of<StopScope> = static_cast<std::int64_t>(StopScope:
 template <>
 constexpr std::int64_t last_of<HealthAction> = static_cast<std::int64_t>(HealthAction::exit);
 template <>
-constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::held);
+constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::executing);
 template <>
 constexpr std::int64_t last_of<SupervisorPhase> = static_cast<std::int64_t>(SupervisorPhase::finished);
 template <>

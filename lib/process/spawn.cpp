@@ -1,9 +1,11 @@
 #include "lib/process/spawn.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -54,6 +56,20 @@ raw::Value clone_into_cgroup(SpawnChild& child) {
     // Whatever it is: a cgroup that really cannot be entered says so when the child tries.
     child.cgroup = static_cast<int>(arguments.cgroup);
     return -ENOSYS;
+}
+
+/// Returns the child's pid, or -errno. `stack_top`: of the child that shares our memory, and of the copy as well.
+raw::Value clone(SpawnChild& child, void* stack_top, bool is_copy, int cgroup) {
+    unsigned long const sharing = is_copy ? 0 : CLONE_VM | CLONE_CHILD_CLEARTID;
+    raw::Value pid = cgroup >= 0 ? clone_into_cgroup(child) : -ENOSYS;
+    if (pid == -ENOSYS) pid = raw::clone(sharing | SIGCHLD, stack_top, &child.thread_id, run_spawn_child, &child);
+    if (pid == -EINVAL && !is_copy) {
+        // qemu's user mode emulation (an image of another architecture) knows only threads and vfork. With that the
+        // child has left our memory when clone returns.
+        pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, stack_top, nullptr, run_spawn_child, &child);
+        child.thread_id = 0;
+    }
+    return pid;
 }
 
 /// Writes a child's environment: the plan's, and what is its own.
@@ -140,7 +156,7 @@ struct Spawner::Slot {
     SpawnChild child;
     std::shared_ptr<StartPlan const> plan;
     std::size_t bytes;  // of the mapping
-    Slot* next;
+    Slot* next;         // in the list of free ones
 
     [[nodiscard]] char* mapping() { return reinterpret_cast<char*>(this) - stack_bytes; }
     [[nodiscard]] char* room() { return reinterpret_cast<char*>(this + 1); }
@@ -148,22 +164,27 @@ struct Spawner::Slot {
 };
 
 Spawner::Spawner(Inherited const& inherited, int orphan_signal)
-    : inherited_(inherited), orphan_signal_(orphan_signal), own_pid_(::getpid()), failures_(map_cells(MAP_PRIVATE)) {}
+    : inherited_(inherited),
+      orphan_signal_(orphan_signal),
+      own_pid_(::getpid()),
+      failures_(map_cells<FailureCells>(MAP_PRIVATE)) {}
 
-FailureCells* Spawner::map_cells(int sharing) {
-    void* const at = ::mmap(nullptr, sizeof(FailureCells), PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? nullptr : static_cast<FailureCells*>(at);
+template <class Cells>
+Cells* Spawner::map_cells(int sharing) {
+    void* const at = ::mmap(nullptr, sizeof(Cells), PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? nullptr : static_cast<Cells*>(at);
 }
 
 Spawner::~Spawner() {
     // Children that have not left yet keep their slots and the cells: the mappings end with the process.
-    recycle();
     trim();
     if (shared_failures_) ::munmap(shared_failures_, sizeof(FailureCells));
-    if (!oldest_ && failures_) ::munmap(failures_, sizeof(FailureCells));
+    if (words_) ::munmap(words_, sizeof(ExecutionWords));
+    if (children_.empty() && failures_) ::munmap(failures_, sizeof(FailureCells));
 #ifdef __SANITIZE_ADDRESS__
-    for (Slot* slot = oldest_; slot; slot = slot->next)
-        __lsan_register_root_region(slot, sizeof(Slot));  // what those hold is no leak
+    for (Child const& child : children_) {
+        if (child.slot) __lsan_register_root_region(child.slot, sizeof(Slot));  // what those hold is no leak
+    }
 #endif
 }
 
@@ -172,6 +193,7 @@ Spawner::Slot* Spawner::new_slot(std::size_t bytes) {
     if (at == MAP_FAILED) return nullptr;
     auto* const slot = new (static_cast<char*>(at) + stack_bytes) Slot{};
     slot->bytes = bytes;
+    slot_bytes_ += bytes;
     return slot;
 }
 
@@ -180,11 +202,12 @@ void Spawner::free_slot(Slot* slot) {
     std::size_t const bytes = slot->bytes;
     slot->~Slot();
     ::munmap(mapping, bytes);
+    slot_bytes_ -= bytes;
 }
 
 Spawner::Slot* Spawner::take_slot(std::size_t room) {
     std::size_t const bytes = (stack_bytes + sizeof(Slot) + room + page - 1) / page * page;
-    recycle();
+    look(looks_per_start);
     while (free_) {
         Slot* const slot = std::exchange(free_, free_->next);
         if (slot->bytes >= bytes) return slot;
@@ -198,11 +221,92 @@ void Spawner::release(Slot* slot) {
     slot->next = std::exchange(free_, slot);
 }
 
-/// Children leave in about the order in which they came, so it is enough to look at the oldest ones.
-void Spawner::recycle() {
-    while (oldest_ && oldest_->has_left())
-        release(std::exchange(oldest_, oldest_->next));
-    if (!oldest_) newest_ = nullptr;
+/// A free word in memory that children with a copy share with us; null: there is none.
+ExecutionWord* Spawner::take_word() {
+    // A mapping that is shared is a file of its own to the kernel: only for those who need it.
+    if (!words_) words_ = map_cells<ExecutionWords>(MAP_SHARED);
+    if (!words_) return nullptr;
+    constexpr std::size_t count = sizeof(ExecutionWords::words) / sizeof(ExecutionWord);
+    // As many as there may be processes, and each is given back when its child has left: the next is free as a rule.
+    for (std::size_t tries = 0; tries < count; ++tries) {
+        ExecutionWord& word = words_->words[words_->next % count];
+        words_->next = static_cast<unsigned>((words_->next + 1) % count);
+        if (word == word_is_free) return &word;
+    }
+    return nullptr;
+}
+
+// Children that have left.
+
+/// For one more child, so that it cannot get lost for want of memory.
+void Spawner::make_room() {
+    if (children_.size() == children_.capacity()) children_.reserve(2 * children_.size() + 16);
+}
+
+bool Spawner::has_left(Child const& child) {
+    if (child.slot) return child.slot->has_left();
+    return child.word && (__atomic_load_n(child.word, __ATOMIC_ACQUIRE) & owner_has_left) != 0;
+}
+
+bool Spawner::has_failed(Pid pid) const {
+    for (FailureCells* const failures : {failures_, shared_failures_}) {
+        if (!failures) continue;
+        unsigned long const used = __atomic_load_n(&failures->used, __ATOMIC_ACQUIRE);
+        for (unsigned long& cell : std::span(failures->words, used)) {
+            if (FailureCells::pid(__atomic_load_n(&cell, __ATOMIC_ACQUIRE)) == static_cast<long>(pid)) return true;
+        }
+    }
+    return false;
+}
+
+/// What it used is free again.
+void Spawner::remove(std::size_t at) {
+    Child const child = children_[at];
+    children_[at] = children_.back();
+    children_.pop_back();
+    if (child.slot) release(child.slot);
+    if (child.word) __atomic_store_n(child.word, word_is_free, __ATOMIC_RELEASE);
+    if (child.is_watched) left_.push_back({child.pid, child.round, has_failed(child.pid)});
+}
+
+/// At so many children, in turn. How many there are is up to those that are held up before execve.
+void Spawner::look(std::size_t most) {
+    most = std::min(most, children_.size());
+    left_.reserve(left_.size() + most);  // before anything is removed
+    for (; most > 0; --most) {
+        if (next_look_ >= children_.size()) next_look_ = 0;
+        has_left(children_[next_look_]) ? remove(next_look_) : void(++next_look_);
+    }
+}
+
+void Spawner::take_left(std::vector<Left>& left, std::optional<std::uint32_t> ended_round) {
+    left_.reserve(left_.size() + children_.size());
+    look(children_.size());
+    for (std::size_t at = children_.size(); ended_round && at-- > 0;) {
+        Child const& child = children_[at];
+        // One that could not have its word marked. The others may have closed their end early, to put a descriptor of
+        // the program in its place.
+        bool const is_unmarked =
+            !child.slot && (!child.word || __atomic_load_n(child.word, __ATOMIC_ACQUIRE) == word_is_given);
+        if (child.is_watched && child.round == *ended_round && is_unmarked) remove(at);
+    }
+    left.clear();
+    left.swap(left_);
+}
+
+std::optional<std::uint32_t> Spawner::forget(Pid pid) {
+    if (auto const at = std::ranges::find(left_, pid, &Left::pid); at != left_.end()) {
+        std::uint32_t const round = at->round;
+        left_.erase(at);
+        return round;
+    }
+    auto const at = std::ranges::find_if(children_, [pid](Child const& c) { return c.pid == pid && c.is_watched; });
+    if (at == children_.end()) return std::nullopt;
+    std::uint32_t const round = at->round;
+    at->is_watched = false;
+    // Of a copy nothing is left; a slot is free when the kernel says so.
+    if (!at->slot) remove(static_cast<std::size_t>(at - children_.begin()));
+    return round;
 }
 
 void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, StartFiles const& files,
@@ -228,6 +332,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .parent = own_pid_,
                   .thread_id = -1,
                   .failures = needs_own_memory(plan.attributes(), files) ? shared_failures_ : failures_,
+                  .execution = nullptr,
                   .attributes = plan.child_attributes(),
                   .cgroup = files.cgroup,
                   .moves = moves,
@@ -247,36 +352,33 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
 }
 
 std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
-                                              StartFiles const& files) {
+                                              StartFiles const& files, std::optional<std::uint32_t> round) {
     assert(files.listen.size() == plan->attributes().listen_names.size());
+    make_room();
     Room const room(*plan, files);
     bool const is_copy = needs_own_memory(plan->attributes(), files);
     // A mapping that is shared is a file of its own to the kernel: only for those who need it.
-    if (is_copy && !shared_failures_) shared_failures_ = map_cells(MAP_SHARED);
+    if (is_copy && !shared_failures_) shared_failures_ = map_cells<FailureCells>(MAP_SHARED);
     FailureCells const* const failures = is_copy ? shared_failures_ : failures_;
     Slot* const slot = failures ? take_slot(room.bytes) : nullptr;
     if (!slot) return std::unexpected(SpawnError{SpawnStage::clone, ENOMEM});
     prepare(*slot, *plan, number, files, room);
     slot->plan = plan;
     slot->next = nullptr;
+    ExecutionWord* const word = is_copy && round ? take_word() : nullptr;
+    if (word) *word = word_is_given;
+    slot->child.execution = word;
 
-    unsigned long const sharing = is_copy ? 0 : CLONE_VM | CLONE_CHILD_CLEARTID;
-    raw::Value pid = files.cgroup >= 0 ? clone_into_cgroup(slot->child) : -ENOSYS;
-    if (pid == -ENOSYS)
-        pid = raw::clone(sharing | SIGCHLD, slot, &slot->child.thread_id, run_spawn_child, &slot->child);
-    if (pid == -EINVAL && !is_copy) {
-        // qemu's user mode emulation (an image of another architecture) knows only threads and vfork. With that the
-        // child has left our memory when clone returns.
-        pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, slot, nullptr, run_spawn_child, &slot->child);
-        slot->child.thread_id = 0;
+    raw::Value const pid = clone(slot->child, slot, is_copy, files.cgroup);
+    if (pid < 0 || is_copy) release(slot);  // a copy has its own
+    if (pid < 0) {
+        if (word) *word = word_is_free;
+        return std::unexpected(SpawnError{SpawnStage::clone, static_cast<int>(-pid)});
     }
-    if (pid < 0 || is_copy) {
-        release(slot);  // the child has its own
-    } else {
-        (newest_ ? newest_->next : oldest_) = slot;
-        newest_ = slot;
-    }
-    if (pid < 0) return std::unexpected(SpawnError{SpawnStage::clone, static_cast<int>(-pid)});
+    ++starts_;
+    if (!is_copy || round)
+        children_.push_back(
+            {Pid{static_cast<pid_t>(pid)}, is_copy ? nullptr : slot, word, round.value_or(0), round.has_value()});
     return Pid{static_cast<pid_t>(pid)};
 }
 
@@ -295,12 +397,12 @@ std::optional<SpawnError> Spawner::take_error(Pid pid) {
 }
 
 bool Spawner::is_idle() {
-    recycle();
-    return !oldest_;
+    look(children_.size());
+    return children_.empty() && left_.empty();
 }
 
 void Spawner::trim() {
-    recycle();
+    look(children_.size());
     while (free_)
         free_slot(std::exchange(free_, free_->next));
 }

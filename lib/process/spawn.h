@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lib/process/ids.h"
 #include "lib/process/spawn_child.h"
@@ -32,51 +35,104 @@ struct StartFiles {
     int cgroup = -1;                      ///< directory of the cgroup v2 that it starts in; -1: ours
 };
 
+/// Starts that can be watched until their execve: the Spawner's, or those of a test's script.
+class Starts {
+public:
+    /// A watched child that has left the state between clone and execve.
+    struct Left {
+        Pid pid;
+        std::uint32_t round;
+        bool has_failed;  ///< its error is there for take_error(); else it has executed its program, or was killed
+    };
+
+    virtual ~Starts() = default;
+    /// Starts one process. With a `round`, its execve is watched, and take_left() gives that back.
+    /// Errors: throws bad_alloc, before anything is started.
+    virtual std::expected<Pid, SpawnError> spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
+                                                 StartFiles const& files, std::optional<std::uint32_t> round) = 0;
+    /// Looks at all watched children, and replaces the content of `left` by those that have left since the last call.
+    /// `ended_round`: all of that round have left, as their pipe says.
+    virtual void take_left(std::vector<Left>& left, std::optional<std::uint32_t> ended_round) = 0;
+    /// It was reaped: nobody wants to hear of its execve any more. Returns its round if take_left() had not told of it.
+    virtual std::optional<std::uint32_t> forget(Pid pid) = 0;
+    /// How many were started in all.
+    [[nodiscard]] virtual std::uint64_t starts() const = 0;
+};
+
 /// Starts processes as cheaply as Linux allows: clone(2) with CLONE_VM but without CLONE_VFORK, so that nothing is
 /// copied and the parent does not wait for execve; each child has a small stack of its own until it has left our
 /// memory. A child that becomes somebody else there (its user, its cgroup, its OOM score) gets a copy of our memory
 /// instead: see needs_own_memory() in spawn.cpp.
-class Spawner {
+class Spawner final : public Starts {
 public:
     /// `orphan_signal`: what a child gets when we die, 0 for none; a plan may say otherwise.
     Spawner(Inherited const& inherited, int orphan_signal);
-    ~Spawner();
+    ~Spawner() override;
     Spawner(Spawner const&) = delete;
     Spawner& operator=(Spawner const&) = delete;
 
     /// Starts one process. What fails after clone(2) is known when the child has been reaped: see take_error().
+    /// With a `round`, its execve is watched, and take_left() gives that back.
+    /// Errors: throws bad_alloc, before anything is started.
     std::expected<Pid, SpawnError> spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
-                                         StartFiles const& files = {});
+                                         StartFiles const& files = {},
+                                         std::optional<std::uint32_t> round = {}) override;
 
     /// Of a child that was reaped with exit code 127: why it never became the program, if that is so.
     std::optional<SpawnError> take_error(Pid pid);
 
+    void take_left(std::vector<Left>& left, std::optional<std::uint32_t> ended_round = {}) override;
+    std::optional<std::uint32_t> forget(Pid pid) override;
+    [[nodiscard]] std::uint64_t starts() const override { return starts_; }
+
     /// Gives memory back that only a burst of starts needed.
     void trim();
 
-    /// Whether no child shares our memory any more.
+    /// Whether no child shares our memory any more, and none is watched.
     [[nodiscard]] bool is_idle();
+
+    /// Bytes of the slots that there are, in use or not.
+    [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
 
 private:
     struct Slot;
     struct Room;
-    static FailureCells* map_cells(int sharing);
+    /// A child that was seen last between clone and execve, and either uses a slot or is watched.
+    struct Child {
+        Pid pid;
+        Slot* slot;           // null: it has a copy of our memory
+        ExecutionWord* word;  // of a copy, in memory that it shares
+        std::uint32_t round;
+        bool is_watched;
+    };
+    static constexpr std::size_t looks_per_start = 8;
+    template <class Cells>
+    static Cells* map_cells(int sharing);
     Slot* new_slot(std::size_t bytes);
     Slot* take_slot(std::size_t room);
     void prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, StartFiles const& files,
                  Room const& room) const;
     void release(Slot* slot);
-    void recycle();
     void free_slot(Slot* slot);
+    void make_room();
+    ExecutionWord* take_word();
+    [[nodiscard]] static bool has_left(Child const& child);
+    [[nodiscard]] bool has_failed(Pid pid) const;
+    void look(std::size_t most);
+    void remove(std::size_t at);
 
     Inherited inherited_;
     int orphan_signal_;
     int own_pid_;
     FailureCells* failures_;                   // of children that share our memory
     FailureCells* shared_failures_ = nullptr;  // of those that have their own; made for the first of them
+    ExecutionWords* words_ = nullptr;          // of watched children that have a copy; made for the first of them
     Slot* free_ = nullptr;                     // ready for use
-    Slot* oldest_ = nullptr;                   // in use, in order of their start
-    Slot* newest_ = nullptr;
+    std::size_t slot_bytes_ = 0;
+    std::vector<Child> children_;  // in no order: one that is stuck before execve holds up nobody else
+    std::size_t next_look_ = 0;
+    std::vector<Left> left_;
+    std::uint64_t starts_ = 0;
 };
 
 /// What was attempted, with the plan's own values: "enter the working directory /srv/web", "execute /usr/bin/web",

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -76,6 +77,23 @@ void render_pid(char* out, raw::Value pid) {
     *out = '\0';
 }
 
+/// Has the kernel mark the word when this child leaves its memory. The list is read then, and must still be there.
+/// Where that is refused the word stays as it is, and the end of file of the round's pipe tells instead.
+struct ExecutionMark {
+    robust_list entry;
+    robust_list_head head;
+
+    void set(ExecutionWord* word) {
+        entry.next = &head.list;
+        head.list.next = &entry;
+        head.futex_offset = raw::address(word) - raw::address(&entry);
+        head.list_op_pending = nullptr;
+        if (raw::call(SYS_set_robust_list, raw::address(&head), sizeof head) == 0)
+            __atomic_store_n(word, static_cast<ExecutionWord>(raw::call(SYS_gettid)), __ATOMIC_RELEASE);
+    }
+};
+static_assert(owner_has_left == FUTEX_OWNER_DIED && (word_is_given & ~FUTEX_TID_MASK) == 0);
+
 /// What needs privileges that the program may not have, or that its root directory would hide.
 void set_resources(SpawnChild& child, ChildAttributes const& with) {
     if (with.oom_score_adj_length > 0)
@@ -138,6 +156,8 @@ void run_spawn_child(void* spawn_child) {
     auto& child = *static_cast<SpawnChild*>(spawn_child);
     ChildAttributes const* const with = child.attributes;
     int landlock = with ? with->landlock : -1;
+    ExecutionMark mark;
+    if (child.execution) mark.set(child.execution);
     // First, so that all we use counts there.
     if (child.cgroup >= 0) write_file(child, SpawnStage::cgroup, child.cgroup, "cgroup.procs", "0", 1);
     // Before the limit of descriptors, which does not count for those that are there.

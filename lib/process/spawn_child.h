@@ -66,6 +66,19 @@ struct FailureCells {
     static constexpr int error(unsigned long word) { return static_cast<int>(word & 0xffff); }
 };
 
+/// A word that tells when a child with a copy of our memory has left it: the child writes its thread id there and
+/// leaves the rest to the kernel, as for the owner of a robust mutex, since CLONE_CHILD_CLEARTID works only where the
+/// memory has more than one user. Source: set_robust_list(2), Linux Documentation/locking/robust-futex-ABI.rst.
+using ExecutionWord = unsigned;
+inline constexpr ExecutionWord word_is_free = 0;
+inline constexpr ExecutionWord word_is_given = 0x3fffffff;   ///< the child has not come to writing it: no thread id
+inline constexpr ExecutionWord owner_has_left = 0x40000000;  ///< FUTEX_OWNER_DIED, by execve or by its end
+
+struct ExecutionWords {
+    unsigned next;  // where to look for a free one
+    ExecutionWord words[65535];
+};
+
 /// What a child between clone and execve reads of its parent's memory (CLONE_VM), or of its own copy. With CLONE_VM the
 /// parent does not touch it while `thread_id` is set; the kernel clears that when the child leaves this memory, by
 /// execve or by its end (CLONE_CHILD_CLEARTID, set_tid_address(2)).
@@ -80,6 +93,7 @@ struct SpawnChild {
     int parent;                                     // pid, to see whether it died before the orphan signal was set
     int thread_id;
     FailureCells* failures;
+    ExecutionWord* execution;  // null: nobody waits, or thread_id tells
 
     // Not in every start.
     ChildAttributes const* attributes;  // null: none

@@ -36,7 +36,10 @@ constexpr TimePoint far_future = TimePoint{} + 24h * 365 * 50;  // no jump beyon
 enum class Happening : std::uint8_t {
     result,
     clone_failure,
+    execute,
     execute_failure,
+    execute_news,
+    flood,
     end,
     reap,
     end_all,
@@ -112,8 +115,9 @@ public:
         static constexpr std::array<std::uint64_t, 5> levels{0, 1, 4, 16, 64};
         for (std::uint64_t& weight : weights_)
             weight = random_.pick(levels);
-        for (Happening const needed : {Happening::result, Happening::reap, Happening::wait, Happening::configure,
-                                       Happening::ready, Happening::helper_success})
+        for (Happening const needed :
+             {Happening::result, Happening::reap, Happening::wait, Happening::configure, Happening::execute,
+              Happening::execute_news, Happening::ready, Happening::helper_success})
             weight(needed) += 4;
         weight(Happening::stop) = random_.below(2);
         for (Happening const rare : {Happening::settle, Happening::replace})
@@ -195,7 +199,10 @@ private:
         switch (which) {
             case Happening::result: return answer(&Script::start);
             case Happening::clone_failure: return answer(&Script::fail_to_clone);
-            case Happening::execute_failure: return answer(&Script::fail_to_execute);
+            case Happening::execute: return execute_one();
+            case Happening::execute_failure: return fail_to_execute();
+            case Happening::execute_news: return tell_executed();
+            case Happening::flood: return flood();
             case Happening::end: return end_one();
             case Happening::reap: return reap_one();
             case Happening::end_all: return end_all();
@@ -390,8 +397,9 @@ private:
     void answer_promptly() {
         std::uint64_t const bad = weight(Happening::clone_failure) + weight(Happening::execute_failure);
         if (random_.below(bad + 16) < 16 || is_settling_) return answer(&Script::start);
-        answer(random_.below(bad) < weight(Happening::clone_failure) ? &Script::fail_to_clone
-                                                                     : &Script::fail_to_execute);
+        if (random_.below(bad) < weight(Happening::clone_failure)) return answer(&Script::fail_to_clone);
+        answer(&Script::start);
+        fail_to_execute();
     }
 
     Child& clone(ProcessId id) { return kernel_.clone(id, supervisor_.policy(id.program).stop_signal); }
@@ -406,11 +414,45 @@ private:
         handle(event::SpawnFailed{id, {process::SpawnStage::clone, random_.one_in(2) ? EAGAIN : ENOMEM}});
     }
 
-    void fail_to_execute(ProcessId id) {
-        Child& child = clone(id);
-        child.error = process::SpawnError{process::SpawnStage::execute, random_.one_in(2) ? ENOENT : EACCES};
-        child.status = 127 << 8;
-        handle(event::Spawned{id, child.pid});
+    // What comes of execve. The news of a success is later than it, and may be later than the process's end.
+
+    static bool is_before_execve(Child const& child) { return can_end(child) && !child.has_executed; }
+    static bool has_news(Child const& child) { return child.has_executed && !child.is_known; }
+
+    void execute_one() {
+        if (auto const child = random_child(is_before_execve)) kernel_.execute(*child);
+    }
+
+    void fail_to_execute() {
+        auto const child = random_child(is_before_execve);
+        if (!child) return wait();
+        kernel_.fail_to_execute(*child, {process::SpawnStage::execute, random_.one_in(2) ? ENOENT : EACCES});
+    }
+
+    void tell_executed() {
+        auto const child = random_child(has_news);
+        if (!child) return wait();
+        tell_executed(*child);
+    }
+
+    void tell_executed(std::size_t child) {
+        ProcessId const id = kernel_.children()[child].id;
+        kernel_.tell_executed(child);
+        handle(event::Executed{id});
+    }
+
+    /// All at one time, as fast as whoever is hostile can send it.
+    void flood() {
+        std::uint64_t const kind = random_.below(5);
+        for (std::uint64_t count = 8 + random_.below(24); count > 0 && is_going_on(); --count) {
+            switch (kind) {
+                case 0: handle(event::SignalReceived{SIGUSR1}); break;
+                case 1: stray_message(); break;
+                case 2: command(); break;
+                case 3: handle(event::TimePassed{}); break;
+                case 4: schedule(); break;
+            }
+        }
     }
 
     // Ends of processes.
@@ -431,7 +473,7 @@ private:
 
     static bool is_dead(Child const& child) { return child.status.has_value(); }
     static bool can_end(Child const& child) { return !child.status && !child.is_stuck; }
-    static bool can_speak(Child const& child) { return can_end(child) && !child.is_mute; }
+    static bool can_speak(Child const& child) { return can_end(child) && !child.is_mute && child.has_executed; }
     static bool is_stuck(Child const& child) { return !child.status && child.is_stuck; }
 
     int random_status() {
@@ -442,7 +484,8 @@ private:
     void end_one() {
         auto const child = random_child(can_end);
         if (!child) return wait();
-        kernel_.end(*child, random_status());
+        // Before execve it can only be killed, by somebody else.
+        kernel_.end(*child, kernel_.children()[*child].has_executed ? random_status() : SIGKILL);
         if (random_.one_in(2)) reap(*child);
     }
 
@@ -455,7 +498,8 @@ private:
     void end_all() {
         int const status = random_status();
         for (std::size_t child = 0; child < kernel_.children().size(); ++child) {
-            if (can_end(kernel_.children()[child])) kernel_.end(child, status);
+            bool const has_executed = kernel_.children()[child].has_executed;
+            if (can_end(kernel_.children()[child])) kernel_.end(child, has_executed ? status : SIGKILL);
         }
     }
 
@@ -515,6 +559,8 @@ private:
         ProcessId const id = random_id();
         if (static_cast<std::uint32_t>(id.program) >= supervisor_.program_count()) return;
         if (static_cast<std::uint32_t>(id.number) > supervisor_.size(id.program)) return;
+        // A new child speaks with a pid that the notify socket has not seen before.
+        if (supervisor_.state(id) == launcher::ProcessState::executing) return;
         switch (random_.below(3)) {
             case 0: return handle(event::Ready{id});
             case 1: return handle(event::WatchdogPing{id});
@@ -623,6 +669,10 @@ private:
             reap(*dead);
         } else if (auto const stuck = random_child(is_stuck)) {
             kernel_.wake(*stuck);
+        } else if (auto const new_one = random_child(is_before_execve)) {
+            kernel_.execute(*new_one);
+        } else if (auto const news = random_child(has_news)) {
+            tell_executed(*news);
         } else if (!kernel_.commands().empty()) {
             end_helper(random_.below(kernel_.commands().size()), true);
         } else if (auto const silent = invariants_.awaited_ready()) {

@@ -282,6 +282,8 @@ void Invariants::check_states(Supervisor const& supervisor) const {
         alive += record.pid && !program.policy.auxiliary ? 1U : 0U;
         Child const* const child = kernel_.find(id);
         require(!record.pid || (child && child->pid == *record.pid), "who lives is known", id);
+        bool const has_started = state == State::activating || state == State::up;
+        require(!has_started || child->has_executed, "nothing has started before its execve", id);
         if (is_wanted(program, id.number)) {
             bool const may_be_down = program.policy.kind == ProgramKind::scheduled;
             require(state != State::down || may_be_down, "what is wanted is never forgotten", id);
@@ -290,7 +292,7 @@ void Invariants::check_states(Supervisor const& supervisor) const {
             bool const waits = state == State::waiting || state == State::backoff || state == State::held ||
                                state == State::done || state == State::failed;
             require(!waits, "what is not wanted waits for nothing", id);
-            bool const runs_on = state == State::activating || state == State::up;
+            bool const runs_on = state == State::executing || state == State::activating || state == State::up;
             require(!runs_on || (is_stopping() && !program.is_turn), "what is not wanted is stopped at once", id);
         }
         if (stops_asked_ > 1) require(!record.pid || state == State::killing, "a second stop kills at once", id);
@@ -305,6 +307,7 @@ void Invariants::check_view(launcher::ProcessView const& view, Record const& rec
     require(view.bad_probes == record.bad_probes || !record.pid, "a view shows the bad probes", id);
     require(view.failures == record.failures, "a view shows the failures", id);
     require(view.last_status == record.last_status, "a view shows the last status", id);
+    require(view.last_error == record.last_error, "a view shows why the last start failed", id);
     require(view.last_end.value_or(TimePoint{}) == record.last_end, "a view shows the last end", id);
     require(view.is_ready == (record.state == State::up || record.state == State::done), "a view shows readiness", id);
 }

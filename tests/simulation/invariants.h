@@ -83,6 +83,7 @@ private:
         std::vector<TimePoint> starts{};  // since the count began anew
         std::array<Running, launcher::helper_kinds> helpers{};
         std::optional<int> last_status{};
+        std::optional<process::SpawnError> last_error{};
         TimePoint last_end{};
         int exit_code = 0;
     };
@@ -110,6 +111,7 @@ private:
     void apply(launcher::event::ConfigurationAccepted const& event);
     void apply(launcher::event::Spawned const& event);
     void apply(launcher::event::SpawnFailed const& event);
+    void apply(launcher::event::Executed const& event);
     void apply(launcher::event::Exited const& event);
     void apply(launcher::event::Ready const& event);
     void apply(launcher::event::WatchdogPing const& event);
@@ -125,6 +127,7 @@ private:
     void reconfigure(At at, bool has_changed, bool is_other_kind);
     void reconfigure_running(At at, bool has_changed);
     void watch_anew(At at);
+    void executed(At at);
     void activate(At at);
     void come_up(At at);
     void want_again(At at);

@@ -115,6 +115,7 @@ void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
             if (record.state == State::failed || at.policy().on_change == OnChange::restart || is_other_kind)
                 want_again(at);
             return;
+        case State::executing:
         case State::activating:
         case State::up: return is_wanted(at) ? reconfigure_running(at, has_changed) : stop(at);
         case State::starting:
@@ -133,7 +134,7 @@ void Invariants::reconfigure_running(At at, bool has_changed) {
             case OnChange::keep: break;
             case OnChange::restart: at.record.is_to_restart = true; return stop(at);
             case OnChange::signal:
-                if (at.record.state == State::activating) {
+                if (at.record.state == State::executing || at.record.state == State::activating) {
                     at.record.is_stale = true;
                 } else {
                     owe_signal(at, at.policy().change_signal, action::Why::reload);
@@ -149,7 +150,8 @@ void Invariants::watch_anew(At at) {
     Record& record = at.record;
     ProgramPolicy const& policy = at.policy();
     bool const is_up = record.state == State::up;
-    if (!is_up && !says_when_ready(policy)) {
+    bool const has_executed = record.state != State::executing;
+    if (!is_up && has_executed && !says_when_ready(policy)) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
     }
@@ -159,6 +161,7 @@ void Invariants::watch_anew(At at) {
     } else if (record.due == never) {
         record.due = in(limit);
     }
+    if (!has_executed) return;
     Helper const helper = is_up ? Helper::health : Helper::readiness;
     if (is_up ? !policy.health : !is_probed(policy)) {
         cancel_helper(at, helper);
@@ -193,21 +196,33 @@ void Invariants::apply(event::Spawned const& event) {
     record.pid = event.pid;
     record.started = now_;
     record.bad_probes = 0;
-    owe(action::ReportStarted{event.id, event.pid});
+    enter(that, State::executing);
     if (is_stopping()) {
-        enter(that, State::up);
         if (stops_asked_ > 1) return kill(that);
         if (that.program.is_turn) stop(that);
         return;
     }
     if (record.is_stale && that.policy().on_change == OnChange::restart) record.is_to_restart = true;
     if (!is_wanted(that) || record.is_to_be_held || record.is_to_restart) return stop(that);
-    says_when_ready(that.policy()) ? activate(that) : come_up(that);
+    if (that.policy().start_timeout > Duration::zero()) record.due = in(that.policy().start_timeout);
+}
+
+/// Only now it has started. What was told to stop meanwhile is not asked any more.
+void Invariants::apply(event::Executed const& event) {
+    At const that = at(event.id);
+    if (that.record.state == State::executing) executed(that);
+}
+
+void Invariants::executed(At at) {
+    owe(action::ReportStarted{at.id, *at.record.pid});
+    if (is_stopping()) return enter(at, State::activating);
+    says_when_ready(at.policy()) ? activate(at) : come_up(at);
 }
 
 void Invariants::activate(At at) {
+    TimePoint const due = at.record.due;  // the start goes on
     enter(at, State::activating);
-    if (at.policy().start_timeout > Duration::zero()) at.record.due = in(at.policy().start_timeout);
+    at.record.due = due;
     if (is_probed(at.policy())) probe(at);
 }
 
@@ -221,7 +236,9 @@ void Invariants::come_up(At at) {
 
 void Invariants::apply(event::Ready const& event) {
     auto const that = find(event.id);
-    if (!that || is_stopping() || that->record.state != State::activating) return;
+    if (!that || is_stopping()) return;
+    if (that->record.state == State::executing) executed(*that);
+    if (that->record.state != State::activating) return;
     if (that->policy().kind == ProgramKind::one_shot || that->policy().readiness != Readiness::notified) return;
     owe(action::ReportReady{event.id, now_ - that->record.started});
     come_up(*that);
@@ -236,7 +253,8 @@ void Invariants::apply(event::WatchdogPing const& event) {
 void Invariants::apply(event::ExtendTimeout const& event) {
     auto const that = find(event.id);
     if (!that) return;
-    bool const is_start = that->record.state == State::activating && that->record.due != never;
+    State const state = that->record.state;
+    bool const is_start = (state == State::executing || state == State::activating) && that->record.due != never;
     if (!is_start && that->record.state != State::stopping) return;
     that->record.due = std::max(that->record.due, in(event.by));
     if (is_stopping()) that->record.due = std::min(that->record.due, latest_kill());
@@ -249,6 +267,7 @@ void Invariants::apply(event::SpawnFailed const& event) {
     std::erase(pending_, event.id);
     that.record.exit_code = exit_code_of(0, event.error);
     that.record.last_end = now_;
+    that.record.last_error = event.error;
     auto const restart_in = what_now(that, State::starting, Run{Duration::zero(), false}, true);
     owe(action::ReportStartFailed{event.id, event.error, restart_in});
 }
@@ -256,8 +275,13 @@ void Invariants::apply(event::SpawnFailed const& event) {
 void Invariants::apply(event::Exited const& event) {
     At const that = at(event.id);
     Record& record = that.record;
-    State const before = record.state;
+    State before = record.state;
     Pid const pid = *std::exchange(record.pid, std::nullopt);
+    if (before == State::executing && !event.error) {
+        owe(action::ReportStarted{event.id, pid});
+        before = says_when_ready(that.policy()) ? State::activating : State::up;
+    }
+    record.last_error = event.error;
     for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
         cancel_helper(that, helper);
     record.last_status = event.status;
@@ -266,7 +290,8 @@ void Invariants::apply(event::Exited const& event) {
     bool const is_too_early = before == State::activating && that.policy().kind == ProgramKind::service;
     bool const is_clean = event.status == 0 && !event.error && !record.went_bad && !is_too_early;
     Run const run{now_ - record.started, is_clean};
-    bool const was_asked_for = !record.went_bad && before != State::activating && before != State::up;
+    bool const is_its_own_end = before == State::executing || before == State::activating || before == State::up;
+    bool const was_asked_for = !record.went_bad && !is_its_own_end;
     auto const restart_in = what_now(that, before, run, false);
     if (event.error) {
         owe(action::ReportStartFailed{event.id, *event.error, restart_in});
@@ -287,7 +312,8 @@ std::optional<Duration> Invariants::what_now(At at, State before, Run run, bool 
         forget(at);
         return std::nullopt;
     }
-    bool const is_own_end = is_bad || before == State::starting || before == State::activating || before == State::up;
+    bool const is_own_end = is_bad || before == State::starting || before == State::executing ||
+                            before == State::activating || before == State::up;
     // It was not wanted for a while, and comes back as one of a program that is held as a whole.
     if (!is_own_end && !restarts && at.program.is_held) is_held = true;
     if (is_held) {
@@ -522,6 +548,7 @@ bool Invariants::start_by_command(At at) {
             return true;
         case State::down:
         case State::waiting:
+        case State::executing:
         case State::activating:
         case State::up: return false;
     }
@@ -532,6 +559,7 @@ bool Invariants::start_by_command(At at) {
 
 void Invariants::stop_by_command(At at) {
     switch (at.record.state) {
+        case State::executing:
         case State::activating:
         case State::up: at.record.is_to_be_held = true; return stop(at);
         case State::starting:
@@ -555,6 +583,7 @@ void Invariants::stop_by_command(At at) {
 
 bool Invariants::restart_by_command(At at) {
     switch (at.record.state) {
+        case State::executing:
         case State::activating:
         case State::up:
             at.record.is_to_restart = true;
@@ -685,6 +714,7 @@ void Invariants::time_passed(At at) {
     has_moved_ = true;
     switch (at.record.state) {
         case State::backoff: return enter(at, State::waiting);
+        case State::executing:
         case State::activating:
             at.record.went_bad = true;
             owe(action::ReportTimedOut{at.id, action::TimedOut::start});

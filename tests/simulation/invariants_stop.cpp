@@ -89,6 +89,7 @@ void Invariants::begin_stop(int exit_code) {
             case State::done:
             case State::failed:
             case State::held: return forget(at);
+            case State::executing:
             case State::activating:
             case State::up:  // they go on until it is their turn, but nobody watches them any more
                 cancel_helper(at, Helper::readiness);
@@ -175,7 +176,8 @@ void Invariants::take_turns(bool is_time_event) {
                 saw(is_alone ? AuxiliaryCase::last : AuxiliaryCase::short_time);
             for (std::size_t number = 0; number < program.records.size(); ++number) {
                 Record& record = program.records[number];
-                if (record.state == State::activating || record.state == State::up)
+                State const state = record.state;
+                if (state == State::executing || state == State::activating || state == State::up)
                     stop({program, record, {ProgramId(id), launcher::ProcessNumber(number + 1)}});
             }
         }

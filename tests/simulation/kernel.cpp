@@ -55,6 +55,15 @@ Child& Kernel::clone(ProcessId id, int stop_signal) {
     return children_.back();
 }
 
+void Kernel::execute(std::size_t child) { children_[child].has_executed = true; }
+
+void Kernel::fail_to_execute(std::size_t child, process::SpawnError error) {
+    children_[child].error = error;
+    end(child, 127 << 8);
+}
+
+void Kernel::tell_executed(std::size_t child) { children_[child].is_known = true; }
+
 void Kernel::end(std::size_t child, int status) { children_[child].status = status; }
 
 void Kernel::end_by_oom(std::size_t child) {

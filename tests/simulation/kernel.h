@@ -20,6 +20,8 @@ struct Child {
     bool is_deaf = false;   ///< ignores every signal but SIGKILL
     bool is_stuck = false;  ///< in an uninterruptible sleep: not even SIGKILL ends it yet
     bool is_mute = false;   ///< says neither that it is ready nor that it is alive
+    bool has_executed = false;
+    bool is_known = false;  ///< that it has executed
     bool is_killed = false;
     bool is_oom_killed = false;
     std::optional<int> status{};  ///< it has ended, and waits to be reaped
@@ -49,6 +51,11 @@ public:
 
     /// The pid that was freed last comes first in half of the cases: the worst case for a signal that comes too late.
     Child& clone(ProcessId id, int stop_signal);
+    /// What comes of its execve, some time after clone.
+    void execute(std::size_t child);
+    void fail_to_execute(std::size_t child, process::SpawnError error);
+    /// Whoever watches the launcher's children is told so.
+    void tell_executed(std::size_t child);
     void end(std::size_t child, int status);
     void end_by_oom(std::size_t child);
     void wake(std::size_t child);

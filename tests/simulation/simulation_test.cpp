@@ -103,9 +103,9 @@ Total run_episodes(std::uint64_t first_seed, std::uint64_t steps) {
     return total;
 }
 
-constexpr std::array event_names{"Configuration", "Spawned",    "SpawnFailed", "Exited",    "Ready",
-                                 "WatchdogPing",  "ExtendTime", "HelperEnded", "Schedule",  "StopAsked",
-                                 "Signal",        "Command",    "NoChildLeft", "TimePassed"};
+constexpr std::array event_names{"Configuration", "Spawned",      "SpawnFailed", "Executed",    "Exited",
+                                 "Ready",         "WatchdogPing", "ExtendTime",  "HelperEnded", "Schedule",
+                                 "StopAsked",     "Signal",       "Command",     "NoChildLeft", "TimePassed"};
 constexpr std::array action_names{
     "Spawn",          "Signal",          "RunHelper",     "CancelHelper",      "Sweep",      "Finish",
     "ReportStarted",  "ReportReady",     "ReportExited",  "ReportStartFailed", "ReportLeft", "ReportGaveUp",
@@ -151,8 +151,8 @@ void print(Total const& total) {
 
 bool is_alive(launcher::ProcessState state) {
     using enum launcher::ProcessState;
-    return state == activating || state == up || state == draining || state == pre_stop || state == stopping ||
-           state == killing;
+    return state == executing || state == activating || state == up || state == draining || state == pre_stop ||
+           state == stopping || state == killing;
 }
 
 /// Results come only to what is starting, exits only from what lives, and while one lives, waitpid has a child left.
@@ -160,7 +160,7 @@ bool is_possible(launcher::ProcessState state, launcher::Event const& event) {
     namespace e = launcher::event;
     if (std::holds_alternative<e::Spawned>(event) || std::holds_alternative<e::SpawnFailed>(event))
         return state == launcher::ProcessState::starting;
-    if (std::holds_alternative<e::Exited>(event)) return is_alive(state);
+    if (std::holds_alternative<e::Exited>(event) || std::holds_alternative<e::Executed>(event)) return is_alive(state);
     if (std::holds_alternative<e::NoChildLeft>(event)) return !is_alive(state);
     return true;
 }

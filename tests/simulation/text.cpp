@@ -33,6 +33,7 @@ std::string of(event::ConfigurationAccepted const& e) {
 }
 std::string of(event::Spawned const& e) { return "Spawned " + text(e.id) + pid_of(e); }
 std::string of(event::SpawnFailed const& e) { return "SpawnFailed " + text(e.id) + ", " + of(e.error); }
+std::string of(event::Executed const& e) { return "Executed " + text(e.id); }
 std::string of(event::Exited const& e) {
     return "Exited " + text(e.id) + ", status " + std::to_string(e.status) + (e.error ? ", " + of(*e.error) : "") +
            (e.was_oom_killed ? ", oom" : "");
@@ -216,6 +217,7 @@ std::string text(launcher::ProcessState state) {
         case down: return "down";
         case waiting: return "waiting";
         case starting: return "starting";
+        case executing: return "executing";
         case activating: return "activating";
         case up: return "up";
         case draining: return "draining";

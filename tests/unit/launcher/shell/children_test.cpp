@@ -32,6 +32,7 @@ protected:
         if (has_no_memory) throw std::bad_alloc();
     }
     void before_reaping(ProcessId, pid_t pid) override { sys.calls.push_back("before " + std::to_string(pid)); }
+    void process_executed(ProcessId id) override { executed.push_back(static_cast<std::uint32_t>(id.number)); }
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override {
         std::string text = std::to_string(static_cast<std::uint32_t>(id.number)) + " ended " + std::to_string(status);
         if (error) text += ": " + process::stage_text(error->stage) + " " + std::to_string(error->code);
@@ -59,6 +60,7 @@ protected:
     log::Log log{silent()};
     FakeSys sys;
     std::vector<std::string> told;
+    std::vector<std::uint32_t> executed;
     bool has_no_memory = false;
     std::shared_ptr<process::StartPlan const> plan = std::make_shared<process::StartPlan const>(
         "/bin/web", std::vector<std::string>{}, process::CommandTemplate::Builder(1).take());

@@ -10,6 +10,7 @@
 #include <map>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/eventfd.h>
@@ -27,7 +28,8 @@ public:
     }
 
     std::expected<Pid, process::SpawnError> spawn(std::shared_ptr<process::StartPlan const> const& plan,
-                                                  ProcessNumber number, process::StartFiles const& files) override {
+                                                  ProcessNumber number, process::StartFiles const& files,
+                                                  std::optional<std::uint32_t> round) override {
         calls.push_back(std::string("spawn ") + plan->program() + " " +
                         std::to_string(static_cast<std::uint32_t>(number)));
         last_files = files;
@@ -39,9 +41,25 @@ public:
         }
         pid_t const pid = next_pid++;
         ++living;
+        ++started;
+        if (round) leaving.push_back({Pid{pid}, *round, false});
         if (on_spawn) on_spawn(pid);
         return Pid{pid};
     }
+    /// Each execve has succeeded, or failed, as soon as somebody looks.
+    void take_left(std::vector<Left>& left, std::optional<std::uint32_t>) override {
+        for (Left& child : leaving)
+            child.has_failed = errors_of_children.contains(static_cast<pid_t>(child.pid));
+        left = std::exchange(leaving, {});
+    }
+    std::optional<std::uint32_t> forget(Pid pid) override {
+        auto const found = std::ranges::find(leaving, pid, &Left::pid);
+        if (found == leaving.end()) return std::nullopt;
+        std::uint32_t const round = found->round;
+        leaving.erase(found);
+        return round;
+    }
+    [[nodiscard]] std::uint64_t starts() const override { return started; }
     std::optional<process::SpawnError> take_spawn_error(Pid pid) override {
         auto const found = errors_of_children.extract(static_cast<pid_t>(pid));
         return found ? std::optional(found.mapped()) : std::nullopt;
@@ -126,6 +144,8 @@ public:
     std::deque<Dead> dead;
     int living = 0;
     pid_t next_pid = first_pid;
+    std::uint64_t started = 0;
+    std::vector<Left> leaving;  // watched, and not told of
     std::deque<int> signals;
     int floods_with = 0;
     std::deque<int> read_errors;

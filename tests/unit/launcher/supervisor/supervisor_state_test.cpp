@@ -157,6 +157,7 @@ private:
         }
         if (!subject_.supervisor.view(id).pid) return std::nullopt;
         static constexpr std::array<int, 4> statuses{0, 0, 3 << 8, SIGKILL};
+        if (record.state == State::executing && random_.one_in(2)) return event::Executed{id};
         switch (random_.below(6)) {
             case 0:
             case 1: return event::Exited{id, random_.pick(statuses), {}, random_.one_in(8)};

@@ -51,7 +51,14 @@ public:
         return on(event::ConfigurationAccepted{specs});
     }
     /// Its pid is 99 and the number, and 100 more for each program.
-    Subject& spawned(ProcessId id) { return on(event::Spawned{id, pid_of(id)}); }
+    Subject& cloned(ProcessId id) { return on(event::Spawned{id, pid_of(id)}); }
+    Subject& executed(ProcessId id) { return on(event::Executed{id}); }
+    /// Its child exists and has executed the program; `actions` are those of both events.
+    Subject& spawned(ProcessId id) {
+        std::vector<Action> const before = cloned(id).actions;
+        executed(id).actions.insert(actions.begin(), before.begin(), before.end());
+        return *this;
+    }
     Subject& exited(ProcessId id, int status) { return on(event::Exited{id, status}); }
     Subject& ready(ProcessId id) { return on(event::Ready{id}); }
     Subject& helper(ProcessId id, Helper helper, bool ok = true) { return on(event::HelperEnded{id, helper, ok}); }

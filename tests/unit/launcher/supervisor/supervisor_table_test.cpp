@@ -41,6 +41,7 @@ struct Column {
 
 bool is_alive(State state) {
     switch (state) {
+        case State::executing:
         case State::activating:
         case State::up:
         case State::draining:
@@ -69,6 +70,7 @@ struct IsPossible {
 
     bool operator()(event::Spawned const&) const { return subject.state() == State::starting; }
     bool operator()(event::SpawnFailed const&) const { return subject.state() == State::starting; }
+    bool operator()(event::Executed const&) const { return is_alive(subject.state()); }
     bool operator()(event::Exited const&) const { return is_alive(subject.state()); }
     bool operator()(event::NoChildLeft const&) const { return !is_alive(subject.state()); }
     bool operator()(event::HelperEnded const& event) const { return is_under_way(subject, event.helper); }
@@ -131,6 +133,12 @@ Row const design_rows[] = {
      [] {
          Subject subject(plain());
          subject.configuration(1).configuration(0);
+         return subject;
+     }},
+    {"executing", State::executing,
+     [] {
+         Subject subject(plain());
+         subject.configuration(1).cloned(first);
          return subject;
      }},
     {"up", State::up, [] { return all_up(1); }},
@@ -202,6 +210,7 @@ Column const design_columns[] = {
     {"Configuration 0", 0s, [](Subject const&) { return of_count(0); }},
     {"Spawned", 0s, [](Subject const&) -> Event { return event::Spawned{first, Pid{200}}; }},
     {"SpawnFailed", 0s, [](Subject const&) -> Event { return event::SpawnFailed{first, no_memory}; }},
+    {"Executed", 0s, [](Subject const&) -> Event { return event::Executed{first}; }},
     {"Exited well", 2s, [](Subject const&) -> Event { return event::Exited{first, 0}; }},
     {"Exited badly", 0s, [](Subject const&) -> Event { return event::Exited{first, SIGSEGV}; }},
     {"Exited before execve", 0s, [](Subject const&) -> Event { return event::Exited{first, 127 << 8, not_found}; }},
@@ -228,8 +237,7 @@ down
 starting
     Configuration 1       starting
     Configuration 0       starting
-    Spawned               up
-        ReportStarted 1, pid 200
+    Spawned               executing
     SpawnFailed           backoff, deadline in 0.001s
         ReportStartFailed 1, stage 0 errno 12, restart in 0.001s
     StopAsked             starting (stopping), deadline in 30s
@@ -242,7 +250,7 @@ starting, not wanted
     Configuration 1       starting
     Configuration 0       starting
     Spawned               stopping, deadline in 10s
-        ReportStarted 1, pid 200; Signal 1, pid 200, 15 (stop); Signal 1, pid 200, 18 (forward)
+        Signal 1, pid 200, 15 (stop); Signal 1, pid 200, 18 (forward)
     SpawnFailed           down
         ReportStartFailed 1, stage 0 errno 12, not wanted
     StopAsked             starting (stopping), deadline in 30s
@@ -251,10 +259,30 @@ starting, not wanted
     TimePassed early      starting
     TimePassed            starting
     TimePassed late       starting
+executing
+    Configuration 1       executing
+    Configuration 0       stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    Executed              up
+        ReportStarted 1, pid 100
+    Exited well           starting
+        ReportStarted 1, pid 100; Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
+    Exited badly          starting
+        ReportStarted 1, pid 100; Spawn 1; ReportExited 1, pid 100, status 11, run 0s, restart in 0s
+    Exited before execve  starting
+        Spawn 1; ReportStartFailed 1, stage 19 errno 2, restart in 0s
+    StopAsked             stopping (stopping), deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    Signal                executing
+        Signal 1, pid 100, 10 (forward)
+    TimePassed early      executing
+    TimePassed            executing
+    TimePassed late       executing
 up
     Configuration 1       up
     Configuration 0       stopping, deadline in 10s
         Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    Executed              up
     Exited well           starting
         Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
     Exited badly          starting
@@ -271,6 +299,7 @@ up
 stopping
     Configuration 1       stopping, deadline in 10s
     Configuration 0       stopping, deadline in 10s
+    Executed              stopping, deadline in 10s
     Exited well           down
         ReportExited 1, pid 100, status 0, run 2s, not wanted
     Exited badly          down
@@ -288,6 +317,7 @@ stopping
 stopping, wanted again
     Configuration 1       stopping, deadline in 10s
     Configuration 0       stopping, deadline in 10s
+    Executed              stopping, deadline in 10s
     Exited well           starting
         Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
     Exited badly          starting
@@ -305,6 +335,7 @@ stopping, wanted again
 killing
     Configuration 1       killing
     Configuration 0       killing
+    Executed              killing
     Exited well           down
         ReportExited 1, pid 100, status 0, run 12s, not wanted
     Exited badly          down
@@ -334,7 +365,7 @@ starting in a stop
     Configuration 1       starting (stopping), deadline in 30s
     Configuration 0       starting (stopping), deadline in 30s
     Spawned               stopping (stopping), deadline in 10s
-        ReportStarted 1, pid 200; Signal 1, pid 200, 15 (stop); Signal 1, pid 200, 18 (forward)
+        Signal 1, pid 200, 15 (stop); Signal 1, pid 200, 18 (forward)
     SpawnFailed           down (finished)
         ReportStartFailed 1, stage 0 errno 12, not wanted; Finish 0
     StopAsked             starting (stopping), deadline in 30s
@@ -347,6 +378,7 @@ starting in a stop
 stopping in a stop
     Configuration 1       stopping (stopping), deadline in 10s
     Configuration 0       stopping (stopping), deadline in 10s
+    Executed              stopping (stopping), deadline in 10s
     Exited well           down (finished)
         ReportExited 1, pid 100, status 0, run 2s, not wanted; Finish 0
     Exited badly          down (finished)
@@ -365,6 +397,7 @@ stopping in a stop
 killing in a stop
     Configuration 1       killing (stopping), deadline in 10s
     Configuration 0       killing (stopping), deadline in 10s
+    Executed              killing (stopping), deadline in 10s
     Exited well           down (finished)
         ReportExited 1, pid 100, status 0, run 2s, not wanted; Finish 0
     Exited badly          down (finished)
@@ -502,6 +535,28 @@ Row const program_rows[] = {
      [] {
          Subject subject = probing();
          subject.exited(first, SIGSEGV);
+         return subject;
+     }},
+    {"executing", State::executing,
+     [] {
+         Subject subject = with(service());
+         subject.cloned(first).spawned(other);
+         return subject;
+     }},
+    {"executing, probed", State::executing,
+     [] {
+         ProgramPolicy policy = service();
+         policy.readiness = Readiness::probed;
+         Subject subject = with(policy);
+         subject.cloned(first).spawned(other);
+         return subject;
+     }},
+    {"executing in a stop", State::executing,
+     [] {
+         ProgramPolicy after = service();
+         after.after = {ProgramId{0}};
+         Subject subject = with(service(), after);
+         subject.cloned(first).executed(first).ready(first).cloned(other).exited(first, SIGSEGV).cloned(first).stop();
          return subject;
      }},
     {"activating", State::activating, [] { return running(service()); }},
@@ -662,6 +717,7 @@ Column const program_columns[] = {
      }},
     {"Spawned", 0s, [](Subject const&) -> Event { return event::Spawned{first, Pid{200}}; }},
     {"SpawnFailed", 0s, [](Subject const&) -> Event { return event::SpawnFailed{first, no_memory}; }},
+    {"Executed", 1s, [](Subject const&) -> Event { return event::Executed{first}; }},
     {"Exited well", 2s, [](Subject const&) -> Event { return event::Exited{first, 0}; }},
     {"Exited badly", 0s, [](Subject const&) -> Event { return event::Exited{first, SIGKILL, {}, true}; }},
     {"Ready", 1s, [](Subject const&) -> Event { return event::Ready{first}; }},
@@ -728,8 +784,7 @@ starting
     Unchanged             starting
     Changed               starting
     Not configured        starting
-    Spawned               activating, deadline in 30s
-        ReportStarted 1, pid 200
+    Spawned               executing, deadline in 30s
     SpawnFailed           backoff, deadline in 0.001s
         ReportStartFailed 1, stage 0 errno 12, restart in 0.001s
     Ready                 starting
@@ -750,7 +805,6 @@ starting, to be held
     Changed               starting
     Not configured        starting
     Spawned               draining, deadline in 1s
-        ReportStarted 1, pid 200
     SpawnFailed           held
         ReportStartFailed 1, stage 0 errno 12, not wanted
     Ready                 starting
@@ -771,8 +825,7 @@ starting, the last probe not yet gone
     Changed               starting
     Not configured        starting, deadline in 10s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
-    Spawned               activating, deadline in 30s
-        ReportStarted 1, pid 200
+    Spawned               executing, deadline in 30s
     SpawnFailed           backoff, deadline in 1s
         ReportStartFailed 1, stage 0 errno 12, restart in 1s
     Ready                 starting
@@ -792,11 +845,92 @@ starting, the last probe not yet gone
     NoChildLeft           starting
     TimePassed early      starting
     TimePassed            starting
+executing
+    Unchanged             executing, deadline in 30s
+    Changed               executing, deadline in 30s
+    Not configured        draining, deadline in 1s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              activating, deadline in 29s
+        ReportStarted 1, pid 100
+    Exited well           starting
+        ReportStarted 1, pid 100; Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
+    Exited badly          starting
+        ReportStarted 1, pid 100; Spawn 1; ReportExited 1, pid 100, status 9, run 0s, restart in 0s, oom
+    Ready                 up, deadline in 15s
+        ReportStarted 1, pid 100; ReportReady 1, after 1s
+    WatchdogPing          executing, deadline in 29s
+    ExtendTimeout         executing, deadline in 60s
+    ScheduleDue           executing, deadline in 30s
+    StopAsked             draining (stopping), deadline in 1s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                executing, deadline in 30s
+        Signal 1, pid 100, 10 (forward); Signal 1:1, pid 200, 10 (forward)
+    start                 executing, deadline in 30s
+    stop                  draining, deadline in 1s
+    restart               draining, deadline in 1s
+    signal                executing, deadline in 30s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      executing, deadline in 29.5s
+    TimePassed            executing, deadline in 10s
+executing, probed
+    Unchanged             executing, deadline in 30s
+    Changed               executing, deadline in 30s
+    Not configured        draining, deadline in 1s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              activating, deadline in 29s
+        ReportStarted 1, pid 100; RunHelper 1 readiness
+    Exited well           starting
+        ReportStarted 1, pid 100; Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
+    Exited badly          starting
+        ReportStarted 1, pid 100; Spawn 1; ReportExited 1, pid 100, status 9, run 0s, restart in 0s, oom
+    Ready                 activating, deadline in 29s
+        ReportStarted 1, pid 100; RunHelper 1 readiness
+    WatchdogPing          executing, deadline in 29s
+    ExtendTimeout         executing, deadline in 60s
+    ScheduleDue           executing, deadline in 30s
+    StopAsked             draining (stopping), deadline in 1s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                executing, deadline in 30s
+        Signal 1, pid 100, 10 (forward); Signal 1:1, pid 200, 10 (forward)
+    start                 executing, deadline in 30s
+    stop                  draining, deadline in 1s
+    restart               draining, deadline in 1s
+    signal                executing, deadline in 30s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      executing, deadline in 29.5s
+    TimePassed            executing, deadline in 10s
+executing in a stop
+    Unchanged             executing (stopping), deadline in 1s
+    Changed               executing (stopping), deadline in 1s
+    Not configured        executing (stopping), deadline in 1s
+    Executed              activating (stopping), deadline in 0s
+        ReportStarted 1, pid 100
+    Exited well           down (stopping), deadline in -1s
+        ReportStarted 1, pid 100; ReportExited 1, pid 100, status 0, run 2s, not wanted
+    Exited badly          down (stopping), deadline in 1s
+        ReportStarted 1, pid 100; ReportExited 1, pid 100, status 9, run 0s, not wanted, oom
+    Ready                 executing (stopping), deadline in 0s
+    WatchdogPing          executing (stopping), deadline in 0s
+    ExtendTimeout         executing (stopping), deadline in 1s
+    ScheduleDue           executing (stopping), deadline in 1s
+    StopAsked             killing (stopping), deadline in 1s
+        Signal 1, pid 100, 9 (kill) tree; Signal 1:1, pid 200, 9 (kill) tree
+    Signal                executing (stopping), deadline in 1s
+        Signal 1, pid 100, 10 (forward); Signal 1:1, pid 200, 10 (forward)
+    start                 executing (stopping), deadline in 1s
+    stop                  executing (stopping), deadline in 1s
+    restart               executing (stopping), deadline in 1s
+    signal                executing (stopping), deadline in 1s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      executing (stopping), deadline in 0.5s
+    TimePassed            draining (stopping), deadline in 0.25s
+        RunHelper 1:1 pre_stop
 activating
     Unchanged             activating, deadline in 30s
     Changed               activating, deadline in 30s
     Not configured        draining, deadline in 1s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              activating, deadline in 29s
     Exited well           starting
         Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
     Exited badly          starting
@@ -822,6 +956,7 @@ activating, probed
     Changed               activating, deadline in 30s
     Not configured        draining, deadline in 1s
         CancelHelper 1 readiness; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              activating, deadline in 29s
     Exited well           starting
         CancelHelper 1 readiness; Spawn 1; ReportExited 1, pid 100, status 0, run 2s, restart in 0s
     Exited badly          starting
@@ -851,6 +986,7 @@ activating, one-shot
     Changed               activating
     Not configured        stopping, deadline in 10s
         Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              activating
     Exited well           done
         ReportExited 1, pid 100, status 0, run 2s, not wanted
     Exited badly          failed
@@ -878,6 +1014,7 @@ up
         Signal 1, pid 100, 1 (reload)
     Not configured        draining, deadline in 1s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              up, deadline in 14s
     Exited well           done
         ReportExited 1, pid 100, status 0, run 2s, not wanted
     Exited badly          starting
@@ -904,6 +1041,7 @@ up, probed
         Signal 1, pid 100, 1 (reload)
     Not configured        draining, deadline in 1s
         CancelHelper 1 health; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              up, deadline in 4s
     Exited well           done
         CancelHelper 1 health; ReportExited 1, pid 100, status 0, run 17s, not wanted
     Exited badly          starting
@@ -934,6 +1072,7 @@ up, scheduled
     Changed               up
     Not configured        stopping, deadline in 10s
         Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    Executed              up
     Exited well           done
         ReportExited 1, pid 100, status 0, run 2s, not wanted
     Exited badly          failed
@@ -962,6 +1101,7 @@ draining to be held, the last probe not yet gone
     Changed               draining, deadline in 1s
     Not configured        draining, deadline in 1s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              draining, deadline in 0s
     Exited well           held
         ReportExited 1, pid 100, status 0, run 17s, not wanted
     Exited badly          held
@@ -989,6 +1129,7 @@ pre_stop to restart
     Changed               pre_stop
     Not configured        pre_stop, deadline in 10s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              pre_stop
     Exited well           starting
         CancelHelper 1 pre_stop; Spawn 1; ReportExited 1, pid 100, status 0, run 3s, restart in 0s
     Exited badly          starting
@@ -1016,6 +1157,7 @@ stopping, not wanted
     Unchanged             stopping, deadline in 9s
     Changed               stopping, deadline in 9s
     Not configured        stopping, deadline in 9s
+    Executed              stopping, deadline in 8s
     Exited well           down, deadline in 7s
         ReportExited 1, pid 100, status 0, run 3s, not wanted
     Exited badly          down, deadline in 9s
@@ -1040,6 +1182,7 @@ stopping, for its watchdog
     Changed               stopping, deadline in 10s
     Not configured        stopping, deadline in 10s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              stopping, deadline in 9s
     Exited well           starting
         Spawn 1; ReportExited 1, pid 100, status 0, run 22s, restart in 0s
     Exited badly          starting
@@ -1067,6 +1210,7 @@ killing, for its start timeout
     Changed               killing
     Not configured        killing, deadline in 10s
         Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              killing
     Exited well           starting
         Spawn 1; ReportExited 1, pid 100, status 0, run 32s, restart in 0s
     Exited badly          starting
@@ -1205,6 +1349,7 @@ up in a stop, not its turn yet
     Unchanged             up (stopping), deadline in 9.23076923s
     Changed               up (stopping), deadline in 9.23076923s
     Not configured        up (stopping), deadline in 9.23076923s
+    Executed              up (stopping), deadline in 8.23076923s
     Exited well           down (stopping), deadline in 7.23076923s
         ReportExited 1, pid 100, status 0, run 2s, not wanted
     Exited badly          down (stopping), deadline in 9.23076923s
@@ -1229,6 +1374,7 @@ draining in a stop
     Unchanged             draining (stopping), deadline in 1s
     Changed               draining (stopping), deadline in 1s
     Not configured        draining (stopping), deadline in 1s
+    Executed              draining (stopping), deadline in 0s
     Exited well           down (stopping), deadline in -1s
         ReportExited 1, pid 100, status 0, run 2s, not wanted
     Exited badly          down (stopping), deadline in 1s
@@ -1253,6 +1399,7 @@ pre_stop in a stop
     Unchanged             pre_stop (stopping), deadline in 5s
     Changed               pre_stop (stopping), deadline in 5s
     Not configured        pre_stop (stopping), deadline in 5s
+    Executed              pre_stop (stopping), deadline in 4s
     Exited well           down (stopping), deadline in 3s
         CancelHelper 1 pre_stop; ReportExited 1, pid 100, status 0, run 3s, not wanted
     Exited badly          down (stopping), deadline in 5s
@@ -1303,6 +1450,7 @@ up, auxiliary
         Signal 1, pid 100, 1 (reload)
     Not configured        draining, deadline in 1s
         CancelHelper 1 health; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              up, deadline in 4s
     Exited well           done
         CancelHelper 1 health; ReportExited 1, pid 100, status 0, run 17s, not wanted
     Exited badly          failed
@@ -1334,6 +1482,7 @@ up, auxiliary, and nothing else is to run
         Signal 1, pid 100, 1 (reload)
     Not configured        draining, deadline in 1s
         CancelHelper 1 health
+    Executed              up, deadline in 4s
     Exited well           done
         CancelHelper 1 health; ReportExited 1, pid 100, status 0, run 17s, not wanted
     Exited badly          failed
@@ -1383,6 +1532,7 @@ up in a stop, auxiliary
     Unchanged             up (stopping), deadline in 5s
     Changed               up (stopping), deadline in 5s
     Not configured        up (stopping), deadline in 5s
+    Executed              up (stopping), deadline in 4s
     Exited well           down (stopping), deadline in 3s
         ReportExited 1, pid 100, status 0, run 17s, not wanted
     Exited badly          down (stopping), deadline in 5s
@@ -1409,6 +1559,7 @@ draining in a stop, auxiliary, the others down
     Unchanged             draining (stopping), deadline in 1s
     Changed               draining (stopping), deadline in 1s
     Not configured        draining (stopping), deadline in 1s
+    Executed              draining (stopping), deadline in 0s
     Exited well           down (stopping), deadline in -1s
         ReportExited 1, pid 100, status 0, run 17s, not wanted
     Exited badly          down (stopping), deadline in 1s
@@ -1436,19 +1587,20 @@ draining in a stop, auxiliary, the others down
 /// end.
 bool is_to_be_visited(State state, std::size_t event) {
     switch (state) {
-        case State::starting: return event != 3 && event != 12;  // whether another process lives is another matter
+        case State::starting: return event != 3 && event != 4 && event != 13;  // whether another lives does not matter
+        case State::executing: return event != 1 && event != 2 && event != 8 && event != 13;
         case State::activating:
         case State::up:
         case State::draining:
         case State::pre_stop:
         case State::stopping:
-        case State::killing: return event != 1 && event != 2 && event != 12;
+        case State::killing: return event != 1 && event != 2 && event != 13;
         case State::backoff:
-        case State::failed: return event != 1 && event != 2 && event != 3 && event != 12;
+        case State::failed: return event != 1 && event != 2 && event != 3 && event != 4 && event != 13;
         case State::down:
         case State::waiting:
         case State::done:
-        case State::held: return event != 1 && event != 2 && event != 3 && event != 7 && event != 12;
+        case State::held: return event != 1 && event != 2 && event != 3 && event != 4 && event != 8 && event != 13;
     }
     std::unreachable();
 }
