@@ -17,6 +17,7 @@
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/varlink/socket.h"
 
 namespace triton::launcher {
 
@@ -153,7 +154,7 @@ struct ProbeRequest {
     Duration timeout{};
 };
 
-/// Whose a connection is, and so what it may call: see `Callers` in control_calls.h.
+/// Whose a connection is, and so what it may call: see the table in control_methods.cpp.
 enum class ControlRole : std::uint8_t {
     person,  ///< came through the control socket
     agent    ///< came from our own agent (ControlServer::adopt())
@@ -180,11 +181,10 @@ struct ProcessSelection {
     std::optional<std::uint32_t> number;  ///< nullopt: all
 };
 
-/// Who is at the other end of a connection. Source: unix(7), SO_PEERCRED; ids as our namespaces show them.
-struct ControlPeer {
-    uid_t uid = 0;
-    gid_t gid = 0;
-    pid_t pid = 0;  ///< 0: outside our PID namespace
+/// From which version an upgrade leads to which.
+struct UpgradeVersions {
+    std::string from;
+    std::string to;
 };
 
 /// What the control server asks of the launcher. The shell implements it; every call comes from inside one of the
@@ -241,7 +241,7 @@ public:
     virtual void probe_result(std::uint64_t id, bool ok, std::string_view detail) = 0;
 
     /// For the log: somebody had something done ("restart web:2"), before it is done.
-    virtual void command_given(std::string_view command, ControlPeer const& peer) = 0;
+    virtual void command_given(std::string_view command, varlink::Peer const& peer) = 0;
     /// For the log: a connection could not be served (no descriptor left, a peer that is not allowed).
     virtual void control_failed(std::string_view reason) = 0;
 };

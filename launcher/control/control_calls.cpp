@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "config/substitution.h"
-#include "launcher/control/varlink.h"
+#include "launcher/control/control_methods.h"
 #include "lib/base/signal_names.h"
 
 namespace triton::launcher {
@@ -144,7 +144,7 @@ bool read_reporter(Node const& node, CallParameters& parameters) {
             return false;
         }
     }
-    return !parameters.reporter.state.empty() && find_member(*members, "detail") != nullptr;
+    return !parameters.reporter.state.empty() && varlink::find_member(*members, "detail") != nullptr;
 }
 
 constexpr ParameterRow program{"program", true, read_text<&CallParameters::program>};
@@ -152,7 +152,6 @@ constexpr ParameterRow process{"process", false,
                                read_number<&CallParameters::process, 1, std::numeric_limits<std::uint32_t>::max()>};
 constexpr ParameterRow wait{"wait", false, read_flag<&CallParameters::waits>};
 
-constexpr std::array interface_only{ParameterRow{"interface", true, read_text<&CallParameters::interface>}};
 constexpr std::array list_parameters{ParameterRow{"program", false, read_text<&CallParameters::program>}, process};
 constexpr std::array program_only{program};
 constexpr std::array verb_parameters{program, process, wait};
@@ -173,56 +172,41 @@ constexpr std::array pod_parameters{ParameterRow{"isolated", true, read_isolated
                                     ParameterRow{"variables", true, read_variables}};
 constexpr std::array reporter_only{ParameterRow{"reporter", true, read_reporter}};
 
-constexpr Callers everyone = Callers::everyone;
-constexpr Callers persons = Callers::persons;
-constexpr Callers agents = Callers::agents;
-constexpr std::array<MethodRow, 20> methods{{
-    {ControlMethod::get_info, service_interface, "GetInfo", {}, everyone},
-    {ControlMethod::get_interface_description, service_interface, "GetInterfaceDescription", interface_only, everyone},
-    {ControlMethod::get_status, launcher_interface, "GetStatus", {}, everyone},
-    {ControlMethod::list, launcher_interface, "List", list_parameters, everyone},
-    {ControlMethod::describe, launcher_interface, "Describe", program_only, everyone},
-    {ControlMethod::start, launcher_interface, "Start", verb_parameters, persons},
-    {ControlMethod::stop, launcher_interface, "Stop", verb_parameters, persons},
-    {ControlMethod::restart, launcher_interface, "Restart", verb_parameters, persons},
-    {ControlMethod::signal, launcher_interface, "Signal", signal_parameters, persons},
-    {ControlMethod::reload, launcher_interface, "Reload", {}, everyone},
-    {ControlMethod::wait, launcher_interface, "Wait", wait_parameters, persons},
-    {ControlMethod::subscribe, launcher_interface, "Subscribe", {}, everyone, true},
-    {ControlMethod::logs, launcher_interface, "Logs", logs_parameters, persons},
-    {ControlMethod::upgrade, launcher_interface, "Upgrade", path_only, persons},
-    {ControlMethod::stage, launcher_interface, "Stage", what_only, everyone},
-    {ControlMethod::watch_configuration, launcher_interface, "WatchConfiguration", {}, everyone},
-    {ControlMethod::probes, launcher_interface, "Probes", {}, agents, true},
-    {ControlMethod::probe_result, launcher_interface, "ProbeResult", result_parameters, agents},
-    {ControlMethod::set_pod, launcher_interface, "SetPod", pod_parameters, agents},
-    {ControlMethod::set_reporter, launcher_interface, "SetReporter", reporter_only, agents},
+constexpr auto person = static_cast<varlink::Role>(ControlRole::person);
+constexpr auto agent = static_cast<varlink::Role>(ControlRole::agent);
+
+// Who may call a method. The agent faces the network, so it may look, and have done what cannot hurt: nothing that
+// starts, stops or replaces a program. What it is there to tell, nobody else may.
+constexpr varlink::Roles everyone = varlink::only(person) | varlink::only(agent);
+constexpr varlink::Roles persons = varlink::only(person);
+constexpr varlink::Roles agents = varlink::only(agent);
+
+using M = ControlMethods;
+constexpr std::array<MethodRow, 18> methods{{
+    {"GetStatus", {}, everyone, &M::get_status},
+    {"List", list_parameters, everyone, &M::list},
+    {"Describe", program_only, everyone, &M::describe},
+    {"Start", verb_parameters, persons, &M::start},
+    {"Stop", verb_parameters, persons, &M::stop},
+    {"Restart", verb_parameters, persons, &M::restart},
+    {"Signal", signal_parameters, persons, &M::signal},
+    {"Reload", {}, everyone, &M::reload},
+    {"Wait", wait_parameters, persons, &M::wait},
+    {"Subscribe", {}, everyone, &M::subscribe, true},
+    {"Logs", logs_parameters, persons, &M::logs},
+    {"Upgrade", path_only, persons, &M::upgrade},
+    {"Stage", what_only, everyone, &M::stage},
+    {"WatchConfiguration", {}, everyone, &M::watch_configuration},
+    {"Probes", {}, agents, &M::probes, true},
+    {"ProbeResult", result_parameters, agents, &M::probe_result},
+    {"SetPod", pod_parameters, agents, &M::set_pod},
+    {"SetReporter", reporter_only, agents, &M::set_reporter},
 }};
-static_assert(methods.size() == static_cast<std::size_t>(ControlMethod::set_reporter) + 1);
 
 }  // namespace
 
+std::string launcher_name(std::string_view name) { return std::string(launcher_interface).append(".").append(name); }
+
 std::span<MethodRow const> control_methods() { return methods; }
-
-MethodRow const* find_method(std::string_view interface, std::string_view name) {
-    for (MethodRow const& row : methods) {
-        if (row.interface == interface && row.name == name) return &row;
-    }
-    return nullptr;
-}
-
-std::expected<CallParameters, std::string> read_parameters(MethodRow const& method, json::Object const& object) {
-    for (json::Member const& member : object) {
-        if (std::ranges::find(method.parameters, member.key, &ParameterRow::name) == method.parameters.end())
-            return std::unexpected(member.key);
-    }
-    CallParameters parameters;
-    for (ParameterRow const& row : method.parameters) {
-        Node const* const node = find_member(object, row.name);
-        bool const is_good = node ? row.read(*node, parameters) : !row.is_required;
-        if (!is_good) return std::unexpected(std::string(row.name));
-    }
-    return parameters;
-}
 
 }  // namespace triton::launcher

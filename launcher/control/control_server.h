@@ -9,20 +9,22 @@
 #include <sys/types.h>
 
 #include "launcher/control/control_backend.h"
-#include "launcher/control/control_socket.h"
+#include "launcher/control/control_methods.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/varlink/server.h"
+#include "lib/varlink/socket.h"
 
 namespace triton::launcher {
 
 struct ControlSettings {
     std::string path{};  ///< empty: no socket, only adopted connections
     mode_t mode = 0600;
-    std::optional<gid_t> group{};            ///< whose members may connect too; the socket is made theirs
-    std::optional<ControlSocket> adopted{};  ///< of the launcher before us, instead of a new one
-    bool keeps_for_agent = false;            ///< what our agent was not there to hear: see publish()
+    std::optional<gid_t> group{};                    ///< whose members may connect too; the socket is made theirs
+    std::optional<varlink::HandedSocket> adopted{};  ///< of the launcher before us, instead of a new one
+    bool keeps_for_agent = false;                    ///< what our agent was not there to hear: see publish()
 };
 
 /// What may become of our memory and time, whatever the clients do.
@@ -41,10 +43,8 @@ struct ControlLimits {
     std::size_t kept_bytes = 32 * 1024;            ///< of records for an agent to come; the oldest give way
 };
 
-/// Serves org.tritonlaunch.Launcher by Varlink on a Unix socket. One thread, never blocks, no exception leaves it; what
-/// it does in one round of the loop is bounded, so that a flood of calls delays nothing else.
-///
-/// Source: https://varlink.org, "Protocol".
+/// Serves org.tritonlaunch.Launcher: joins the launcher with its methods (control_methods.h) and with the server that
+/// bounds what they cost (lib/varlink/server.h). No exception leaves it.
 class ControlServer {
 public:
     /// Makes the socket (and the last part of its directory, 0755, if that is missing) and listens.
@@ -69,7 +69,7 @@ public:
     /// Some process or program is in another state than before: calls that wait are looked at in end_round(). Cheap.
     void state_changed() noexcept;
 
-    /// Serves a connection that came another way than through the socket, from the next round on. What is no Unix
+    /// Serves a connection that came another way than through the socket, from the next round on. What is not a Unix
     /// stream socket is closed and told (ControlBackend::control_failed()). One of the role `agent` takes no place of
     /// the clients and never gives way to one; garbage from it, or an agent that does not read, ends that connection
     /// alone, and it comes back by another.
@@ -90,12 +90,8 @@ public:
     /// once for all changes of a round. Cheap.
     void configuration_changed() noexcept;
 
-    /// What has become of ControlBackend::upgrade(): versions (from, to) just before the new program is executed, or
-    /// why it will not be. After a success an error may follow when the execution itself has failed.
-    struct UpgradeVersions {
-        std::string from;
-        std::string to;
-    };
+    /// What has become of ControlBackend::upgrade(): versions just before the new program is executed, or why it will
+    /// not be. After a success an error may follow when the execution itself has failed.
     void answer_upgrade(Result<UpgradeVersions> const& answer) noexcept;
 
     /// When time_passed() is due; "now" when more was asked than one round may cost. nullopt: nothing waits for time.
@@ -106,12 +102,13 @@ public:
     void end_round() noexcept;
 
     /// For the state that an upgrade hands on; the descriptor stays close-on-exec and owned here.
-    [[nodiscard]] ControlSocket socket() const;
+    [[nodiscard]] varlink::HandedSocket socket() const;
 
 private:
-    class Server;
-    explicit ControlServer(std::unique_ptr<Server> server);
-    std::unique_ptr<Server> server_;
+    ControlServer(ControlSettings const& settings, ControlBackend& backend, ControlLimits const& limits);
+
+    ControlMethods methods_;
+    std::unique_ptr<varlink::Server> server_;
 };
 
 }  // namespace triton::launcher

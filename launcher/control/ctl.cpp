@@ -16,20 +16,20 @@
 #include <unistd.h>
 
 #include "launcher/control/control_calls.h"
-#include "launcher/control/ctl_connection.h"
 #include "launcher/control/ctl_options.h"
 #include "launcher/control/ctl_text.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/nearest.h"
 #include "lib/base/write_all.h"
 #include "lib/json/writer.h"
+#include "lib/varlink/connection.h"
 
 namespace triton::launcher {
 
 namespace {
 
 using json::Object;
-using Silence = CtlConnection::Silence;
+using Silence = varlink::Connection::Silence;
 
 constexpr std::string_view internal_prefix = "triton-";  // reserved for the launcher's own programs
 constexpr Duration upgrade_limit = std::chrono::seconds(60);
@@ -64,8 +64,6 @@ bool is_colored(char const* const* envp) {
     std::string_view const term = variable(envp, "TERM");
     return ::isatty(STDOUT_FILENO) == 1 && variable(envp, "NO_COLOR").empty() && !term.empty() && term != "dumb";
 }
-
-std::string full_name(std::string_view method) { return std::string(launcher_interface).append(".").append(method); }
 
 /// {"program": ..., "process": ...}; the caller adds what else there is, and the end.
 json::Writer target_parameters(CtlTarget const& target) {
@@ -120,14 +118,14 @@ ErrorRow const* find_error(std::string_view error) {
     std::string_view const interface = error.substr(0, dot);
     std::span<ErrorRow const> rows;
     if (interface == launcher_interface) rows = launcher_errors;
-    if (interface == service_interface) rows = service_errors;
+    if (interface == varlink::service_interface) rows = service_errors;
     for (ErrorRow const& row : rows) {
         if (row.name == error.substr(dot + 1)) return &row;
     }
     return nullptr;
 }
 
-Error explain(VarlinkReply const& reply) {
+Error explain(varlink::Reply const& reply) {
     Error error;
     if (ErrorRow const* const row = find_error(reply.error)) {
         error.kind = row->kind;
@@ -152,11 +150,12 @@ public:
 private:
     using Programs = std::vector<json::Object>;
 
-    [[nodiscard]] Result<CtlConnection> connect() const;
-    Result<VarlinkReply> next(CtlConnection& connection);
-    Result<json::Object> ask(CtlConnection& connection, std::string_view method, std::string_view parameters = "{}");
-    Result<Programs> programs(CtlConnection& connection, std::vector<CtlTarget> const& targets);
-    Error with_suggestion(Error error, CtlConnection& connection, std::string const& program);
+    [[nodiscard]] Result<varlink::Connection> connect() const;
+    Result<varlink::Reply> next(varlink::Connection& connection);
+    Result<json::Object> ask(varlink::Connection& connection, std::string_view method,
+                             std::string_view parameters = "{}");
+    Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
+    Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> status();
     Result<> describe();
@@ -179,13 +178,13 @@ private:
     std::optional<TimePoint> deadline_;
 };
 
-Result<CtlConnection> Ctl::connect() const {
-    auto connection = CtlConnection::connect(options_.socket);
+Result<varlink::Connection> Ctl::connect() const {
+    auto connection = varlink::Connection::connect(options_.socket);
     if (!connection) connection.error().kind = ErrorKind::unavailable;  // whatever keeps us from it
     return connection;
 }
 
-Result<VarlinkReply> Ctl::next(CtlConnection& connection) {
+Result<varlink::Reply> Ctl::next(varlink::Connection& connection) {
     auto reply = connection.reply(deadline_);
     if (!reply && reply.error() == Silence::timed_out) return fail(ErrorKind::timeout, "timed out");
     if (!reply) return fail(ErrorKind::unavailable, "the launcher has closed the connection");
@@ -193,13 +192,13 @@ Result<VarlinkReply> Ctl::next(CtlConnection& connection) {
     return std::move(*reply);
 }
 
-Result<json::Object> Ctl::ask(CtlConnection& connection, std::string_view method, std::string_view parameters) {
-    connection.call(full_name(method), parameters, false);
+Result<json::Object> Ctl::ask(varlink::Connection& connection, std::string_view method, std::string_view parameters) {
+    connection.call(launcher_name(method), parameters, false);
     return TRY(next(connection)).parameters;
 }
 
 /// A name that is unknown and near to one that is known was probably mistyped.
-Error Ctl::with_suggestion(Error error, CtlConnection& connection, std::string const& program) {
+Error Ctl::with_suggestion(Error error, varlink::Connection& connection, std::string const& program) {
     if (error.kind != ErrorKind::not_found) return error;
     auto const status = ask(connection, "GetStatus");
     if (!status) return error;
@@ -213,11 +212,11 @@ Error Ctl::with_suggestion(Error error, CtlConnection& connection, std::string c
     return error;
 }
 
-Result<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlTarget> const& targets) {
+Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets) {
     Programs found;
     for (std::size_t i = 0; i < std::max<std::size_t>(1, targets.size()); ++i) {
         std::string const parameters = targets.empty() ? "{}" : target_parameters(targets[i]).close('}').text();
-        connection.call(full_name("List"), parameters, true);
+        connection.call(launcher_name("List"), parameters, true);
         for (bool goes_on = true; goes_on;) {
             auto reply = next(connection);
             if (!reply) {
@@ -232,7 +231,7 @@ Result<Ctl::Programs> Ctl::programs(CtlConnection& connection, std::vector<CtlTa
 }
 
 Result<> Ctl::status() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     Programs found = TRY(programs(connection, options_.targets));
     bool const is_all = options_.targets.empty();
     json::Object const status = is_all ? TRY(ask(connection, "GetStatus")) : json::Object{};
@@ -253,7 +252,7 @@ Result<> Ctl::status() {
 }
 
 Result<> Ctl::describe() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     CtlTarget const& target = options_.targets.front();
     auto const described = ask(connection, "Describe", target_parameters(target).close('}').text());
     if (!described) return std::unexpected(with_suggestion(described.error(), connection, target.program));
@@ -269,7 +268,7 @@ Result<> Ctl::describe() {
 
 /// One after the other: of several, the rest is not touched when one fails.
 Result<> Ctl::command(std::string_view method) {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     for (CtlTarget const& target : options_.targets) {
         auto const done =
             ask(connection, method, target_parameters(target).key("wait").value(options_.waits).close('}').text());
@@ -283,7 +282,7 @@ Result<> Ctl::command(std::string_view method) {
 }
 
 Result<> Ctl::signal() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     for (CtlTarget const& target : options_.targets) {
         std::string const parameters =
             target_parameters(target).key("signal").value(std::string_view(options_.signal)).close('}').text();
@@ -294,7 +293,7 @@ Result<> Ctl::signal() {
 }
 
 Result<> Ctl::reload() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     TRY(ask(connection, "Reload"));
     return {};
 }
@@ -303,8 +302,8 @@ Result<> Ctl::reload() {
 /// then.
 template <class Show>
 Result<> Ctl::stream(std::string_view method, std::string const& first, std::string const& again, Show const& show) {
-    CtlConnection connection = TRY(connect());
-    connection.call(full_name(method), first, true);
+    varlink::Connection connection = TRY(connect());
+    connection.call(launcher_name(method), first, true);
     for (bool is_answered = false;;) {
         auto const reply = next(connection);
         if (reply) {
@@ -317,10 +316,10 @@ Result<> Ctl::stream(std::string_view method, std::string const& first, std::str
         }
         if (reply.error().kind != ErrorKind::unavailable || !is_answered) return std::unexpected(reply.error());
         // An upgrade keeps the listening socket, so whoever finds none has seen the launcher's end: not a failure.
-        auto next_connection = CtlConnection::connect(options_.socket);
+        auto next_connection = varlink::Connection::connect(options_.socket);
         if (!next_connection) return {};
         connection = std::move(*next_connection);
-        connection.call(full_name(method), again, true);
+        connection.call(launcher_name(method), again, true);
         is_answered = false;
         // Of a launcher that ends, the last connections are cut off before they are answered.
         auto const greeting = next(connection);
@@ -335,7 +334,7 @@ Result<> Ctl::logs() {
     CtlTarget const& target = options_.targets.front();
     bool is_one = target.process.has_value();
     if (!is_one) {
-        CtlConnection connection = TRY(connect());
+        varlink::Connection connection = TRY(connect());
         Programs const found = TRY(programs(connection, options_.targets));
         is_one = found.empty() || list_of(found.front(), "processes").size() <= 1;
     }
@@ -390,7 +389,7 @@ Result<> Ctl::top() {
     CpuTimes before;
     TimePoint taken{};
     for (;;) {
-        CtlConnection connection = TRY(connect());
+        varlink::Connection connection = TRY(connect());
         json::Object const status = TRY(ask(connection, "GetStatus"));
         Programs found = TRY(programs(connection, {}));
         if (!options_.shows_all) drop_internal(found);
@@ -427,14 +426,14 @@ Result<> Ctl::upgrade() {
             return fail(ErrorKind::internal, "find out where we are", errno_text(errno));
         path = std::string(here.data()) + "/" + path;
     }
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     std::string const parameters = json::Writer{}.open('{').key("path").value(std::string_view(path)).close('}').text();
-    connection.call(full_name("Upgrade"), parameters, true);
-    VarlinkReply const begun = TRY(next(connection));
+    connection.call(launcher_name("Upgrade"), parameters, true);
+    varlink::Reply const begun = TRY(next(connection));
     // The new one has no connections yet; the end of ours is the sign of it.
     if (auto const after = next(connection); !after && after.error().kind != ErrorKind::unavailable)
         return std::unexpected(after.error());
-    CtlConnection again = TRY(connect());
+    varlink::Connection again = TRY(connect());
     json::Object const status = TRY(ask(again, "GetStatus"));
     json::Object const& launcher = object_of(status, "launcher");
     if (options_.is_json) {
@@ -448,7 +447,7 @@ Result<> Ctl::upgrade() {
 }
 
 Result<> Ctl::stage() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     std::string const parameters =
         json::Writer{}.open('{').key("what").value(std::string_view(options_.what)).close('}').text();
     json::Object const answer = TRY(ask(connection, "Stage", parameters));
@@ -473,14 +472,14 @@ Result<> Ctl::stage() {
 }
 
 Result<> Ctl::version() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     json::Object const status = TRY(ask(connection, "GetStatus"));
     json::Object const& launcher = object_of(status, "launcher");
     return print(options_.is_json ? json_text(launcher) + "\n" : printable(text_of(launcher, "version")) + "\n");
 }
 
 Result<> Ctl::names() {
-    CtlConnection connection = TRY(connect());
+    varlink::Connection connection = TRY(connect());
     json::Object const status = TRY(ask(connection, "GetStatus"));
     std::string text;
     for (json::Node const& name : list_of(object_of(status, "launcher"), "programs")) {

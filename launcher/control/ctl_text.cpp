@@ -6,9 +6,9 @@
 #include <cmath>
 #include <tuple>
 
-#include "launcher/control/varlink.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/varlink/codec.h"
 
 namespace triton::launcher {
 
@@ -23,7 +23,7 @@ json::Object const no_object;
 
 template <class T>
 T const* member(json::Object const& object, std::string_view name) {
-    Node const* const node = find_member(object, name);
+    Node const* const node = varlink::find_member(object, name);
     return node ? node->get<T>() : nullptr;
 }
 
@@ -84,7 +84,8 @@ std::string version_text(json::Object const& program, json::Object const& proces
 /// What is wrong with it; empty: nothing.
 std::string configuration_text(json::Object const& launcher) {
     json::Array const& reasons = list_of(launcher, "rejection");
-    bool const has_none = find_member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
+    bool const has_none =
+        varlink::find_member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
     std::string text = has_none ? "none is active" : "";
     if (reasons.empty()) return text;
     text += text.empty() ? "the latest was rejected" : "; the latest was rejected";

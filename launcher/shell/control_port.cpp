@@ -66,7 +66,7 @@ void ControlPort::serve(std::unique_ptr<ControlServer> server) {
     tell_records();  // of what is told in this round, too
 }
 
-void ControlPort::open(std::optional<ControlSocket> adopted) {
+void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
     if (!options_.control_socket.empty()) {
         auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
             ControlSettings settings{.path = options_.control_socket,
@@ -283,7 +283,7 @@ Result<> ControlPort::reload() {
     return std::unexpected(Error{ErrorKind::internal, {}, "the configuration is rejected", rooms_.keeper.rejection()});
 }
 
-void ControlPort::command_given(std::string_view command, ControlPeer const& peer) {
+void ControlPort::command_given(std::string_view command, varlink::Peer const& peer) {
     log_.write(
         log::LogLevel::info, "control-command",
         std::string(command) + ", asked for by user " + std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid),

@@ -44,7 +44,7 @@ public:
     ControlPort& operator=(ControlPort const&) = delete;
 
     /// After the processes have been started: nobody waits for it, and a container without a place for it runs as well.
-    void open(std::optional<ControlSocket> adopted);
+    void open(std::optional<varlink::HandedSocket> adopted);
     /// The agent comes another way, and needs no socket of a name.
     void open_for_agent();
     /// Answers calls that have waited.
@@ -78,7 +78,7 @@ private:
     void probe_result(std::uint64_t id, bool ok, std::string_view detail) override {
         rooms_.agent.probe_result(id, ok, detail);
     }
-    void command_given(std::string_view command, ControlPeer const& peer) override;
+    void command_given(std::string_view command, varlink::Peer const& peer) override;
     void control_failed(std::string_view reason) override;
 
     void serve(std::unique_ptr<ControlServer> server);

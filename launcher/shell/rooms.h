@@ -56,7 +56,7 @@ public:
     void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) const {
         if (server_) server_->answer_stage(ticket, answer);
     }
-    void answer_upgrade(Result<ControlServer::UpgradeVersions> const& answer) const {
+    void answer_upgrade(Result<UpgradeVersions> const& answer) const {
         if (server_) server_->answer_upgrade(answer);
     }
     void send_probe(ProbeRequest const& request) const {

@@ -159,7 +159,7 @@ void Upgrader::become_successor() {
     auto const sealed = seal_upgrade_state(write_upgrade_state(state));
     int err = sealed ? 0 : sealed.error().code;
     if (sealed) {
-        line_.answer_upgrade(ControlServer::UpgradeVersions{std::string(version()), attempt_->version});
+        line_.answer_upgrade(UpgradeVersions{std::string(version()), attempt_->version});
         err = execute(state, sealed->get());
     }
     owner_.resume_output();

@@ -211,10 +211,10 @@ constexpr void describe(A& a, process::CommandRunner::Running const*) {
 }
 
 template <class A>
-constexpr void describe(A& a, ControlSocket const*) {
-    a("fd", &ControlSocket::fd);
-    a("device", &ControlSocket::device);
-    a("inode", &ControlSocket::inode);
+constexpr void describe(A& a, varlink::HandedSocket const*) {
+    a("fd", &varlink::HandedSocket::fd);
+    a("device", &varlink::HandedSocket::device);
+    a("inode", &varlink::HandedSocket::inode);
 }
 
 template <class A>

@@ -57,7 +57,7 @@ struct UpgradeState {
     SocketState sockets;
     NotifyState notify;
     std::vector<process::CommandRunner::Running> helpers;
-    std::optional<ControlSocket> control;
+    std::optional<varlink::HandedSocket> control;
     std::vector<Schedules::NextRun> schedules;
     std::string cgroup_tree;           ///< path; empty: none
     std::uint64_t inherited_mask = 0;  ///< of signals, that the processes get back

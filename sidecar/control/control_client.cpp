@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "lib/json/writer.h"
+#include "lib/varlink/codec.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::sidecar::control {
@@ -43,14 +43,6 @@ std::unexpected<Error> lost(std::string_view where, int err) {
 }
 
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
-
-/// A call as it goes over the wire.
-std::string call_text(std::string const& method, std::string const& parameters, bool more) {
-    json::Writer out;
-    out.open('{').member("method", method).key("parameters").raw(parameters);
-    if (more) out.member("more", true);
-    return std::move(out.close('}')).text() + '\0';
-}
 
 /// Sends a descriptor with one byte. Returns 0 or an errno; never waits.
 int send_descriptor(int socket, int fd) {
@@ -234,7 +226,7 @@ awaitable<Result<std::vector<json::Node>>> ControlClient::call(std::string metho
     if ((*reached)->calls.size() >= most_calls) co_return fail(EAGAIN, "ask the launcher, which is behind");
     auto const call = std::make_shared<Call>(shared_->io, OnReply());
     call->done.expires_after(limit);
-    auto const done = co_await ask(shared_, std::move(*reached), call, call_text(method, parameters, more));
+    auto const done = co_await ask(shared_, std::move(*reached), call, varlink::call_text(method, parameters, more));
     if (!done) co_return std::unexpected(done.error());
     co_return std::move(call->replies);
 }
@@ -261,7 +253,7 @@ awaitable<Result<>> ControlClient::stream_once(SharedPointer shared, std::string
     if (!reached) co_return std::unexpected(std::move(reached).error());
     CloseGuard const guard{*reached};
     auto const call = std::make_shared<Call>(shared->io, std::move(on_reply));
-    co_return co_await ask(shared, *reached, call, call_text(method, parameters, true));
+    co_return co_await ask(shared, *reached, call, varlink::call_text(method, parameters, true));
 }
 
 void ControlClient::keep_streaming(std::string method, std::string parameters, OnReply on_reply,

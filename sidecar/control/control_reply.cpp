@@ -1,13 +1,36 @@
 #include "sidecar/control/control_reply.h"
 
-#include <cerrno>
+#include <array>
 #include <cstdlib>
+#include <utility>
+
+#include "lib/varlink/codec.h"
 
 namespace triton::sidecar::control {
 
 namespace {
 
-constexpr std::string_view service = "org.varlink.service.";
+/// An error of the launcher, by its name and what it says.
+std::unexpected<Error> refusal(std::string const& name, json::Node const& parameters) {
+    struct Row {
+        std::string_view name;
+        ErrorKind kind;
+    };
+    static constexpr std::array<Row, 4> rows{{{"MethodNotFound", ErrorKind::unsupported},
+                                              {"MethodNotImplemented", ErrorKind::unsupported},
+                                              {"InterfaceNotFound", ErrorKind::unsupported},
+                                              {"PermissionDenied", ErrorKind::denied}}};
+    ErrorKind kind = ErrorKind::refused;
+    for (Row const& row : rows) {
+        if (name == varlink::service_name(row.name)) kind = row.kind;
+    }
+    std::string text = name;
+    for (std::string_view const key : {"parameter", "reason"}) {
+        std::string const value = text_member(parameters, key);
+        if (!value.empty()) text.append(": ").append(value);
+    }
+    return fail(kind, std::move(text));
+}
 
 }  // namespace
 
@@ -32,31 +55,10 @@ std::optional<double> real_member(json::Node const& object, std::string_view nam
 }
 
 Result<ControlReply> parse_control_reply(std::string_view frame) {
-    json::ProblemList problems{1};
-    auto document = json::read_json(frame, json::Limits{.document_bytes = longest_control_reply}, problems);
-    if (!document || !document->get<json::Object>()) return fail("the launcher's reply is no JSON object");
-    if (std::string const name = text_member(*document, "error"); !name.empty()) {
-        bool const is_missing = name == std::string(service) + "MethodNotFound" ||
-                                name == std::string(service) + "MethodNotImplemented" ||
-                                name == std::string(service) + "InterfaceNotFound";
-        bool const is_denied = name == std::string(service) + "PermissionDenied";
-        auto const* const parameters = member(*document, "parameters");
-        std::string text = name;
-        for (std::string_view const key : {"parameter", "reason"}) {
-            std::string const value = parameters ? text_member(*parameters, key) : std::string();
-            if (!value.empty()) text.append(": ").append(value);
-        }
-        return fail(is_missing  ? ErrorKind::unsupported
-                    : is_denied ? ErrorKind::denied
-                                : ErrorKind::refused,
-                    std::move(text));
-    }
-    ControlReply reply;
-    auto const* const continues = value_of<bool>(*document, "continues");
-    reply.continues = continues && *continues;
-    auto const* const parameters = member(*document, "parameters");
-    reply.parameters = parameters ? *parameters : json::Node{json::Object{}};
-    return reply;
+    varlink::Reply reply = TRY(varlink::parse_reply(frame, longest_control_reply));
+    json::Node parameters{std::move(reply.parameters)};
+    if (!reply.error.empty()) return refusal(reply.error, parameters);
+    return ControlReply{std::move(parameters), reply.continues};
 }
 
 }  // namespace triton::sidecar::control

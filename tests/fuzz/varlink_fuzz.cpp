@@ -9,13 +9,14 @@
 
 #include "launcher/control/control_calls.h"
 #include "launcher/control/ctl_text.h"
-#include "launcher/control/varlink.h"
 #include "lib/json/writer.h"
+#include "lib/varlink/codec.h"
 
 namespace {
 
 using namespace triton;
 using namespace triton::launcher;
+using namespace triton::varlink;
 
 void require(bool holds) {
     if (!holds) std::abort();
@@ -25,22 +26,22 @@ void require(bool holds) {
 void check_json(json::Object const& object) {
     std::string const text = json_text(object);
     std::string message;
-    append_varlink_reply(message, text, false);
+    append_reply(message, text, false);
     require(message.find('\0') == message.size() - 1);
-    auto const read = parse_varlink_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22);
+    auto const read = parse_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22);
     require(read.has_value() && json_text(read->parameters) == text);
 }
 
 void check_call(std::string_view message) {
-    auto const call = parse_varlink_call(message);
+    auto const call = parse_call(message);
     if (!call) {
-        require(!call.error().empty() && !call.error().contains('\0'));
+        require(!call.error().text().empty() && !call.error().text().contains('\0'));
         return;
     }
     require(!call->method.empty());
     check_json(call->parameters);
     for (MethodRow const& row : control_methods()) {
-        auto const parameters = read_parameters(row, call->parameters);
+        auto const parameters = read_parameters(row.parameters, call->parameters);
         require(parameters || !parameters.error().empty() || find_member(call->parameters, ""));
         if (!parameters) continue;
         if (parameters->process) require(*parameters->process > 0);
@@ -53,9 +54,9 @@ void check_call(std::string_view message) {
 }
 
 void check_reply(std::string_view message) {
-    auto reply = parse_varlink_reply(message, message.size());
+    auto reply = parse_reply(message, message.size());
     if (!reply) {
-        require(!reply.error().empty());
+        require(!reply.error().text().empty());
         return;
     }
     check_json(reply->parameters);
@@ -80,8 +81,8 @@ extern "C" int varlink_fuzz(std::uint8_t const* data, std::size_t size) {
     check_reply(text);
     json::Writer out;  // any bytes
     std::string message;
-    append_varlink_reply(message, out.open('{').key("text").value(std::string_view(text)).close('}').text(), true);
-    require(parse_varlink_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22).has_value());
+    append_reply(message, out.open('{').key("text").value(std::string_view(text)).close('}').text(), true);
+    require(parse_reply(std::string_view(message).substr(0, message.size() - 1), 1 << 22).has_value());
     return 0;
 }
 

@@ -33,7 +33,7 @@ FOLDERS = {
     "launcher/plan": ("triton::launcher", "lib/base lib/json lib/log lib/files lib/process config launcher/supervisor launcher/services"),
     "launcher/services": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor"),
     "launcher/control": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/services"),
-    "launcher/upgrade": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor launcher/output launcher/plan launcher/services launcher/control"),
+    "launcher/upgrade": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/output launcher/plan launcher/services launcher/control"),
     "launcher/shell": (
         "triton::launcher",
         "lib/base lib/json lib/log lib/files lib/varlink lib/process config launcher/wrap launcher/supervisor launcher/output launcher/plan"

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "launcher/control/control_calls.h"
-#include "launcher/control/control_client.h"
 #include "tests/unit/launcher/control/control_subject.h"
-#include "tests/unit/launcher/control/varlink_interface.h"
+#include "tests/unit/lib/varlink/varlink_interface.h"
 
 namespace triton::launcher {
 
@@ -26,12 +25,14 @@ class ControlServerTest : public ControlSubject {
 protected:
     /// The reply's parameters are what the description declares, its errors too.
     static void expect_declared(std::string_view method_name, std::string const& text) {
-        auto const reply = parse_varlink_reply(text, text.size());
+        auto const reply = varlink::parse_reply(text, text.size());
         ASSERT_TRUE(reply) << text;
         bool const is_error = !reply->error.empty();
         std::string const full = is_error ? reply->error : std::string(method_name);
         std::size_t const dot = full.rfind('.');
-        auto const interface = test::parse_interface(interface_description(full.substr(0, dot)));
+        bool const is_ours = full.substr(0, dot) == launcher_interface;
+        auto const interface =
+            test::parse_interface(is_ours ? interface_description() : varlink::service_description());
         std::string const name = full.substr(dot + 1);
         ASSERT_TRUE(is_error ? interface.errors.contains(name) : interface.methods.contains(name)) << full;
         auto const& type = is_error ? interface.errors.at(name) : interface.methods.at(name).out;
@@ -56,7 +57,7 @@ std::string error(std::string_view name, std::string_view parameters) {
     return R"({"error":")" + std::string(name) + R"(","parameters":)" + std::string(parameters) + "}";
 }
 
-std::string service(std::string_view name) { return std::string(service_interface).append(".").append(name); }
+std::string service(std::string_view name) { return std::string(varlink::service_interface).append(".").append(name); }
 
 /// A status with every optional value there is.
 void fill(FakeBackend& backend) {
@@ -82,12 +83,12 @@ TEST_F(ControlServerTest, DescribesItself) {
     EXPECT_EQ(ask_declared(service("GetInfo")),
               R"({"parameters":{"vendor":"Triton","product":"triton-launch","version":"0.1.0+1a2b3c4","url":"",)"
               R"("interfaces":["org.varlink.service","org.tritonlaunch.Launcher"]}})");
-    for (std::string_view const name : {launcher_interface, service_interface}) {
+    for (std::string_view const name : {launcher_interface, varlink::service_interface}) {
         std::string const text =
             ask_declared(service("GetInterfaceDescription"), R"({"interface":")" + std::string(name) + "\"}");
-        auto const reply = parse_varlink_reply(text, text.size());
+        auto const reply = varlink::parse_reply(text, text.size());
         ASSERT_TRUE(reply);
-        auto const* const description = find_member(reply->parameters, "description");
+        auto const* const description = varlink::find_member(reply->parameters, "description");
         ASSERT_NE(description, nullptr);
         EXPECT_EQ(*description->get<std::string>(), interface_description(name));
     }
@@ -179,7 +180,7 @@ TEST_F(ControlServerTest, CommandsAreCarriedOutAndToldWithWhoGaveThem) {
     }
     EXPECT_THAT(backend.done, ElementsAre("start 1", "stop 1:2", "restart 0:1", "signal 0 1", "reload"));
     EXPECT_THAT(backend.given, ElementsAre("start web", "stop web:2", "restart -:1", "signal SIGHUP -", "reload"));
-    for (ControlPeer const& peer : backend.peers) {
+    for (varlink::Peer const& peer : backend.peers) {
         EXPECT_EQ(peer.uid, ::geteuid());
         EXPECT_EQ(peer.pid, ::getpid());
     }
@@ -238,8 +239,8 @@ TEST_F(ControlServerTest, PipelinedCallsAreAnsweredInTheirOrder) {
     std::string calls;
     constexpr int count = 200;
     for (int i = 0; i < count; ++i)
-        calls +=
-            varlink_call(method("List"), R"({"program":"web","process":)" + std::to_string(i % 3 + 1) + "}", false);
+        calls += varlink::call_text(method("List"), R"({"program":"web","process":)" + std::to_string(i % 3 + 1) + "}",
+                                    false);
     client->send(calls);
     for (int i = 0; i < count && !HasFailure(); ++i)
         EXPECT_THAT(reply(*client), HasSubstr("\"number\":" + std::to_string(i % 3 + 1) + ","));
@@ -248,7 +249,7 @@ TEST_F(ControlServerTest, PipelinedCallsAreAnsweredInTheirOrder) {
 TEST_F(ControlServerTest, ACallMayComeByteByByte) {
     start();
     auto const client = connect();
-    for (char const byte : varlink_call(service("GetInfo"), "{}", false)) {
+    for (char const byte : varlink::call_text(service("GetInfo"), "{}", false)) {
         client->send({&byte, 1});
         until_quiet();
     }
@@ -531,9 +532,9 @@ TEST_F(ControlServerTest, ASubscriberThatFallsBehindIsToldWhatItHasLost) {
     while (events + lost < count && !HasFailure()) {
         std::string const text = reply(*client);
         expect_declared(method("Subscribe"), text);
-        auto const parsed = parse_varlink_reply(text, text.size());
+        auto const parsed = varlink::parse_reply(text, text.size());
         ASSERT_TRUE(parsed && parsed->continues) << text;
-        if (auto const* const number = find_member(parsed->parameters, "lost")) {
+        if (auto const* const number = varlink::find_member(parsed->parameters, "lost")) {
             lost += static_cast<std::size_t>(*number->get<std::int64_t>());
         } else {
             ++events;
@@ -660,7 +661,7 @@ TEST_F(ControlServerTest, AnUpgradeIsAnsweredWhenItsFateIsKnown) {
     auto const client = connect();
     client->call(method("Upgrade"), R"({"path":"/new"})", true);
     until([this] { return !backend.done.empty(); });
-    server->answer_upgrade(ControlServer::UpgradeVersions{"1", "2"});
+    server->answer_upgrade(UpgradeVersions{"1", "2"});
     std::string const text = reply(*client);
     expect_declared(method("Upgrade"), text);
     EXPECT_EQ(text, R"({"parameters":{"from":"1","to":"2"},"continues":true})");
@@ -682,7 +683,7 @@ TEST_F(ControlServerTest, AnUpgradeNeedsAnAbsolutePath) {
 
 TEST_F(ControlServerTest, AnUpgradeMayBeAnsweredFromInside) {
     start();
-    backend.on_command = [this] { server->answer_upgrade(ControlServer::UpgradeVersions{"1", "2"}); };
+    backend.on_command = [this] { server->answer_upgrade(UpgradeVersions{"1", "2"}); };
     EXPECT_EQ(ask_declared(method("Upgrade"), R"({"path":"/new"})"), R"({"parameters":{"from":"1","to":"2"}})");
 }
 
@@ -702,7 +703,7 @@ TEST_F(ControlServerTest, WhatACommandBringsAboutMayComeFromInside) {
     auto const client = connect();
     std::string calls;
     for (int i = 0; i < 5; ++i)
-        calls += varlink_call(method("Stop"), R"({"program":"web"})", false);
+        calls += varlink::call_text(method("Stop"), R"({"program":"web"})", false);
     client->send(calls);
     for (int i = 0; i < 5; ++i) {
         EXPECT_EQ(reply(*client), R"({"parameters":{}})");
@@ -865,7 +866,7 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
     };
     EXPECT_EQ(rows.size() + 2, control_methods().size());  // and the two of org.varlink.service
     std::string const denied = error(service("PermissionDenied"), "{}");
-    backend.on_command = [this] { server->answer_upgrade(ControlServer::UpgradeVersions{"1", "2"}); };
+    backend.on_command = [this] { server->answer_upgrade(UpgradeVersions{"1", "2"}); };
     for (Row const& row : rows) {
         for (bool const is_agent : {true, false}) {
             backend.done.clear();
@@ -935,7 +936,7 @@ TEST_F(ControlServerTest, AsManyVariablesAsMayBe) {
         }
         std::string const parameters =
             R"({"isolated":false,"shutdown_delay_seconds":0,"variables":{)" + variables + "}}";
-        send_in_pieces(*agent, varlink_call(method("SetPod"), parameters, false));
+        send_in_pieces(*agent, varlink::call_text(method("SetPod"), parameters, false));
         return reply(*agent);
     };
     std::string const refused = error(service("InvalidParameter"), R"({"parameter":"variables"})");
@@ -1091,24 +1092,6 @@ TEST_F(ControlServerTest, AnAdoptedPersonIsOne) {
     EXPECT_EQ(reply(*client), error(service("PermissionDenied"), "{}"));
 }
 
-TEST(ControlClient, GivesBackWhatOnlySomethingLongHasNeeded) {
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-    UniqueFd const reader{ends[0]};
-    ControlClient client{UniqueFd{ends[1]}, {}, ControlRole::agent, {}};
-    std::string const text(1 << 20, 'x');
-    client.output({}) += text;
-    std::string taken;
-    while (client.pending() > 0) {
-        client.flush({});
-        char buffer[65536];
-        for (ssize_t size; (size = ::recv(reader.get(), buffer, sizeof buffer, 0)) > 0;)
-            taken.append(buffer, static_cast<std::size_t>(size));
-    }
-    EXPECT_TRUE(taken == text);
-    EXPECT_LE(client.output({}).capacity(), std::size_t{64} * 1024);
-}
-
 // Hostile and unlucky clients.
 
 TEST_F(ControlServerTest, GarbageIsAnErrorAndTheEnd) {
@@ -1147,7 +1130,7 @@ TEST_F(ControlServerTest, AClientThatNeverReadsIsGivenUp) {
     client->read(false);
     std::string calls;
     for (int i = 0; i < 100; ++i)
-        calls += varlink_call(method("List"), "{}", true);
+        calls += varlink::call_text(method("List"), "{}", true);
     client->send(calls);
     until([this, &client] {
         client->read(server->next_deadline() == std::nullopt);  // nothing waits for time: it is gone
@@ -1206,7 +1189,7 @@ TEST_F(ControlServerTest, AFloodIsWorkedOffInSmallPieces) {
     std::vector<std::unique_ptr<TestClient>> flood;
     std::string calls;
     for (int i = 0; i < 10; ++i)
-        calls += varlink_call(method("List"), "{}", false);
+        calls += varlink::call_text(method("List"), "{}", false);
     for (int i = 0; i < 32; ++i) {
         flood.push_back(connect());
         flood.back()->send(calls);
@@ -1226,7 +1209,7 @@ TEST_F(ControlServerTest, AFloodOfOneDoesNotStarveAnother) {
     auto const flood = connect();
     std::string calls;
     for (int i = 0; i < 500; ++i)
-        calls += varlink_call(method("List"), "{}", false);
+        calls += varlink::call_text(method("List"), "{}", false);
     flood->send(calls);
     until([&flood] { return !flood->replies.empty(); });
     EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));

@@ -127,14 +127,14 @@ Result<> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink
     return {};
 }
 
-void FakeBackend::command_given(std::string_view command, ControlPeer const& peer) {
+void FakeBackend::command_given(std::string_view command, varlink::Peer const& peer) {
     given.emplace_back(command);
     peers.push_back(peer);
 }
 
 TestClient::TestClient(EventLoop& loop, std::string const& path)
     : loop_(loop), fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    auto const address = unix_address(path);
+    auto const address = varlink::socket_address(path);
     EXPECT_TRUE(address);
     int result = -1;
     if (address) result = ::connect(fd_.get(), reinterpret_cast<sockaddr const*>(&*address), sizeof *address);
@@ -247,7 +247,7 @@ void ControlSubject::until(std::function<bool()> const& is_true) {
 
 void ControlSubject::until_quiet() {
     // A connection of its own goes through the same queue, and its answer comes when nothing was left before it.
-    (void)ask(std::string(service_interface) + ".GetInfo");
+    (void)ask(varlink::service_name("GetInfo"));
     until([this] {
         auto const next = server->next_deadline();
         return !next || *next > loop->now();

@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "launcher/control/control_server.h"
-#include "launcher/control/varlink.h"
 #include "lib/base/event_loop.h"
+#include "lib/varlink/codec.h"
 
 namespace triton::launcher {
 
@@ -53,7 +53,7 @@ public:
     void probes_wanted(bool is_wanted) override;
     void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
     Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
-    void command_given(std::string_view command, ControlPeer const& peer) override;
+    void command_given(std::string_view command, varlink::Peer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
 
     LauncherStatus status;
@@ -61,7 +61,7 @@ public:
     std::optional<Error> refusal;   // of every command
     std::vector<std::string> done;  // "stop 0", "signal 0:2 15"
     std::vector<std::string> given;
-    std::vector<ControlPeer> peers;
+    std::vector<varlink::Peer> peers;
     std::vector<std::string> failures;
     std::uint64_t sequence = 0;
     std::optional<std::string> configuration;
@@ -89,7 +89,7 @@ public:
 
     void send(std::string_view bytes);
     void call(std::string_view method, std::string_view parameters = "{}", bool wants_more = false) {
-        send(varlink_call(method, parameters, wants_more));
+        send(varlink::call_text(method, parameters, wants_more));
     }
     /// Reads from now on, or no longer.
     void read(bool reads = true);

@@ -330,7 +330,7 @@ protected:
 
     /// What an upgrade does to it: all connections are cut off, the listening socket stays, its file too.
     void replace_server() {
-        ControlSocket handed = server->socket();
+        varlink::HandedSocket handed = server->socket();
         handed.fd = ::dup(handed.fd);
         // What stands at the path from now on is not the server's to remove, and leads to the same socket all the time.
         std::filesystem::rename(path, path + ".kept");

@@ -126,7 +126,7 @@ UpgradeState odd_state() {
     state.notify.sockets.push_back({{4, 5}, 30, std::string("\0abstract\xfe", 10)});
     state.notify.pipes.push_back({{6, 7}, 31});
     state.helpers = {{std::numeric_limits<std::uint64_t>::max() - 1, 40, at(41s), true}, {1, 2, {}, false}};
-    state.control = ControlSocket{50, 51, 52};
+    state.control = varlink::HandedSocket{50, 51, 52};
     state.schedules = {{ProgramId{60}, at(61s), {}}, {ProgramId{62}, {}, 1'000'000}};
     state.cgroup_tree = "/sys/fs/cgroup/\xc3\xa4";
     state.inherited_mask = std::numeric_limits<std::uint64_t>::max();

@@ -43,9 +43,20 @@ TEST(ControlReply, EveryKind) {
     auto const failed =
         sidecar::control::parse_control_reply(R"({"error":"org.x.Failed","parameters":{"reason":"disk full"}})");
     EXPECT_EQ(failed.error().text(), ("org.x.Failed: disk full"));
-    for (std::string_view const bad : {"", "[]", "{", "1", "{}{}"})
-        EXPECT_EQ(sidecar::control::parse_control_reply(bad).error().text(), ("the launcher's reply is no JSON object"))
-            << bad;
+    struct Row {
+        std::string_view frame;
+        std::string_view reason;
+    };
+    for (Row const& row :
+         {Row{"", "is empty"}, Row{"[]", "expected an object, found array"},
+          Row{"1", "expected an object, found number"}, Row{R"({"error":1})", "\"error\" cannot be of type number"}}) {
+        auto const reply = sidecar::control::parse_control_reply(row.frame);
+        ASSERT_FALSE(reply) << row.frame;
+        EXPECT_EQ(reply.error().kind, ErrorKind::corrupt);
+        EXPECT_EQ(reply.error().text(), row.reason);
+    }
+    for (std::string_view const bad : {"{", "{}{}"})
+        EXPECT_FALSE(sidecar::control::parse_control_reply(bad)) << bad;
 }
 
 TEST(ControlReply, TheLongestConfigurationFits) {

@@ -1,4 +1,4 @@
-#include "launcher/control/control_client.h"
+#include "lib/varlink/session.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-namespace triton::launcher {
+namespace triton::varlink {
 
 namespace {
 constexpr std::size_t input_piece = 16 * 1024;   // in one round
@@ -21,17 +21,7 @@ void cut(std::string& bytes, std::size_t size) {
 }
 }  // namespace
 
-void LogsJob::add(OutputLine const& line) {
-    lines.push_back({line.process, line.is_stderr, line.time, text.size(), line.text.size()});
-    text += line.text;
-}
-
-OutputLine LogsJob::at(std::size_t index) const {
-    Line const& line = lines[index];
-    return {line.process, line.is_stderr, line.time, std::string_view(text).substr(line.begin, line.size)};
-}
-
-void ControlClient::find_message(std::size_t from, TimePoint now) {
+void Session::find_message(std::size_t from, TimePoint now) {
     message_end_ = input_.find('\0', from);
     if (!has_partial_message()) {
         partial_since_ = {};
@@ -40,7 +30,7 @@ void ControlClient::find_message(std::size_t from, TimePoint now) {
     }
 }
 
-void ControlClient::receive(std::size_t limit, TimePoint now) {
+void Session::receive(std::size_t limit, TimePoint now) {
     std::array<char, input_piece> piece;
     std::size_t const room = std::min(piece.size(), limit - std::min(limit, input_.size()));
     if (room == 0) return;
@@ -57,30 +47,30 @@ void ControlClient::receive(std::size_t limit, TimePoint now) {
     if (!has_message()) find_message(before, now);
 }
 
-std::string ControlClient::take_message(TimePoint now) {
+std::string Session::take_message(TimePoint now) {
     std::string message = input_.substr(0, message_end_);
     cut(input_, message_end_ + 1);
     find_message(0, now);
     return message;
 }
 
-std::string& ControlClient::output(TimePoint now) {
+std::string& Session::output(TimePoint now) {
     if (pending() == 0) progress_at_ = now;
     return output_;
 }
 
 /// Whether something that was sent still lies in the socket. Source: unix(7), SIOCOUTQ; tcp(7) has the meaning.
-bool ControlClient::has_unread() const {
+bool Session::has_unread() const {
     int bytes = 0;
     return ::ioctl(fd_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-Duration ControlClient::deaf_for(TimePoint now) const {
-    return is_agent() && !is_dead() && has_unread() ? now - unread_since_ : Duration::zero();
+Duration Session::deaf_for(TimePoint now) const {
+    return !is_dead() && has_unread() ? now - unread_since_ : Duration::zero();
 }
 
-void ControlClient::flush(TimePoint now) {
-    if (is_agent() && !is_dead() && pending() > 0 && !has_unread()) unread_since_ = now;
+void Session::flush(TimePoint now) {
+    if (is_reader_watched_ && !is_dead() && pending() > 0 && !has_unread()) unread_since_ = now;
     while (!is_dead() && pending() > 0) {
         ssize_t const size = ::send(fd_.get(), output_.data() + written_, pending(), MSG_DONTWAIT | MSG_NOSIGNAL);
         if (size < 0 && errno == EINTR) continue;
@@ -95,14 +85,19 @@ void ControlClient::flush(TimePoint now) {
     }
 }
 
-void ControlClient::end() {
+void Session::end() {
     watch = {};
     fd_ = {};
     input_.clear();
     message_end_ = std::string::npos;
     output_.clear();
     written_ = 0;
-    job = {};
+    end_job();
 }
 
-}  // namespace triton::launcher
+void Session::begin(std::unique_ptr<Job> job) {
+    if (job_) ended_jobs_.push_back(std::move(job_));
+    job_ = std::move(job);
+}
+
+}  // namespace triton::varlink

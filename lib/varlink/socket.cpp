@@ -1,14 +1,16 @@
-#include "launcher/control/control_socket.h"
+#include "lib/varlink/socket.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace triton::launcher {
+namespace triton::varlink {
 
 namespace {
 
@@ -37,7 +39,7 @@ Result<> make_directory_of(std::string const& path) {
     return fail(err, "make the directory " + directory);
 }
 
-/// Removes what a dead launcher has left. Errors: as of ControlListener::create().
+/// Removes what a dead program has left. Errors: as of Listener::create().
 Result<> make_way(std::string const& path, sockaddr_un const& address) {
     struct stat status;
     if (::lstat(path.c_str(), &status) != 0) return {};  // bind(2) says what is wrong, if something is
@@ -57,7 +59,7 @@ Result<> make_way(std::string const& path, sockaddr_un const& address) {
 
 }  // namespace
 
-Result<sockaddr_un> unix_address(std::string const& path) {
+Result<sockaddr_un> socket_address(std::string const& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty()) return fail(EINVAL, "use an empty path as a socket");
@@ -66,8 +68,37 @@ Result<sockaddr_un> unix_address(std::string const& path) {
     return address;
 }
 
-Result<ControlListener> ControlListener::create(std::string path, mode_t mode, std::optional<gid_t> group) {
-    sockaddr_un const address = TRY(unix_address(path));
+std::optional<Peer> peer_of(int fd) {
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
+    return Peer{credentials.uid, credentials.gid, credentials.pid};
+}
+
+bool is_unix_stream(int fd) {
+    int domain = 0;
+    int type = 0;
+    socklen_t size = sizeof domain;
+    return ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+bool is_in_group(int fd, Peer const& peer, gid_t group) {
+    if (peer.gid == group) return true;
+    std::vector<gid_t> groups(256);
+    auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    int result = ::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+    if (result != 0 && errno == ERANGE) {  // size says how many there are
+        groups.resize(size / sizeof(gid_t));
+        result = ::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+    }
+    if (result != 0) return false;
+    groups.resize(size / sizeof(gid_t));
+    return std::ranges::find(groups, group) != groups.end();
+}
+
+Result<Listener> Listener::create(std::string path, mode_t mode, std::optional<gid_t> group) {
+    sockaddr_un const address = TRY(socket_address(path));
     TRY(make_directory_of(path));
     TRY(make_way(path, address));
     UniqueFd fd = TRY(open_socket());
@@ -77,7 +108,7 @@ Result<ControlListener> ControlListener::create(std::string path, mode_t mode, s
     }
     // From here on the file is ours and goes when this fails. Nobody can connect before listen(2), so that the mode
     // need not be right before it, whatever the umask is.
-    ControlListener listener{path, std::move(fd)};
+    Listener listener{path, std::move(fd)};
     struct stat status;
     if (::lstat(path.c_str(), &status) == 0) {
         listener.device_ = status.st_dev;
@@ -94,7 +125,7 @@ Result<ControlListener> ControlListener::create(std::string path, mode_t mode, s
     return listener;
 }
 
-Result<ControlListener> ControlListener::adopt(std::string path, ControlSocket const& socket) {
+Result<Listener> Listener::adopt(std::string path, HandedSocket const& socket) {
     int is_listening = 0;
     socklen_t size = sizeof is_listening;
     if (::getsockopt(socket.fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0) {
@@ -103,17 +134,17 @@ Result<ControlListener> ControlListener::adopt(std::string path, ControlSocket c
     }
     if (is_listening == 0) return fail(EINVAL, "take over the control socket " + path);
     (void)::fcntl(socket.fd, F_SETFD, FD_CLOEXEC);  // it was open over an execve; cannot fail for an open descriptor
-    ControlListener listener{std::move(path), UniqueFd{socket.fd}};
+    Listener listener{std::move(path), UniqueFd{socket.fd}};
     listener.device_ = socket.device;
     listener.inode_ = socket.inode;
     return listener;
 }
 
-ControlListener::~ControlListener() {
+Listener::~Listener() {
     struct stat status;
     bool const is_ours = fd_ && inode_ != 0 && ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
                          status.st_ino == inode_;
     if (is_ours) (void)::unlink(path_.c_str());  // whoever comes next replaces it otherwise
 }
 
-}  // namespace triton::launcher
+}  // namespace triton::varlink

@@ -1,10 +1,10 @@
-#include "tests/unit/launcher/control/varlink_interface.h"
+#include "tests/unit/lib/varlink/varlink_interface.h"
 
 #include <cctype>
 
 #include <gtest/gtest.h>
 
-#include "launcher/control/varlink.h"
+#include "lib/varlink/codec.h"
 
 namespace triton::test {
 
@@ -116,7 +116,7 @@ std::string mismatch(VarlinkInterface const& interface, VarlinkType const& type,
         if (!reason.empty()) return member.key + ": " + reason;
     }
     for (auto const& [name, field] : type.fields) {
-        if (!field.is_optional && !launcher::find_member(object, name)) return name + " is missing";
+        if (!field.is_optional && !varlink::find_member(object, name)) return name + " is missing";
     }
     return {};
 }

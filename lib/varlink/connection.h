@@ -5,34 +5,34 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/control/varlink.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/varlink/codec.h"
 
-namespace triton::launcher {
+namespace triton::varlink {
 
-/// The client's end of the control socket. It blocks.
-class CtlConnection {
+/// A client's end of a connection. It blocks.
+class Connection {
 public:
     enum class Silence : std::uint8_t {
-        ended,     ///< the launcher has closed the connection, or sent what is no reply
+        ended,     ///< the server has closed the connection, or sent what is not a reply
         timed_out  ///< the deadline has passed
     };
 
     /// Errors: those of connect(2): ENOENT, ECONNREFUSED when nobody listens there, EACCES.
-    static Result<CtlConnection> connect(std::string const& path);
+    static Result<Connection> connect(std::string const& path);
 
     /// Sends a call; that nobody takes it is seen by the lack of a reply. `method`: with its interface.
     void call(std::string_view method, std::string_view parameters, bool wants_more);
     /// The next reply, by the deadline if there is one.
-    std::expected<VarlinkReply, Silence> reply(std::optional<TimePoint> deadline);
+    std::expected<Reply, Silence> reply(std::optional<TimePoint> deadline);
 
 private:
-    explicit CtlConnection(UniqueFd fd) : fd_(std::move(fd)) {}
+    explicit Connection(UniqueFd fd) : fd_(std::move(fd)) {}
 
     UniqueFd fd_;
     std::string input_;
 };
 
-}  // namespace triton::launcher
+}  // namespace triton::varlink

@@ -1,5 +1,3 @@
-#include "launcher/control/control_socket.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,25 +10,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace triton::launcher {
+#include "lib/varlink/socket.h"
+
+namespace triton::varlink {
 
 namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-class ControlSocketTest : public ::testing::Test {
+class VarlinkSocketTest : public ::testing::Test {
 protected:
-    ControlSocketTest() {
+    VarlinkSocketTest() {
         char name[] = "/tmp/triton-socket.XXXXXX";
         EXPECT_NE(::mkdtemp(name), nullptr);
         directory = name;
         path = directory + "/run/control";
     }
-    ~ControlSocketTest() override { std::filesystem::remove_all(directory); }
+    ~VarlinkSocketTest() override { std::filesystem::remove_all(directory); }
 
     [[nodiscard]] bool answers() const {
-        auto const address = unix_address(path);
+        auto const address = socket_address(path);
         UniqueFd const fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
         return address && ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&*address), sizeof *address) == 0;
     }
@@ -44,9 +44,9 @@ protected:
     std::string path;
 };
 
-TEST_F(ControlSocketTest, IsMadeWithItsDirectoryWhateverTheUmaskIs) {
+TEST_F(VarlinkSocketTest, IsMadeWithItsDirectoryWhateverTheUmaskIs) {
     mode_t const umask = ::umask(0777);
-    auto const listener = ControlListener::create(path, 0660, ::getegid());
+    auto const listener = Listener::create(path, 0660, ::getegid());
     (void)::umask(umask);
     ASSERT_TRUE(listener) << listener.error().text();
     EXPECT_EQ(mode_of(path), 0660U);
@@ -56,75 +56,75 @@ TEST_F(ControlSocketTest, IsMadeWithItsDirectoryWhateverTheUmaskIs) {
     EXPECT_NE(::fcntl(listener->fd(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST_F(ControlSocketTest, IsRemovedAtTheEnd) {
+TEST_F(VarlinkSocketTest, IsRemovedAtTheEnd) {
     {
-        auto const listener = ControlListener::create(path, 0600, {});
+        auto const listener = Listener::create(path, 0600, {});
     }
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(ControlSocketTest, OneThatIsNotOursStays) {
+TEST_F(VarlinkSocketTest, OneThatIsNotOursStays) {
     {
-        auto const listener = ControlListener::create(path, 0600, {});
+        auto const listener = Listener::create(path, 0600, {});
         std::filesystem::rename(path, path + ".old");
         std::ofstream(path) << "somebody else's";
     }
     EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST_F(ControlSocketTest, ADeadOneIsReplacedALiveOneIsNot) {
-    auto first = ControlListener::create(path, 0600, {});
+TEST_F(VarlinkSocketTest, ADeadOneIsReplacedALiveOneIsNot) {
+    auto first = Listener::create(path, 0600, {});
     ASSERT_TRUE(first);
-    auto const second = ControlListener::create(path, 0600, {});
+    auto const second = Listener::create(path, 0600, {});
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().text(), ("cannot listen on " + path + ": another launcher does"));
     std::filesystem::rename(path, path + ".kept");  // as of a launcher that was killed
     {
-        ControlListener const gone = std::move(*first);
+        Listener const gone = std::move(*first);
     }
     std::filesystem::rename(path + ".kept", path);
     EXPECT_TRUE(std::filesystem::exists(path));
     EXPECT_FALSE(answers());
-    auto const third = ControlListener::create(path, 0600, {});
+    auto const third = Listener::create(path, 0600, {});
     ASSERT_TRUE(third) << third.error().text();
     EXPECT_TRUE(answers());
 }
 
-TEST_F(ControlSocketTest, ALiveOneWithACrowdBeforeItIsNotReplaced) {
-    auto const first = ControlListener::create(path, 0600, {});
+TEST_F(VarlinkSocketTest, ALiveOneWithACrowdBeforeItIsNotReplaced) {
+    auto const first = Listener::create(path, 0600, {});
     ASSERT_TRUE(first);
     std::vector<UniqueFd> crowd;
-    auto const address = unix_address(path);
+    auto const address = socket_address(path);
     for (;;) {
         crowd.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (::connect(crowd.back().get(), reinterpret_cast<sockaddr const*>(&*address), sizeof *address) != 0) break;
     }
     ASSERT_EQ(errno, EAGAIN);
-    auto const second = ControlListener::create(path, 0600, {});
+    auto const second = Listener::create(path, 0600, {});
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().kind, ErrorKind::busy);
 }
 
-TEST_F(ControlSocketTest, WhatIsNoSocketIsLeftAlone) {
+TEST_F(VarlinkSocketTest, WhatIsNoSocketIsLeftAlone) {
     std::filesystem::create_directory(directory + "/run");
     std::ofstream(path) << "precious";
-    auto const listener = ControlListener::create(path, 0600, {});
+    auto const listener = Listener::create(path, 0600, {});
     ASSERT_FALSE(listener);
     EXPECT_EQ(listener.error().text(), ("cannot listen on " + path + ": it exists and is not a socket"));
     EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST_F(ControlSocketTest, WhatCannotBeMadeIsToldWithItsReason) {
-    EXPECT_THAT(ControlListener::create(directory + "/a/b/control", 0600, {}).error().text(),
+TEST_F(VarlinkSocketTest, WhatCannotBeMadeIsToldWithItsReason) {
+    EXPECT_THAT(Listener::create(directory + "/a/b/control", 0600, {}).error().text(),
                 HasSubstr("cannot make the directory " + directory + "/a/b: No such file or directory"));
-    EXPECT_THAT(ControlListener::create("", 0600, {}).error().text(), EndsWith("Invalid argument"));
-    EXPECT_EQ(ControlListener::create(directory + "/" + std::string(108, 'x'), 0600, {}).error().code, ENAMETOOLONG);
+    EXPECT_THAT(Listener::create("", 0600, {}).error().text(), EndsWith("Invalid argument"));
+    EXPECT_EQ(Listener::create(directory + "/" + std::string(108, 'x'), 0600, {}).error().code, ENAMETOOLONG);
 }
 
-TEST_F(ControlSocketTest, GoesThroughAnUpgrade) {
-    std::optional<ControlSocket> handed;
+TEST_F(VarlinkSocketTest, GoesThroughAnUpgrade) {
+    std::optional<HandedSocket> handed;
     {
-        auto before = ControlListener::create(path, 0600, {});
+        auto before = Listener::create(path, 0600, {});
         ASSERT_TRUE(before);
         handed = before->socket();
         handed->fd = ::dup(handed->fd);                 // as an execve leaves it open
@@ -133,7 +133,7 @@ TEST_F(ControlSocketTest, GoesThroughAnUpgrade) {
     std::filesystem::rename(path + ".kept", path);
     EXPECT_TRUE(answers());
     {
-        auto const after = ControlListener::adopt(path, *handed);
+        auto const after = Listener::adopt(path, *handed);
         ASSERT_TRUE(after) << after.error().text();
         EXPECT_EQ(::fcntl(after->fd(), F_GETFD), FD_CLOEXEC);
         EXPECT_EQ(after->socket(), *handed);
@@ -142,9 +142,9 @@ TEST_F(ControlSocketTest, GoesThroughAnUpgrade) {
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(ControlSocketTest, AnythingElseIsNotTakenOver) {
+TEST_F(VarlinkSocketTest, AnythingElseIsNotTakenOver) {
     UniqueFd const file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-    auto const adopted = ControlListener::adopt(path, {.fd = file.get()});
+    auto const adopted = Listener::adopt(path, {.fd = file.get()});
     ASSERT_FALSE(adopted);
     EXPECT_EQ(adopted.error().code, ENOTSOCK);
     EXPECT_GE(::fcntl(file.get(), F_GETFD), 0);  // still the caller's
@@ -152,4 +152,4 @@ TEST_F(ControlSocketTest, AnythingElseIsNotTakenOver) {
 
 }  // namespace
 
-}  // namespace triton::launcher
+}  // namespace triton::varlink

@@ -1,4 +1,4 @@
-#include "launcher/control/ctl_connection.h"
+#include "lib/varlink/connection.h"
 
 #include <algorithm>
 #include <array>
@@ -8,26 +8,26 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "launcher/control/control_socket.h"
+#include "lib/varlink/socket.h"
 
-namespace triton::launcher {
+namespace triton::varlink {
 
 namespace {
 constexpr std::size_t longest_reply = 1 << 20;  // four times what the server ever sends
 }
 
-Result<CtlConnection> CtlConnection::connect(std::string const& path) {
-    sockaddr_un const address = TRY(unix_address(path));
+Result<Connection> Connection::connect(std::string const& path) {
+    sockaddr_un const address = TRY(socket_address(path));
     UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     int result = fd ? 0 : -1;
     if (fd) result = ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address);
     int const err = errno;
     if (result != 0) return fail(err, "reach a launcher on " + path);
-    return CtlConnection{std::move(fd)};
+    return Connection{std::move(fd)};
 }
 
-void CtlConnection::call(std::string_view method, std::string_view parameters, bool wants_more) {
-    std::string const text = varlink_call(method, parameters, wants_more);
+void Connection::call(std::string_view method, std::string_view parameters, bool wants_more) {
+    std::string const text = call_text(method, parameters, wants_more);
     for (std::size_t sent = 0; sent < text.size();) {
         ssize_t const size = ::send(fd_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (size < 0 && errno == EINTR) continue;
@@ -36,12 +36,12 @@ void CtlConnection::call(std::string_view method, std::string_view parameters, b
     }
 }
 
-std::expected<VarlinkReply, CtlConnection::Silence> CtlConnection::reply(std::optional<TimePoint> deadline) {
+std::expected<Reply, Connection::Silence> Connection::reply(std::optional<TimePoint> deadline) {
     std::size_t searched = 0;
     for (;;) {
         std::size_t const end = input_.find('\0', searched);
         if (end != std::string::npos) {
-            auto reply = parse_varlink_reply(std::string_view(input_).substr(0, end), longest_reply);
+            auto reply = parse_reply(std::string_view(input_).substr(0, end), longest_reply);
             input_.erase(0, end + 1);
             if (!reply) return std::unexpected(Silence::ended);
             return std::move(*reply);
@@ -65,4 +65,4 @@ std::expected<VarlinkReply, CtlConnection::Silence> CtlConnection::reply(std::op
     }
 }
 
-}  // namespace triton::launcher
+}  // namespace triton::varlink

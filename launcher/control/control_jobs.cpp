@@ -1,0 +1,209 @@
+#include "launcher/control/control_jobs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/control/control_calls.h"
+#include "launcher/control/control_render.h"
+
+namespace triton::launcher {
+
+using varlink::Session;
+
+std::optional<ProcessSelection> ControlContext::select(Session& session, std::string_view program,
+                                                       std::optional<std::uint32_t> process) const {
+    auto const index = backend.find_program(program);
+    if (!index) {
+        server->fail_call(session, launcher_name("NoSuchProgram"), varlink::one_text("program", program));
+        return std::nullopt;
+    }
+    if (process && *process > backend.program(*index).processes) {
+        no_such_process(session, program, *process);
+        return std::nullopt;
+    }
+    return ProcessSelection{*index, process};
+}
+
+void ControlContext::no_such_process(Session& session, std::string_view program, std::uint32_t number) const {
+    json::Writer out;
+    out.open('{').key("program").value(program).key("process").value(std::int64_t{number}).close('}');
+    server->fail_call(session, launcher_name("NoSuchProcess"), out.text());
+}
+
+bool is_left_over(ProgramStatus const& program, ProcessStatus const& process) {
+    return process.number > program.wanted && process.state == ProcessState::down;
+}
+
+// List.
+
+/// Writes the head of the program in hand. Returns false when there is none. After a reload it stands elsewhere, or
+/// nowhere.
+bool ListJob::open_next_program() {
+    auto const at = program_ ? context_.backend.find_program(*program_) : std::optional(index_);
+    if (!at || *at >= context_.backend.program_count()) return false;
+    index_ = *at;
+    ProgramStatus const program = context_.backend.program(*at);
+    if (program.name != name_) next_ = 1;
+    open_program(text_, program);
+    name_ = program.name;
+    is_open_ = true;
+    return true;
+}
+
+/// Writes one process, or the head or the end of a program. Returns false when there is nothing left.
+bool ListJob::write_next() {
+    if (!is_open_) return open_next_program();
+    auto const at = context_.backend.find_program(name_);
+    ProgramStatus const program = at ? context_.backend.program(*at) : ProgramStatus{};
+    std::uint32_t const last = program.processes;
+    if (process_ && next_ < *process_) next_ = *process_;
+    if (next_ > (process_ ? std::min(last, *process_) : last)) {
+        text_.close(']').close('}');
+        is_open_ = false;
+        next_ = 1;
+        index_ = at.value_or(index_) + 1;
+        return !program_;
+    }
+    ProcessStatus const process = context_.backend.process(*at, next_);
+    if (!is_left_over(program, process)) write_process(text_, process, context_.backend.usage(*at, next_));
+    ++next_;
+    return true;
+}
+
+void ListJob::run(Session& session) {
+    varlink::Server& server = *context_.server;
+    std::size_t const most = server.stream_limit() / 2;
+    bool goes_on = true;
+    while (goes_on && server.has_work_left() && text_.size() < most) {
+        if (!std::exchange(is_begun_, true)) text_.open('{').key("programs").open('[');
+        server.charge(1);
+        goes_on = write_next();
+    }
+    if (goes_on && !session.wants_more) {
+        if (text_.size() >= most) server.fail_call(session, varlink::service_name("ExpectedMore"), "{}");
+        return;
+    }
+    if (is_open_) text_.close(']').close('}');
+    std::string const text = std::exchange(text_, {}).close(']').close('}').text();
+    is_begun_ = is_open_ = false;
+    if (!goes_on) session.end_job();
+    server.reply(session, text, goes_on);
+}
+
+// Wait.
+
+void WaitJob::run(Session& session) {
+    auto const which = context_.select(session, program_, std::nullopt);  // it may have left the configuration
+    if (!which) return;
+    ProgramStatus const program = context_.backend.program(which->program);
+    bool const is_command = what_ == WaitFor::started || what_ == WaitFor::restarted;
+    if (program.wanted == 0 && !concerns_unwanted(what_)) {
+        // Nothing runs now; a command was overtaken by that, a wait is for what comes after.
+        if (is_command) {
+            return context_.server->fail_call(session,
+                                              {ErrorKind::refused, {}, "no process of it is to run any more", {}});
+        }
+        seen_ = context_.changes;
+        return;
+    }
+    std::uint32_t const all = concerns_unwanted(what_) ? program.processes : program.wanted;
+    if (process_ && *process_ > all) return context_.no_such_process(session, program_, *process_);
+    look_at_processes(session, which->program, process_.value_or(all));
+}
+
+void WaitJob::look_at_processes(Session& session, std::size_t program, std::uint32_t last) {
+    std::uint32_t const first = process_.value_or(1);
+    for (; next_ <= last; ++next_) {
+        if (!context_.server->has_work_left()) return;
+        context_.server->charge(1);
+        std::size_t const offset = next_ - first;
+        std::uint32_t const starts = offset < starts_before_.size() ? starts_before_[offset] : 0;
+        ProcessStatus const process = context_.backend.process(program, next_);
+        switch (judge(what_, process, starts)) {
+            case WaitAnswer::reached: break;
+            case WaitAnswer::not_yet: seen_ = context_.changes; return;
+            case WaitAnswer::never: return not_reached(session, process);
+        }
+    }
+    session.end_job();
+    context_.server->reply(session, "{}");
+}
+
+void WaitJob::not_reached(Session& session, ProcessStatus const& process) {
+    json::Writer out;
+    out.open('{').key("program").value(std::string_view(program_));
+    out.key("process").value(std::int64_t{next_}).key("state").value(name_of(process.state)).close('}');
+    context_.server->fail_call(session, launcher_name("NotReached"), out.text());
+}
+
+// Logs.
+
+void LogsJob::add(OutputLine const& line) {
+    lines_.push_back({line.process, line.is_stderr, line.time, text_.size(), line.text.size()});
+    text_ += line.text;
+}
+
+OutputLine LogsJob::at(std::size_t index) const {
+    Line const& line = lines_[index];
+    return {line.process, line.is_stderr, line.time, std::string_view(text_).substr(line.begin, line.size)};
+}
+
+bool LogsJob::take(OutputLine const& line) {
+    if (lines_.size() < wanted_) add(line);
+    return lines_.size() < wanted_;
+}
+
+void LogsJob::begin(std::size_t room) {
+    std::ranges::reverse(lines_);
+    if (room > 0) next_ = first_that_fits(room);
+}
+
+/// The first line from which on all fit into one answer.
+std::size_t LogsJob::first_that_fits(std::size_t room) const {
+    std::size_t first = lines_.size();
+    for (; first > 0; --first) {
+        json::Writer out;
+        write_line(out, at(first - 1));
+        if (out.size() + 1 > room) break;
+        room -= out.size() + 1;
+    }
+    return first;
+}
+
+bool LogsJob::add_later(OutputLine const& line) {
+    std::size_t const bytes = text_.size() + lines_.size() * sizeof(Line);
+    if (bytes + line.text.size() >= context_.line_bytes) return false;
+    add(line);
+    return true;
+}
+
+bool LogsJob::concerns(std::string_view program, std::uint32_t process) const {
+    return program_ == program && (!process_ || *process_ == process);
+}
+
+/// A part for each round. Without "more" it is the only one, and says what is missing before it.
+void LogsJob::run(Session& session) {
+    json::Writer out;
+    out.open('{').key("lines").open('[');
+    std::size_t const missing = session.wants_more ? 0 : next_;
+    for (; next_ < lines_.size() && out.size() < context_.server->stream_limit() / 2; ++next_)
+        write_line(out, at(next_));
+    out.close(']');
+    if (missing > 0) out.key("lost").value(static_cast<std::int64_t>(missing));
+    bool const is_told = next_ == lines_.size();
+    if (is_told) session.begin(follows_ ? std::make_unique<FollowJob>(program_, process_) : nullptr);
+    context_.server->reply(session, out.close('}').text(), !is_told || follows_);
+}
+
+// The configuration.
+
+void ConfigurationJob::run(Session& session) {
+    context_.server->charge(1);
+    json::Writer out;
+    write_configuration(out, context_.backend.active_configuration());
+    seen_ = context_.configuration_changes;
+    if (!session.wants_more) session.end_job();
+    context_.server->reply(session, out.text(), session.wants_more);
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,329 @@
+#include "launcher/control/control_methods.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "launcher/control/control_render.h"
+#include "lib/base/signal_text.h"
+
+namespace triton::launcher {
+
+using varlink::Session;
+
+namespace {
+constexpr auto agent = static_cast<varlink::Role>(ControlRole::agent);
+}
+
+varlink::ServiceInfo ControlMethods::info() const {
+    return {.vendor = "Triton", .product = "triton-launch", .version = backend_.launcher().version, .url = ""};
+}
+
+void ControlMethods::call(Session& session, varlink::Call const& call) {
+    varlink::dispatch(*context_.server, *this, control_methods(), session, call);
+}
+
+// What there is.
+
+void ControlMethods::get_status(Session& session, CallParameters const&) {
+    std::vector<std::string> names(backend_.program_count());
+    for (std::size_t i = 0; i < names.size(); ++i)
+        names[i] = backend_.program(i).name;
+    context_.server->charge(names.size() / 4);
+    json::Writer out;
+    write_launcher((out.open('{').key("launcher"), out), backend_.launcher(), names);
+    reply(session, out.close('}').text());
+}
+
+void ControlMethods::list(Session& session, CallParameters const& parameters) {
+    if (session.is_oneway) return;
+    if (parameters.program) {
+        auto const which = context_.select(session, *parameters.program, parameters.process);
+        if (!which) return;
+        std::uint32_t const number = which->number.value_or(0);
+        if (number > 0 && is_left_over(backend_.program(which->program), backend_.process(which->program, number)))
+            return context_.no_such_process(session, *parameters.program, number);
+    }
+    session.begin(std::make_unique<ListJob>(context_, parameters.program, parameters.process));
+}
+
+void ControlMethods::describe(Session& session, CallParameters const& parameters) {
+    auto const which = context_.select(session, *parameters.program, std::nullopt);
+    if (!which) return;
+    json::Writer out;
+    open_program((out.open('{').key("program"), out), backend_.program(which->program));
+    out.close(']').close('}').key("description");
+    write_description(out, backend_.describe(which->program));
+    reply(session, out.close('}').text());
+}
+
+void ControlMethods::wait(Session& session, CallParameters const& parameters) {
+    static constexpr std::array conditions{WaitFor::ready, WaitFor::up, WaitFor::down, WaitFor::done};
+    WaitFor const what = conditions[static_cast<std::size_t>(parameters.condition)];
+    if (concerns_unwanted(what) && !context_.select(session, *parameters.program, parameters.process)) return;
+    if (session.is_oneway) return;
+    session.begin(std::make_unique<WaitJob>(context_, *parameters.program, parameters.process, what));
+}
+
+void ControlMethods::logs(Session& session, CallParameters const& parameters) {
+    if (parameters.follows && !session.wants_more)
+        return context_.server->fail_call(session, varlink::service_name("ExpectedMore"), "{}");
+    auto const which = context_.select(session, *parameters.program, parameters.process);
+    if (!which || session.is_oneway) return;
+    auto job =
+        std::make_unique<LogsJob>(context_, *parameters.program, which->number, parameters.lines, parameters.follows);
+    if (auto const found = backend_.output_lines(*which, *job); !found)
+        return context_.server->fail_call(session, found.error());
+    job->begin(session.wants_more ? 0 : context_.server->stream_limit() / 2);
+    session.begin(std::move(job));
+}
+
+void ControlMethods::watch_configuration(Session& session, CallParameters const&) {
+    if (!session.is_oneway) session.begin(std::make_unique<ConfigurationJob>(context_));
+}
+
+// Commands.
+
+/// What a command for processes does, and what a caller that waits for it waits for.
+struct ControlMethods::Command {
+    std::string_view verb;
+    Result<> (ControlBackend::*act)(ProcessSelection const& which);
+    WaitFor what;
+};
+
+void ControlMethods::start(Session& session, CallParameters const& parameters) {
+    command(session, parameters, {"start ", &ControlBackend::start, WaitFor::started});
+}
+
+void ControlMethods::stop(Session& session, CallParameters const& parameters) {
+    command(session, parameters, {"stop ", &ControlBackend::stop, WaitFor::stopped});
+}
+
+void ControlMethods::restart(Session& session, CallParameters const& parameters) {
+    command(session, parameters, {"restart ", &ControlBackend::restart, WaitFor::restarted});
+}
+
+namespace {
+
+/// "start web:2", for the log.
+std::string command_text(std::string_view verb, CallParameters const& parameters) {
+    std::string text(verb);
+    text += parameters.program->empty() ? "-" : *parameters.program;
+    if (parameters.process) text += ":" + std::to_string(*parameters.process);
+    return text;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> ControlMethods::starts_of(ProcessSelection const& which) {
+    std::vector<std::uint32_t> starts;
+    std::uint32_t const last = which.number.value_or(backend_.program(which.program).processes);
+    for (std::uint32_t number = which.number.value_or(1); number <= last; ++number)
+        starts.push_back(backend_.process(which.program, number).starts);
+    context_.server->charge(starts.size() / 8);
+    return starts;
+}
+
+void ControlMethods::command(Session& session, CallParameters const& parameters, Command const& command) {
+    auto const which = context_.select(session, *parameters.program, parameters.process);
+    if (!which) return;
+    std::uint32_t const wanted = backend_.program(which->program).wanted;
+    bool const is_to_run = command.what != WaitFor::stopped;
+    if (is_to_run && which->number && wanted > 0 && *which->number > wanted)
+        return context_.no_such_process(session, *parameters.program, *which->number);
+    bool const waits = parameters.waits && !session.is_oneway;
+    std::vector<std::uint32_t> starts_before;
+    if (waits && is_to_run) starts_before = starts_of(*which);
+    backend_.command_given(command_text(command.verb, parameters), session.peer());
+    if (auto const done = (backend_.*command.act)(*which); !done)
+        return context_.server->fail_call(session, done.error());
+    if (!waits) return reply(session, "{}");
+    session.begin(std::make_unique<WaitJob>(context_, *parameters.program, which->number, command.what,
+                                            std::move(starts_before)));
+}
+
+void ControlMethods::signal(Session& session, CallParameters const& parameters) {
+    auto const which = context_.select(session, *parameters.program, parameters.process);
+    if (!which) return;
+    backend_.command_given(command_text("signal " + signal_text(parameters.signo) + " ", parameters), session.peer());
+    auto const done = backend_.signal(*which, parameters.signo);
+    done ? reply(session, "{}") : context_.server->fail_call(session, done.error());
+}
+
+void ControlMethods::reload(Session& session, CallParameters const&) {
+    backend_.command_given("reload", session.peer());
+    auto const done = backend_.reload();
+    done ? reply(session, "{}") : context_.server->fail_call(session, done.error());
+}
+
+void ControlMethods::upgrade(Session& session, CallParameters const& parameters) {
+    backend_.command_given("upgrade " + parameters.path, session.peer());
+    if (!session.is_oneway) session.begin(std::make_unique<UpgradeJob>());  // first: the answer may come from inside
+    if (auto const begun = backend_.upgrade(parameters.path); !begun)
+        context_.server->fail_call(session, begun.error());
+}
+
+void ControlMethods::answer_upgrade(Result<UpgradeVersions> const& answer) {
+    context_.server->each<UpgradeJob>([&](Session& session, UpgradeJob&) {
+        if (!answer) {
+            context_.server->fail_call(session, answer.error());
+        } else {
+            json::Writer out;
+            out.open('{').key("from").value(std::string_view(answer->from));
+            out.key("to").value(std::string_view(answer->to)).close('}');
+            if (!session.wants_more) session.end_job();
+            context_.server->reply(session, out.text(), session.wants_more);
+        }
+        context_.server->flush(session);  // after an execve nobody would
+    });
+}
+
+void ControlMethods::stage(Session& session, CallParameters const& parameters) {
+    std::string command = "stage ";
+    backend_.command_given(command.append(staging_kind_names[static_cast<std::size_t>(parameters.what)]),
+                           session.peer());
+    std::uint64_t const ticket = ++last_ticket_;
+    if (!session.is_oneway) session.begin(std::make_unique<StageJob>(ticket));  // first: as above
+    if (auto const begun = backend_.stage(parameters.what, ticket); !begun)
+        context_.server->fail_call(session, begun.error());
+}
+
+void ControlMethods::answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) {
+    context_.server->each<StageJob>([&](Session& session, StageJob& job) {
+        if (job.ticket != ticket) return;
+        if (!answer) return context_.server->fail_call(session, answer.error());
+        json::Writer out;
+        write_staging(out, *answer, context_.server->stream_limit() / 2);
+        session.end_job();
+        reply(session, out.text());
+    });
+}
+
+// Records and lines, as they come.
+
+void KeptRecords::keep(std::string_view message) {
+    if (message.size() > most_bytes_) {
+        ++lost_;
+        return;
+    }
+    std::size_t room_made = 0;
+    while (messages_.size() - room_made + message.size() > most_bytes_) {
+        room_made = messages_.find('\0', room_made) + 1;
+        ++lost_;
+    }
+    messages_.erase(0, room_made).append(message);
+}
+
+void KeptRecords::hand_over(varlink::Server& server, Session& session) {
+    if (std::uint64_t const lost = std::exchange(lost_, 0)) {
+        json::Writer out;
+        out.open('{').key("lost").value(static_cast<std::int64_t>(lost)).close('}');
+        server.reply(session, out.text(), true);
+    }
+    if (!messages_.empty()) session.output(server.now()) += std::exchange(messages_, {});
+}
+
+void ControlMethods::subscribe(Session& session, CallParameters const&) {
+    session.begin(std::make_unique<SubscribeJob>());
+    context_.server->reply(session, "{}", true);
+    if (session.role() == agent) kept_.hand_over(*context_.server, session);
+}
+
+bool ControlMethods::is_agent_subscribed() {
+    bool is_subscribed = false;
+    context_.server->each<SubscribeJob>(
+        [&](Session& session, SubscribeJob&) { is_subscribed |= session.role() == agent; });
+    return is_subscribed;
+}
+
+void ControlMethods::publish(std::string_view record, bool is_of_note) {
+    bool const is_kept = is_of_note && keeps_for_agent_ && !is_agent_subscribed();
+    if (!is_kept && !context_.server->has<SubscribeJob>()) return;
+    scratch_.clear();
+    varlink::append_reply(scratch_, std::string(R"({"event":)").append(record).append("}"), true);
+    context_.server->each<SubscribeJob>(
+        [&](Session& session, SubscribeJob&) { context_.server->stream(session, scratch_); });
+    if (is_kept) kept_.keep(scratch_);
+}
+
+bool ControlMethods::wants_records() const { return keeps_for_agent_ || context_.server->has<SubscribeJob>(); }
+
+void ControlMethods::publish_output(std::string_view program, OutputLine const& line) {
+    context_.server->each<LogsJob>([&](Session& session, LogsJob& job) {
+        if (!job.follows() || !job.concerns(program, line.process)) return;
+        if (session.lost > 0 || !job.add_later(line)) ++session.lost;
+    });
+    scratch_.clear();
+    context_.server->each<FollowJob>([&](Session& session, FollowJob& job) {
+        if (!job.concerns(program, line.process)) return;
+        if (scratch_.empty()) {
+            json::Writer out;
+            out.open('{').key("lines").open('[');
+            write_line(out, line);
+            varlink::append_reply(scratch_, out.close(']').close('}').text(), true);
+        }
+        context_.server->stream(session, scratch_);
+    });
+}
+
+bool ControlMethods::has_followers() const {
+    if (context_.server->has<FollowJob>()) return true;
+    return std::ranges::any_of(context_.server->sessions(), [](auto const& session) {
+        varlink::Job const* const job = session->job();
+        return job && job->tag == LogsJob::tag && static_cast<LogsJob const*>(job)->follows();
+    });
+}
+
+// What the agent is there for.
+
+Duration ControlMethods::agent_deaf_for() const {
+    Duration longest{};
+    for (auto const& session : context_.server->sessions()) {
+        if (session->role() == agent && session->job() && session->job()->tag == ConfigurationJob::tag)
+            longest = std::max(longest, session->deaf_for(context_.server->now()));
+    }
+    return longest;
+}
+
+void ControlMethods::probes(Session& session, CallParameters const&) {
+    if (session.is_oneway) return;
+    context_.server->each<ProbesJob>([](Session& other, ProbesJob&) { other.end(); });
+    do_deferred();
+    session.begin(std::make_unique<ProbesJob>());
+    context_.server->reply(session, "{}", true);
+    is_prober_known_ = true;
+    backend_.probes_wanted(true);
+}
+
+bool ControlMethods::has_lost_prober() const { return is_prober_known_ && !context_.server->has<ProbesJob>(); }
+
+void ControlMethods::do_deferred() {
+    if (!has_lost_prober()) return;
+    is_prober_known_ = false;
+    backend_.probes_wanted(false);
+}
+
+void ControlMethods::send_to_prober(json::Writer const& parameters) {
+    context_.server->each<ProbesJob>([&](Session& session, ProbesJob&) {
+        if (!session.has_room(parameters.size() + 64, context_.server->stream_limit())) return session.end();
+        varlink::append_reply(session.output(context_.server->now()), parameters.text(), true);
+    });
+}
+
+void ControlMethods::probe_result(Session& session, CallParameters const& parameters) {
+    backend_.probe_result(parameters.id, parameters.is_ok, parameters.detail);
+    reply(session, "{}");
+}
+
+void ControlMethods::set_pod(Session& session, CallParameters const& parameters) {
+    backend_.set_pod(parameters.pod);
+    reply(session, "{}");
+}
+
+void ControlMethods::set_reporter(Session& session, CallParameters const& parameters) {
+    backend_.set_reporter(parameters.reporter);
+    reply(session, "{}");
+}
+
+}  // namespace triton::launcher
