@@ -123,9 +123,9 @@ _triton_launch() {
     esac
 }
 
-# What stands behind ctl. A running launcher is asked for the names of its programs.
+# What stands behind ctl. The binary knows its commands, and a running launcher is asked for the names of its programs.
 _triton_launch_ctl() {  # the word, signals
-    local cur=$1 verb='' words=0 i word socket=() options='--socket --json --help'
+    local cur=$1 verb='' words=0 i word socket=() options='--socket --json --timeout --help'
     for ((i = 2; i < COMP_CWORD; ++i)); do
         word=${COMP_WORDS[i]}
         case $word in
@@ -139,12 +139,11 @@ _triton_launch_ctl() {  # the word, signals
         esac
     done
     case $verb in
-    start | stop | restart) options+=' --no-wait --timeout' ;;
+    start | stop | restart) options+=' --no-wait' ;;
     logs) options+=' -f --follow -n --lines' ;;
-    wait) options+=' --for --timeout' ;;
+    wait) options+=' --for' ;;
     status) options+=' --all' ;;
     top) options+=' --interval --all' ;;
-    upgrade | stage) options+=' --timeout' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
@@ -152,8 +151,7 @@ _triton_launch_ctl() {  # the word, signals
     fi
     case $verb:$words in
     :*)
-        mapfile -t COMPREPLY < <(compgen -W 'status describe start stop restart signal reload logs events wait top
-            upgrade stage version help' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ctl __commands 2>/dev/null | cut -f1)" -- "$cur")
         ;;
     signal:0) mapfile -t COMPREPLY < <(compgen -W "$2" -- "${cur#SIG}") ;;
     stage:0) mapfile -t COMPREPLY < <(compgen -W 'files binaries libraries monitor-conf' -- "$cur") ;;

@@ -77,6 +77,12 @@ function __triton_launch_names
     $words[1] ctl $socket __names 2>/dev/null
 end
 
+# The commands of ctl and what they do.
+function __triton_launch_ctl_commands
+    set -l words (commandline -opc)
+    $words[1] ctl __commands 2>/dev/null
+end
+
 complete -c triton-launch -f
 complete -c triton-launch -n __triton_launch_wraps -a '(__triton_launch_command)'
 complete -c triton-launch -n __triton_launch_first -a ctl -d 'Ask or command a running launcher'
@@ -88,21 +94,7 @@ complete -c triton-launch -n '__triton_launch_is completion' -a 'bash zsh fish'
 complete -c triton-launch -n '__triton_launch_is schema' -l markdown -d 'The reference page'
 
 # for ctl
-complete -c triton-launch -n '__triton_launch_ctl_is' -a status -d 'What runs, as a table'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a describe -d 'One program in full'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a start -d 'Start what does not run'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a stop -d 'Stop, and hold until it is started again'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a restart -d 'Stop and start again'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a signal -d 'Send a signal'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a reload -d 'Read the configuration again'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a logs -d 'The last lines of captured output'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a events -d 'What happens, as it happens'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a wait -d 'Wait for a state'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a top -d 'What uses the machine'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a upgrade -d 'Replace the launcher while it runs'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a stage -d 'Copy again what the command line says'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a version -d 'The version of the launcher that runs'
-complete -c triton-launch -n '__triton_launch_ctl_is' -a help -d 'The commands and options'
+complete -c triton-launch -n '__triton_launch_ctl_is' -a '(__triton_launch_ctl_commands)'
 complete -c triton-launch -n '__triton_launch_ctl_is status start stop restart' -a '(__triton_launch_names)'
 complete -c triton-launch -n '__triton_launch_ctl_is describe logs wait; and __triton_launch_ctl_has 1' \
     -a '(__triton_launch_names)'
@@ -118,8 +110,7 @@ complete -c triton-launch -n '__triton_launch_is ctl' -l socket -rF -d 'Where th
 complete -c triton-launch -n '__triton_launch_is ctl' -l json -d 'Answers as JSON, for programs'
 complete -c triton-launch -n '__triton_launch_is ctl' -s h -l help -d 'The commands and options'
 complete -c triton-launch -n '__triton_launch_ctl_is start stop restart' -l no-wait -d 'Return as soon as it has begun'
-complete -c triton-launch -n '__triton_launch_ctl_is start stop restart wait upgrade stage' -l timeout -x \
-    -d 'Wait no longer'
+complete -c triton-launch -n '__triton_launch_is ctl' -l timeout -x -d 'Wait no longer'
 complete -c triton-launch -n '__triton_launch_ctl_is wait' -l for -xa 'ready up down done' -d 'Which state'
 complete -c triton-launch -n '__triton_launch_ctl_is logs' -s f -l follow -d 'Go on with what is written from now on'
 complete -c triton-launch -n '__triton_launch_ctl_is logs' -s n -l lines -x -d 'How many of the last lines'

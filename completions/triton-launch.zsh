@@ -144,19 +144,14 @@ _triton_launch() {
         _arguments $stage $agent
         return
     fi
-    _arguments -s $shared $launch $agent $wrap '1:command:((
-        ctl\:"ask or command a running launcher"
-        check\:"print the commands of a configuration, or its errors"
-        schema\:"print the JSON Schema of the configuration"
-        completion\:"print a completion script"
-        help\:"print the help"))'
+    _arguments -s $shared $launch $agent $wrap '1:command:_triton_launch_ctl_commands'
 }
 
 # What stands behind ctl.
 _triton_launch_ctl() {
     local verb word
     local -i is_value=0
-    local -a further timeout
+    local -a further
     for word in $words[2,CURRENT-1]; do
         if ((is_value)); then
             is_value=0
@@ -167,27 +162,26 @@ _triton_launch_ctl() {
             break
         fi
     done
-    timeout=('--timeout=[wait no longer]:duration')
     case $verb in
     status) further=('--all[the own programs of the launcher, too]' '*:program:_triton_launch_names') ;;
     describe) further=('2:program:_triton_launch_names') ;;
     start | stop | restart)
-        further=($timeout '--no-wait[return as soon as it has begun]' '*:program:_triton_launch_names')
+        further=('--no-wait[return as soon as it has begun]' '*:program:_triton_launch_names')
         ;;
     signal) further=('2:signal:($signals)' '*:program:_triton_launch_names') ;;
     logs)
         further=('(-f --follow)'{-f,--follow}'[go on with what is written from now on]'
             '(-n --lines)'{-n,--lines=}'[how many of the last lines]:number' '2:program:_triton_launch_names')
         ;;
-    wait) further=($timeout '--for=[which state]:state:(ready up down done)' '2:program:_triton_launch_names') ;;
+    wait) further=('--for=[which state]:state:(ready up down done)' '2:program:_triton_launch_names') ;;
     top)
         further=('--interval=[between two pictures]:duration' '--all[the own programs of the launcher, too]')
         ;;
-    upgrade) further=($timeout '2:new launcher:_files') ;;
-    stage) further=($timeout '2:kind:(files binaries libraries monitor-conf)') ;;
+    upgrade) further=('2:new launcher:_files') ;;
+    stage) further=('2:kind:(files binaries libraries monitor-conf)') ;;
     esac
     _arguments $further '--socket=[where the launcher is reached]:socket:_files' \
-        '--json[answers as JSON, for programs]' '(- *)'{-h,--help}'[the commands and options]' '1:command:((
+        '--json[answers as JSON, for programs]' '--timeout=[wait no longer]:duration' '(- *)'{-h,--help}'[the commands and options]' '1:command:((
         status\:"what runs, as a table"
         describe\:"one program in full"
         start\:"start what does not run"
@@ -203,6 +197,14 @@ _triton_launch_ctl() {
         stage\:"copy again what the command line says"
         version\:"the version of the launcher that runs"
         help\:"the commands and options"))'
+}
+
+# The commands, and what each does: the binary knows them.
+_triton_launch_ctl_commands() {
+    local -a commands
+    commands=(${(f)"$(${(Q)typed[1]} ctl __commands 2>/dev/null)"})
+    commands=(${commands//$'\t'/:})
+    _describe command commands
 }
 
 # The programs of a running launcher.

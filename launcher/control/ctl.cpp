@@ -18,6 +18,7 @@
 #include "launcher/control/control_calls.h"
 #include "launcher/control/ctl_options.h"
 #include "launcher/control/ctl_text.h"
+#include "lib/base/duration.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/nearest.h"
 #include "lib/base/write_all.h"
@@ -33,6 +34,7 @@ using Silence = varlink::Connection::Silence;
 
 constexpr std::string_view internal_prefix = "triton-";  // reserved for the launcher's own programs
 constexpr Duration upgrade_limit = std::chrono::seconds(60);
+constexpr Duration answer_limit = std::chrono::seconds(10);
 
 Result<> print(std::string_view text) {
     if (write_all(STDOUT_FILENO, text)) return {};
@@ -139,6 +141,9 @@ Error explain(varlink::Reply const& reply) {
     return error;
 }
 
+}  // namespace
+
+/// One command, from what it asks to what it prints.
 class Ctl {
 public:
     Ctl(CtlOptions options, bool is_colored) : options_(std::move(options)), is_colored_(is_colored) {
@@ -147,19 +152,12 @@ public:
 
     Result<> run();
 
-private:
-    using Programs = std::vector<json::Object>;
-
-    [[nodiscard]] Result<varlink::Connection> connect() const;
-    Result<varlink::Reply> next(varlink::Connection& connection);
-    Result<json::Object> ask(varlink::Connection& connection, std::string_view method,
-                             std::string_view parameters = "{}");
-    Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
-    Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
-
+    // The commands. A row of ctl_commands() names each.
     Result<> status();
     Result<> describe();
-    Result<> command(std::string_view method);
+    Result<> start();
+    Result<> stop();
+    Result<> restart();
     Result<> signal();
     Result<> reload();
     Result<> logs();
@@ -170,6 +168,26 @@ private:
     Result<> stage();
     Result<> version();
     Result<> names();
+    Result<> commands();
+    Result<> help();
+
+private:
+    using Programs = std::vector<json::Object>;
+
+    /// How long to wait for a reply: for one that the launcher owes at once, and for one that something has to happen
+    /// for. A launcher that hangs is told from one that has nothing to say by asking it first: greet().
+    enum class Patience : std::uint8_t { answer, event };
+
+    [[nodiscard]] Result<varlink::Connection> connect() const;
+    Result<varlink::Reply> next(varlink::Connection& connection, Patience patience);
+    Result<json::Object> ask(varlink::Connection& connection, std::string_view method,
+                             std::string_view parameters = "{}", Patience patience = Patience::answer);
+    Result<> greet(varlink::Connection& connection);
+    Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
+    Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
+
+    Result<> command(std::string_view method);
+
     template <class Show>
     Result<> stream(std::string_view method, std::string const& first, std::string const& again, Show const& show);
 
@@ -179,22 +197,37 @@ private:
 };
 
 Result<varlink::Connection> Ctl::connect() const {
-    auto connection = varlink::Connection::connect(options_.socket);
-    if (!connection) connection.error().kind = ErrorKind::unavailable;  // whatever keeps us from it
+    auto connection = varlink::Connection::connect(options_.socket, options_.timeout.value_or(answer_limit));
+    if (!connection && connection.error().kind != ErrorKind::timeout)
+        connection.error().kind = ErrorKind::unavailable;  // whatever keeps us from it
     return connection;
 }
 
-Result<varlink::Reply> Ctl::next(varlink::Connection& connection) {
-    auto reply = connection.reply(deadline_);
-    if (!reply && reply.error() == Silence::timed_out) return fail(ErrorKind::timeout, "timed out");
+Result<varlink::Reply> Ctl::next(varlink::Connection& connection, Patience patience) {
+    bool const has_default = !deadline_ && patience == Patience::answer;
+    auto const deadline = has_default ? std::chrono::steady_clock::now() + answer_limit : deadline_;
+    auto reply = connection.reply(deadline);
+    if (!reply && reply.error() == Silence::timed_out) {
+        return fail(ErrorKind::timeout, has_default
+                                            ? "the launcher has not answered for " + format_duration(answer_limit)
+                                            : std::string("timed out"));
+    }
     if (!reply) return fail(ErrorKind::unavailable, "the launcher has closed the connection");
     if (!reply->error.empty()) return std::unexpected(explain(*reply));
     return std::move(*reply);
 }
 
-Result<json::Object> Ctl::ask(varlink::Connection& connection, std::string_view method, std::string_view parameters) {
+Result<> Ctl::greet(varlink::Connection& connection) {
+    connection.call(varlink::service_name("GetInfo"), "{}", false);
+    TRY(next(connection, Patience::answer));
+    return {};
+}
+
+Result<json::Object> Ctl::ask(varlink::Connection& connection, std::string_view method, std::string_view parameters,
+                              Patience patience) {
+    if (patience == Patience::event) TRY(greet(connection));
     connection.call(launcher_name(method), parameters, false);
-    return TRY(next(connection)).parameters;
+    return TRY(next(connection, patience)).parameters;
 }
 
 /// A name that is unknown and near to one that is known was probably mistyped.
@@ -218,7 +251,7 @@ Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector
         std::string const parameters = targets.empty() ? "{}" : target_parameters(targets[i]).close('}').text();
         connection.call(launcher_name("List"), parameters, true);
         for (bool goes_on = true; goes_on;) {
-            auto reply = next(connection);
+            auto reply = next(connection, Patience::answer);
             if (!reply) {
                 return std::unexpected(
                     with_suggestion(reply.error(), connection, targets.empty() ? "" : targets[i].program));
@@ -271,7 +304,8 @@ Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
     for (CtlTarget const& target : options_.targets) {
         auto const done =
-            ask(connection, method, target_parameters(target).key("wait").value(options_.waits).close('}').text());
+            ask(connection, method, target_parameters(target).key("wait").value(options_.waits).close('}').text(),
+                options_.waits ? Patience::event : Patience::answer);
         if (done) continue;
         Error error = with_suggestion(done.error(), connection, target.program);
         error.reason = target_text(target) + ": " + error.text();
@@ -294,7 +328,7 @@ Result<> Ctl::signal() {
 
 Result<> Ctl::reload() {
     varlink::Connection connection = TRY(connect());
-    TRY(ask(connection, "Reload"));
+    TRY(ask(connection, "Reload", "{}", Patience::event));  // a long document takes its time
     return {};
 }
 
@@ -305,7 +339,7 @@ Result<> Ctl::stream(std::string_view method, std::string const& first, std::str
     varlink::Connection connection = TRY(connect());
     connection.call(launcher_name(method), first, true);
     for (bool is_answered = false;;) {
-        auto const reply = next(connection);
+        auto const reply = next(connection, is_answered ? Patience::event : Patience::answer);
         if (reply) {
             is_answered = true;
             if (auto const lost = number_of(reply->parameters, "lost"))
@@ -316,13 +350,13 @@ Result<> Ctl::stream(std::string_view method, std::string const& first, std::str
         }
         if (reply.error().kind != ErrorKind::unavailable || !is_answered) return std::unexpected(reply.error());
         // An upgrade keeps the listening socket, so whoever finds none has seen the launcher's end: not a failure.
-        auto next_connection = varlink::Connection::connect(options_.socket);
+        auto next_connection = varlink::Connection::connect(options_.socket, options_.timeout.value_or(answer_limit));
         if (!next_connection) return {};
         connection = std::move(*next_connection);
         connection.call(launcher_name(method), again, true);
         is_answered = false;
         // Of a launcher that ends, the last connections are cut off before they are answered.
-        auto const greeting = next(connection);
+        auto const greeting = next(connection, Patience::answer);
         if (!greeting && greeting.error().kind == ErrorKind::unavailable) return {};
         if (!greeting) return std::unexpected(greeting.error());
         is_answered = true;
@@ -376,7 +410,7 @@ Result<> Ctl::wait() {
         auto connection = connect();
         if (!connection && was_reached) return fail(ErrorKind::unavailable, "the launcher has ended");
         if (!connection) return std::unexpected(connection.error());
-        auto const done = ask(*connection, "Wait", parameters);
+        auto const done = ask(*connection, "Wait", parameters, Patience::event);
         if (done) return {};
         if (done.error().kind != ErrorKind::unavailable)
             return std::unexpected(with_suggestion(done.error(), *connection, target.program));
@@ -429,9 +463,9 @@ Result<> Ctl::upgrade() {
     varlink::Connection connection = TRY(connect());
     std::string const parameters = json::Writer{}.open('{').key("path").value(std::string_view(path)).close('}').text();
     connection.call(launcher_name("Upgrade"), parameters, true);
-    varlink::Reply const begun = TRY(next(connection));
+    varlink::Reply const begun = TRY(next(connection, Patience::event));
     // The new one has no connections yet; the end of ours is the sign of it.
-    if (auto const after = next(connection); !after && after.error().kind != ErrorKind::unavailable)
+    if (auto const after = next(connection, Patience::event); !after && after.error().kind != ErrorKind::unavailable)
         return std::unexpected(after.error());
     varlink::Connection again = TRY(connect());
     json::Object const status = TRY(ask(again, "GetStatus"));
@@ -450,7 +484,7 @@ Result<> Ctl::stage() {
     varlink::Connection connection = TRY(connect());
     std::string const parameters =
         json::Writer{}.open('{').key("what").value(std::string_view(options_.what)).close('}').text();
-    json::Object const answer = TRY(ask(connection, "Stage", parameters));
+    json::Object const answer = TRY(ask(connection, "Stage", parameters, Patience::event));
     std::string text;
     if (options_.is_json) {
         text = json_text(answer) + "\n";
@@ -489,29 +523,48 @@ Result<> Ctl::names() {
     return print(text);
 }
 
-Result<> Ctl::run() {
-    switch (options_.verb) {
-        case CtlVerb::status: return status();
-        case CtlVerb::describe: return describe();
-        case CtlVerb::start: return command("Start");
-        case CtlVerb::stop: return command("Stop");
-        case CtlVerb::restart: return command("Restart");
-        case CtlVerb::signal: return signal();
-        case CtlVerb::reload: return reload();
-        case CtlVerb::logs: return logs();
-        case CtlVerb::events: return events();
-        case CtlVerb::wait: return wait();
-        case CtlVerb::top: return top();
-        case CtlVerb::upgrade: return upgrade();
-        case CtlVerb::stage: return stage();
-        case CtlVerb::version: return version();
-        case CtlVerb::names: return names();
-        case CtlVerb::help: return print(ctl_help());
+Result<> Ctl::start() { return command("Start"); }
+Result<> Ctl::stop() { return command("Stop"); }
+Result<> Ctl::restart() { return command("Restart"); }
+Result<> Ctl::help() { return print(ctl_help()); }
+
+/// For shell completion, which needs no launcher: one command and its help a line, with a tab between them.
+Result<> Ctl::commands() {
+    std::string text;
+    for (CtlCommand const& row : ctl_commands()) {
+        if (!row.usage.empty()) text.append(row.name).append("\t").append(row.help).append("\n");
     }
-    std::unreachable();
+    return print(text);
 }
 
-}  // namespace
+Result<> Ctl::run() { return options_.wants_help ? help() : (this->*options_.command->run)(); }
+
+std::span<CtlCommand const> ctl_commands() {
+    using enum CtlTakes;
+    static constexpr std::array<CtlCommand, 17> commands{{
+        {"status", maybe_targets, " all ", "status [NAME[:N]...]", "what runs, as a table", &Ctl::status},
+        {"describe", one_target, "", "describe NAME", "one program in full", &Ctl::describe},
+        {"start", targets, " no-wait ", "start NAME[:N]...", "start what does not run", &Ctl::start},
+        {"stop", targets, " no-wait ", "stop NAME[:N]...", "stop, and hold until it is started again", &Ctl::stop},
+        {"restart", targets, " no-wait ", "restart NAME[:N]...", "stop and start again, one after the other",
+         &Ctl::restart},
+        {"signal", signal_and_targets, "", "signal SIGNAL NAME[:N]...", "send a signal", &Ctl::signal},
+        {"reload", nothing, "", "reload", "read the configuration again", &Ctl::reload},
+        {"logs", one_target, " follow lines ", "logs [-f] [-n LINES] NAME[:N]",
+         "the last lines of captured output, and those that follow", &Ctl::logs},
+        {"events", nothing, "", "events", "what happens, as it happens", &Ctl::events},
+        {"wait", one_target, " for ", "wait NAME[:N] [--for ready|up|down|done]", "wait for a state", &Ctl::wait},
+        {"top", nothing, " interval all ", "top", "what uses the machine, refreshed on a terminal", &Ctl::top},
+        {"upgrade", path, "", "upgrade PATH", "replace the launcher while it runs", &Ctl::upgrade},
+        {"stage", maybe_kind, "", "stage [files|binaries|libraries|monitor-conf]",
+         "copy again what the launcher's command line says", &Ctl::stage},
+        {"version", nothing, "", "version", "the version of the launcher that runs", &Ctl::version},
+        {"__names", nothing, " all ", "", "", &Ctl::names},  // for shell completion
+        {"__commands", nothing, "", "", "", &Ctl::commands},
+        {"help", nothing, "", "help", "the commands and options", &Ctl::help},
+    }};
+    return commands;
+}
 
 int ctl_main(int argc, char** argv, char** envp) try {
     std::string_view const socket = variable(envp, "TRITON_LAUNCH_CONTROL_SOCKET");
@@ -521,7 +574,7 @@ int ctl_main(int argc, char** argv, char** envp) try {
         complain(options.error().text());
         return row_of(options.error().kind).exit_code;
     }
-    bool const is_quiet = options->verb == CtlVerb::names;  // a shell that completes shows nothing
+    bool const is_quiet = options->command && options->command->usage.empty();  // a shell that completes shows nothing
     auto const done = Ctl(std::move(*options), is_colored(envp)).run();
     if (done) return 0;
     int const exit_code = row_of(done.error().kind).exit_code;

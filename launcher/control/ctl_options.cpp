@@ -17,41 +17,6 @@ namespace triton::launcher {
 
 namespace {
 
-enum class Takes : std::uint8_t { nothing, maybe_targets, one_target, targets, signal_and_targets, path, maybe_kind };
-
-struct VerbRow {
-    CtlVerb verb;
-    std::string_view name;
-    Takes takes;
-    std::string_view options;  // that it takes beside --socket, --json and --help
-    std::string_view usage;
-    std::string_view help;
-};
-constexpr std::array<VerbRow, 16> verbs{{
-    {CtlVerb::status, "status", Takes::maybe_targets, " all ", "status [NAME[:N]...]", "what runs, as a table"},
-    {CtlVerb::describe, "describe", Takes::one_target, "", "describe NAME", "one program in full"},
-    {CtlVerb::start, "start", Takes::targets, " no-wait timeout ", "start NAME[:N]...", "start what does not run"},
-    {CtlVerb::stop, "stop", Takes::targets, " no-wait timeout ", "stop NAME[:N]...",
-     "stop, and hold until it is started again"},
-    {CtlVerb::restart, "restart", Takes::targets, " no-wait timeout ", "restart NAME[:N]...",
-     "stop and start again, one after the other"},
-    {CtlVerb::signal, "signal", Takes::signal_and_targets, "", "signal SIGNAL NAME[:N]...", "send a signal"},
-    {CtlVerb::reload, "reload", Takes::nothing, "", "reload", "read the configuration again"},
-    {CtlVerb::logs, "logs", Takes::one_target, " follow lines ", "logs [-f] [-n LINES] NAME[:N]",
-     "the last lines of captured output, and those that follow"},
-    {CtlVerb::events, "events", Takes::nothing, "", "events", "what happens, as it happens"},
-    {CtlVerb::wait, "wait", Takes::one_target, " for timeout ", "wait NAME[:N] [--for ready|up|down|done]",
-     "wait for a state"},
-    {CtlVerb::top, "top", Takes::nothing, " interval all ", "top", "what uses the machine, refreshed on a terminal"},
-    {CtlVerb::upgrade, "upgrade", Takes::path, " timeout ", "upgrade PATH", "replace the launcher while it runs"},
-    {CtlVerb::stage, "stage", Takes::maybe_kind, " timeout ", "stage [files|binaries|libraries|monitor-conf]",
-     "copy again what the launcher's command line says"},
-    {CtlVerb::version, "version", Takes::nothing, "", "version", "the version of the launcher that runs"},
-    {CtlVerb::names, "__names", Takes::nothing, " all ", "", ""},
-    {CtlVerb::help, "help", Takes::nothing, "", "help", "this text"},
-}};
-static_assert(verbs.size() == static_cast<std::size_t>(CtlVerb::help) + 1);
-
 struct OptionRow {
     std::string_view name;
     char letter;             // 0: none
@@ -115,7 +80,7 @@ constexpr std::array<OptionRow, 10> option_rows{{
          options.waits = false;
          return {};
      }},
-    {"timeout", 0, "DURATION", "start, stop, restart, wait, upgrade, stage: wait no longer; the exit code is then 4",
+    {"timeout", 0, "DURATION", "wait no longer; the exit code is then 4 [10s where the launcher answers at once]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          return set_duration(options.timeout.emplace(), text);
      }},
@@ -132,9 +97,9 @@ constexpr std::array<OptionRow, 10> option_rows{{
          if (options.interval < shortest_interval) return fail(json::quoted(text) + " is less than 100ms");
          return {};
      }},
-    {"help", 'h', "", "this text",
+    {"help", 'h', "", "the commands and options",
      [](CtlOptions& options, std::string const&) -> Result<> {
-         options.verb = CtlVerb::help;
+         options.wants_help = true;
          return {};
      }},
 }};
@@ -165,7 +130,10 @@ std::string did_you_mean(std::string_view word, Rows const& rows) {
     return meant ? "; did you mean \"" + std::string(*meant) + "\"?" : "";
 }
 
-bool is_everywhere(OptionRow const& row) { return row.name == "socket" || row.name == "json" || row.name == "help"; }
+bool is_everywhere(OptionRow const& row) {
+    static constexpr std::array<std::string_view, 4> names{"socket", "json", "timeout", "help"};
+    return std::ranges::find(names, row.name) != names.end();
+}
 
 /// Words and options, before it is known what they mean together.
 struct Words {
@@ -228,25 +196,25 @@ Result<Words> split(std::span<char const* const> arguments, CtlOptions& options)
     return words;
 }
 
-Result<> take_words(VerbRow const& row, std::span<std::string_view const> words, CtlOptions& options) {
+Result<> take_words(CtlCommand const& row, std::span<std::string_view const> words, CtlOptions& options) {
     std::string const usage = "; usage: triton-launch ctl " + std::string(row.usage);
     auto const missing = [&usage](std::string_view what) { return fail(std::string(what) + " is missing" + usage); };
     std::size_t most = words.size();
     switch (row.takes) {
-        case Takes::nothing: most = 0; break;
-        case Takes::path:
+        case CtlTakes::nothing: most = 0; break;
+        case CtlTakes::path:
             if (words.empty() || words.front().empty()) return missing("the path of the new launcher");
             options.path = words.front();
             return words.size() > 1 ? fail("one path is enough" + usage) : Result<>();
-        case Takes::maybe_kind:
+        case CtlTakes::maybe_kind:
             if (words.empty()) return {};
             if (words.size() > 1) return fail("one kind at a time, or none for all of them" + usage);
             return set_kind(options, words.front());
-        case Takes::one_target: most = 1; [[fallthrough]];
-        case Takes::targets:
+        case CtlTakes::one_target: most = 1; [[fallthrough]];
+        case CtlTakes::targets:
             if (words.empty()) return missing("the name of a program");
             break;
-        case Takes::signal_and_targets: {
+        case CtlTakes::signal_and_targets: {
             if (words.empty()) return missing("the signal");
             std::string_view const name = words.front();
             if (parse_signal(name.data(), name.data() + name.size()) < 0)
@@ -257,7 +225,7 @@ Result<> take_words(VerbRow const& row, std::span<std::string_view const> words,
             if (words.empty()) return missing("the name of a program");
             break;
         }
-        case Takes::maybe_targets: break;
+        case CtlTakes::maybe_targets: break;
     }
     if (words.size() > most) return fail("unexpected argument " + json::shown(words[most]) + usage);
     for (std::string_view const word : words)
@@ -269,23 +237,24 @@ Result<> take_words(VerbRow const& row, std::span<std::string_view const> words,
 
 Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string socket) {
     CtlOptions options;
-    options.verb = CtlVerb::names;  // so that --help is seen
     options.socket = std::move(socket);
     Words const words = TRY(split({argv, static_cast<std::size_t>(argc)}, options));
-    if (options.verb == CtlVerb::help) return options;
+    if (options.wants_help) return options;
     if (words.plain.empty()) return fail("what to do is missing; triton-launch ctl --help lists the commands");
-    auto const row = std::ranges::find(verbs, words.plain.front(), &VerbRow::name);
-    if (row == verbs.end()) {
-        return fail("unknown command " + json::shown(words.plain.front()) + did_you_mean(words.plain.front(), verbs));
+    std::span<CtlCommand const> const commands = ctl_commands();
+    auto const row = std::ranges::find(commands, words.plain.front(), &CtlCommand::name);
+    if (row == commands.end()) {
+        return fail("unknown command " + json::shown(words.plain.front()) +
+                    did_you_mean(words.plain.front(), commands));
     }
-    options.verb = row->verb;
+    options.command = &*row;
     for (OptionRow const* const used : words.used) {
         std::string const word = " " + std::string(used->name) + " ";
         if (!is_everywhere(*used) && !row->options.contains(word))
             return fail("--" + std::string(used->name) + " means nothing for " + std::string(row->name));
     }
     TRY(take_words(*row, std::span(words.plain).subspan(1), options));
-    if (options.verb == CtlVerb::describe && options.targets.front().process)
+    if (row->name == "describe" && options.targets.front().process)
         return fail("describe takes a program, not one of its processes");
     return options;
 }
@@ -296,7 +265,7 @@ std::string ctl_help() {
         left.resize(std::max<std::size_t>(left.size() + 2, 44), ' ');
         text.append("  ").append(left).append(right).append("\n");
     };
-    for (VerbRow const& row : verbs) {
+    for (CtlCommand const& row : ctl_commands()) {
         if (!row.usage.empty()) line(std::string(row.usage), row.help);
     }
     text +=

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -10,24 +12,31 @@
 
 namespace triton::launcher {
 
-enum class CtlVerb : std::uint8_t {
-    status,
-    describe,
-    start,
-    stop,
-    restart,
-    signal,
-    reload,
-    logs,
-    events,
-    wait,
-    top,
-    upgrade,
-    stage,
-    version,
-    names,  ///< for shell completion; not in the help
-    help
+class Ctl;
+
+/// What words a command takes.
+enum class CtlTakes : std::uint8_t {
+    nothing,
+    maybe_targets,
+    one_target,
+    targets,
+    signal_and_targets,
+    path,
+    maybe_kind
 };
+
+/// A command of `ctl`: all that there is to say of it.
+struct CtlCommand {
+    std::string_view name;
+    CtlTakes takes;
+    std::string_view options;  ///< that it takes beside those that all take, each with a blank on both sides
+    std::string_view usage;    ///< empty: not in the help
+    std::string_view help;
+    Result<> (Ctl::*run)();
+};
+
+/// The table of them, in the order of the help.
+std::span<CtlCommand const> ctl_commands();
 
 /// NAME or NAME:N, as it is typed; "-" is the unnamed program.
 struct CtlTarget {
@@ -39,15 +48,16 @@ struct CtlTarget {
 
 /// What a command line of `ctl` asks for.
 struct CtlOptions {
-    CtlVerb verb = CtlVerb::help;
+    CtlCommand const* command = nullptr;  ///< null with wants_help
     std::string socket;
+    bool wants_help = false;
     bool is_json = false;
-    bool shows_all = false;           ///< status, top, names: the launcher's own programs, too
-    bool waits = true;                ///< start, stop, restart
-    bool follows = false;             ///< logs
-    std::uint32_t lines = 10;         ///< logs
-    std::string condition = "ready";  ///< wait
-    std::optional<Duration> timeout;
+    bool shows_all = false;                       ///< status, top, names: the launcher's own programs, too
+    bool waits = true;                            ///< start, stop, restart
+    bool follows = false;                         ///< logs
+    std::uint32_t lines = 10;                     ///< logs
+    std::string condition = "ready";              ///< wait
+    std::optional<Duration> timeout;              ///< of the whole command
     Duration interval = std::chrono::seconds(1);  ///< top
     std::string signal;
     std::string path;          ///< upgrade

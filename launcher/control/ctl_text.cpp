@@ -38,14 +38,14 @@ std::string last_exit_text(json::Object const& process) {
     json::Object const& last = object_of(process, "last_exit");
     if (last.empty()) return "-";
     if (std::string const error = text_of(last, "error"); !error.empty()) return printable(error);
-    std::string text = text_of(last, "signal");
+    std::string text = printable(text_of(last, "signal"));
     if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
     if (flag_of(last, "oom_killed")) text += " (out of memory)";
     return text;
 }
 
 std::string state_text(json::Object const& process) {
-    std::string text = text_of(process, "state");
+    std::string text = printable(text_of(process, "state"));
     if (auto const left = seconds_of(process, "restart_in_seconds")) text += " " + short_duration(*left);
     return text;
 }
@@ -174,13 +174,17 @@ std::string short_bytes(std::int64_t bytes) {
 std::string printable(std::string_view text) {
     static constexpr std::string_view digits = "0123456789abcdef";
     std::string out;
+    unsigned char before = 0;
     for (char const c : text) {
         auto const byte = static_cast<unsigned char>(c);
-        if (byte >= 0x20 && byte != 0x7f) {
+        // U+0080 to U+009F are control characters, too; U+009B begins an escape sequence.
+        bool const is_c1 = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
+        if (byte >= 0x20 && byte != 0x7f && !is_c1) {
             out += c;
         } else {
             out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
         }
+        before = byte;
     }
     return out;
 }

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "lib/varlink/socket.h"
 
@@ -16,12 +17,20 @@ namespace {
 constexpr std::size_t longest_reply = 1 << 20;  // four times what the server ever sends
 }
 
-Result<Connection> Connection::connect(std::string const& path) {
+Result<Connection> Connection::connect(std::string const& path, Duration limit) {
     sockaddr_un const address = TRY(socket_address(path));
     UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    int result = fd ? 0 : -1;
-    if (fd) result = ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address);
-    int const err = errno;
+    int err = errno;
+    if (!fd) return fail(err, "make a socket");
+    auto const left = std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(limit).count());
+    timeval const time{.tv_sec = static_cast<time_t>(left / 1'000'000),
+                       .tv_usec = static_cast<suseconds_t>(left % 1'000'000)};
+    // Source: socket(7), SO_SNDTIMEO; connect(2) of a Unix socket waits as long, too.
+    (void)::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);  // without it there is no limit
+    int const result = ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address);
+    err = errno;
+    if (result != 0 && err == EAGAIN)
+        return fail(ErrorKind::timeout, "reach a launcher on " + path, "it accepts nobody");
     if (result != 0) return fail(err, "reach a launcher on " + path);
     return Connection{std::move(fd)};
 }

@@ -21,7 +21,9 @@ public:
     };
 
     /// Errors: those of connect(2): ENOENT, ECONNREFUSED when nobody listens there, EACCES.
-    static Result<Connection> connect(std::string const& path);
+    /// `limit`: how long to wait for a place in the queue of a server that accepts nobody, and to send a call to it; at
+    /// its end the error is of kind timeout.
+    static Result<Connection> connect(std::string const& path, Duration limit);
 
     /// Sends a call; that nobody takes it is seen by the lack of a reply. `method`: with its interface.
     void call(std::string_view method, std::string_view parameters, bool wants_more);

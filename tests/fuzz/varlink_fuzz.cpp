@@ -53,6 +53,16 @@ void check_call(std::string_view message) {
     }
 }
 
+/// One line, and nothing in it that steers a terminal.
+void require_printable(std::string_view line) {
+    require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
+    for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+        auto const byte = static_cast<unsigned char>(line[i]);
+        auto const next = static_cast<unsigned char>(line[i + 1]);
+        require(byte >= 0x20 && byte != 0x7f && (byte != 0xc2 || next < 0x80 || next > 0x9f));
+    }
+}
+
 void check_reply(std::string_view message) {
     auto reply = parse_reply(message, message.size());
     if (!reply) {
@@ -63,12 +73,12 @@ void check_reply(std::string_view message) {
     std::vector<json::Object> programs;
     merge_programs(programs, reply->parameters);
     CpuTimes before;
-    for (auto const& lines : {status_lines(programs, true), top_lines(programs, before, 1.0, false)}) {
+    for (auto const& lines : {status_lines(programs, false), top_lines(programs, before, 1.0, false)}) {
         for (std::string const& line : lines)
-            require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
+            require_printable(line);
     }
     for (std::string const& line : launcher_lines(reply->parameters, 1e9))
-        require(line.ends_with('\n') && line.find('\n') == line.size() - 1);
+        require_printable(line);
     for (json::Object const& program : programs)
         (void)description_text(program, program);  // for its memory accesses
 }

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -35,7 +36,7 @@ Result<CtlOptions> parse(std::vector<char const*> const& words) {
 TEST(CtlOptions, CommandsAndTheirWords) {
     auto const options = parse({"--socket=/x", "logs", "-fn20", "web:3", "--json"});
     ASSERT_TRUE(options) << options.error().text();
-    EXPECT_EQ(options->verb, CtlVerb::logs);
+    EXPECT_EQ(options->command->name, "logs");
     EXPECT_EQ(options->socket, "/x");
     EXPECT_TRUE(options->follows && options->is_json);
     EXPECT_EQ(options->lines, 20U);
@@ -57,8 +58,9 @@ TEST(CtlOptions, CommandsAndTheirWords) {
     EXPECT_EQ(parse({"stage", "monitor-conf"})->what, "monitor_conf");
     EXPECT_TRUE(parse({"top", "--all"})->shows_all);
     EXPECT_EQ(parse({"status"})->targets.size(), 0U);
-    EXPECT_EQ(parse({"status", "--help"})->verb, CtlVerb::help);
-    EXPECT_EQ(parse({"help"})->verb, CtlVerb::help);
+    EXPECT_TRUE(parse({"status", "--help"})->wants_help);
+    EXPECT_EQ(parse({"help"})->command->name, "help");
+    EXPECT_EQ(parse({"version", "--timeout", "2s"})->timeout, std::chrono::seconds(2));
     EXPECT_THAT(parse({"--", "status", "-x"})->targets, ElementsAre(CtlTarget{"-x", {}}));
 }
 
@@ -153,6 +155,29 @@ std::string joined(std::vector<std::string> const& lines) {
     for (std::string const& line : lines)
         text += line;
     return text;
+}
+
+/// What a launcher says, of its processes too, must not steer the terminal of whoever asks.
+TEST(CtlText, StatesAndSignalsAreMadePrintable) {
+    json::ProblemList problems{1};
+    auto const reply = json::read_json(
+        R"({"programs":[{"name":"a\u009bb","processes":[{"number":1,"state":"\u001b[2J","last_exit":{"signal":"\u0007"}}]}]})",
+        {}, problems);
+    ASSERT_TRUE(reply);
+    json::Object answer = *reply->get<json::Object>();
+    std::vector<json::Object> programs;
+    merge_programs(programs, answer);
+    CpuTimes before;
+    std::string text;
+    for (auto const& lines : {status_lines(programs, false), top_lines(programs, before, 0, false)}) {
+        for (std::string const& line : lines)
+            text += line;
+    }
+    EXPECT_THAT(text, Not(HasSubstr("\033")));
+    EXPECT_THAT(text, Not(HasSubstr("\a")));
+    EXPECT_THAT(text, Not(HasSubstr("\xc2\x9b")));
+    EXPECT_THAT(text, HasSubstr("\\x1b[2J"));
+    EXPECT_THAT(text, HasSubstr("\\x07"));
 }
 
 TEST(CtlText, StatusIsATable) {
@@ -487,6 +512,29 @@ TEST_F(CtlTest, RefusalsAndWhatCannotBeReached) {
     EXPECT_THAT(help->out, HasSubstr("restart NAME[:N]..."));
 }
 
+/// Where somebody listens and nobody answers, as a launcher that hangs: the time is limited, at the connection too.
+TEST_F(CtlTest, ALauncherThatHangsIsNotWaitedForForEver) {
+    auto const listener = varlink::Listener::create(path, 0600, {});
+    ASSERT_TRUE(listener) << listener.error().text();
+    for (std::vector<std::string> const& words : {std::vector<std::string>{"version", "--timeout", "30ms"},
+                                                  {"events", "--timeout", "30ms"},
+                                                  {"stop", "web", "--timeout", "30ms"},
+                                                  {"status", "--timeout", "30ms"}}) {
+        auto const late = ctl(words);
+        EXPECT_EQ(late->exit_code, 4) << words.front();
+        EXPECT_THAT(late->err, ::testing::EndsWith("timed out\n")) << words.front();
+    }
+    auto const address = varlink::socket_address(path);
+    std::vector<UniqueFd> crowd;
+    for (int result = 0; result == 0;) {
+        crowd.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        result = ::connect(crowd.back().get(), reinterpret_cast<sockaddr const*>(&*address), sizeof *address);
+    }
+    auto const crowded = ctl({"version", "--timeout", "30ms"});
+    EXPECT_EQ(crowded->exit_code, 4);
+    EXPECT_EQ(crowded->err, "triton-launch ctl: cannot reach a launcher on " + path + ": it accepts nobody\n");
+}
+
 TEST_F(CtlTest, WaitEndsWithTheStateOrTheTime) {
     start();
     backend.add("web", 1);
@@ -614,6 +662,7 @@ TEST_F(CtlTest, TheRest) {
     backend.add("", 1);
     backend.add("web", 1);
     EXPECT_EQ(ctl({"__names"})->out, "-\nweb\n");
+    EXPECT_THAT(ctl({"__commands"})->out, StartsWith("status\twhat runs, as a table\ndescribe\t"));
     EXPECT_EQ(ctl({"version"})->out, "0.1.0+1a2b3c4\n");
     EXPECT_THAT(ctl({"top"})->out, StartsWith("NAME  NUMBER  STATE   PID  CPU %  CPU TIME"));
     auto const described = ctl({"describe", "web"});
