@@ -154,10 +154,20 @@ struct ProbeRequest {
     Duration timeout{};
 };
 
-/// Whose a connection is, and so what it may call: see the table in control_methods.cpp.
+/// Whose a process is.
+enum class ProcessOwner : std::uint8_t {
+    nobody,      ///< not started by us
+    program,     ///< a program of ours with our rights
+    other_user,  ///< a program with a user of its own, and no other sandbox
+    sandboxed,   ///< a program with capabilities, noNewPrivileges, seccomp or landlock
+    agent
+};
+
+/// Whose a connection is, and so what it may call: see the table in control_calls.cpp.
 enum class ControlRole : std::uint8_t {
     person,  ///< came through the control socket
-    agent    ///< came from our own agent (ControlServer::adopt())
+    agent,   ///< came from our own agent (ControlServer::adopt())
+    limited  ///< came through the control socket by its uid, with fewer rights than we have
 };
 
 /// One line of a program's captured output. `text` is borrowed, any bytes, without its newline.
@@ -239,6 +249,12 @@ public:
     virtual void probes_wanted(bool is_wanted) = 0;
     /// `id`: of any number; one that is unknown (any more) means nothing. `detail`: for people, at most 1 KiB.
     virtual void probe_result(std::uint64_t id, bool ok, std::string_view detail) = 0;
+
+    // Whether somebody may command: see PeerRights.
+    /// Of what we have started and not reaped.
+    [[nodiscard]] virtual ProcessOwner owner_of(pid_t pid) const = 0;
+    /// Whether any program has a sandbox (ProcessOwner::sandboxed).
+    [[nodiscard]] virtual bool has_sandboxes() const = 0;
 
     /// For the log: somebody had something done ("restart web:2"), before it is done.
     virtual void command_given(std::string_view command, varlink::Peer const& peer) = 0;

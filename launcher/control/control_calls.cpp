@@ -174,10 +174,12 @@ constexpr std::array reporter_only{ParameterRow{"reporter", true, read_reporter}
 
 constexpr auto person = static_cast<varlink::Role>(ControlRole::person);
 constexpr auto agent = static_cast<varlink::Role>(ControlRole::agent);
+constexpr auto limited = static_cast<varlink::Role>(ControlRole::limited);
 
 // Who may call a method. The agent faces the network, so it may look, and have done what cannot hurt: nothing that
-// starts, stops or replaces a program. What it is there to tell, nobody else may.
-constexpr varlink::Roles everyone = varlink::only(person) | varlink::only(agent);
+// starts, stops or replaces a program. The same holds for those who have our uid and have been confined. What the agent
+// is there to tell, nobody else may.
+constexpr varlink::Roles everyone = varlink::only(person) | varlink::only(agent) | varlink::only(limited);
 constexpr varlink::Roles persons = varlink::only(person);
 constexpr varlink::Roles agents = varlink::only(agent);
 

@@ -20,6 +20,12 @@ varlink::ServiceInfo ControlMethods::info() const {
     return {.vendor = "Triton", .product = "triton-launch", .version = backend_.launcher().version, .url = ""};
 }
 
+std::expected<varlink::Role, std::string> ControlMethods::admit(varlink::Peer const& peer, bool is_by_uid) const {
+    auto const role = rights_.role_of(peer, is_by_uid);
+    if (!role) return std::unexpected(role.error());
+    return static_cast<varlink::Role>(*role);
+}
+
 void ControlMethods::call(Session& session, varlink::Call const& call) {
     varlink::dispatch(*context_.server, *this, control_methods(), session, call);
 }

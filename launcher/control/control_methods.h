@@ -7,6 +7,7 @@
 #include "launcher/control/control_backend.h"
 #include "launcher/control/control_calls.h"
 #include "launcher/control/control_jobs.h"
+#include "launcher/control/peer_rights.h"
 #include "lib/varlink/method_table.h"
 #include "lib/varlink/server.h"
 
@@ -35,6 +36,7 @@ public:
     ControlMethods(ControlBackend& backend, std::size_t line_bytes, std::size_t kept_bytes, bool keeps_for_agent)
         : context_{.backend = backend, .line_bytes = line_bytes},
           backend_(backend),
+          rights_(backend),
           kept_(kept_bytes),
           keeps_for_agent_(keeps_for_agent) {}
     void set_server(varlink::Server& server) { context_.server = &server; }
@@ -44,6 +46,8 @@ public:
     [[nodiscard]] std::string_view description() const override { return interface_description(); }
     void call(Session& session, varlink::Call const& call) override;
     void connection_failed(std::string_view reason) override { backend_.control_failed(reason); }
+    [[nodiscard]] std::expected<varlink::Role, std::string> admit(varlink::Peer const& peer,
+                                                                  bool is_by_uid) const override;
     [[nodiscard]] bool has_deferred() const override { return has_lost_prober(); }
     void do_deferred() override;
 
@@ -89,6 +93,7 @@ private:
 
     ControlContext context_;
     ControlBackend& backend_;
+    PeerRights rights_;
     KeptRecords kept_;
     bool keeps_for_agent_;
     std::uint64_t last_ticket_ = 0;  // of a staging

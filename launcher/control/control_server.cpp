@@ -12,20 +12,29 @@ namespace {
 constexpr std::size_t values_of_agent = 2 * most_variables;
 
 varlink::Settings socket_of(ControlSettings const& settings) {
-    return {.path = settings.path, .mode = settings.mode, .group = settings.group, .adopted = settings.adopted};
+    return {.path = settings.path,
+            .mode = settings.mode,
+            .group = settings.group,
+            .adopted = settings.adopted,
+            .close = settings.close};
 }
 
 varlink::Limits server_limits(ControlLimits const& limits) {
-    varlink::RoleLimits const person{
-        .sessions = limits.clients, .input_bytes = limits.input_bytes, .output_bytes = limits.output_bytes};
+    varlink::RoleLimits const person{.sessions = limits.clients,
+                                     .input_bytes = limits.input_bytes,
+                                     .output_bytes = limits.output_bytes,
+                                     .reserved = limits.reserved};
     varlink::RoleLimits const agent{.sessions = limits.adopted,
                                     .input_bytes = limits.adopted_input_bytes,
                                     .output_bytes = limits.adopted_output_bytes,
                                     .values = values_of_agent,
                                     .is_oldest_replaced = true,
                                     .is_reader_watched = true};
-    static_assert(static_cast<int>(ControlRole::person) == 0 && static_cast<int>(ControlRole::agent) == 1);
-    return {.roles = {person, agent},
+    static_assert(static_cast<int>(ControlRole::person) == 0 && static_cast<int>(ControlRole::agent) == 1 &&
+                  static_cast<int>(ControlRole::limited) == 2);
+    varlink::RoleLimits limited = person;
+    limited.reserved = 0;
+    return {.roles = {person, agent, limited},
             .work = limits.work,
             .stream_bytes = limits.output_bytes,
             .partial = limits.partial,

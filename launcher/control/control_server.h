@@ -24,12 +24,14 @@ struct ControlSettings {
     mode_t mode = 0600;
     std::optional<gid_t> group{};                    ///< whose members may connect too; the socket is made theirs
     std::optional<varlink::HandedSocket> adopted{};  ///< of the launcher before us, instead of a new one
+    varlink::Closer close{};                         ///< of connections, in which descriptors may lie
     bool keeps_for_agent = false;                    ///< what our agent was not there to hear: see publish()
 };
 
 /// What may become of our memory and time, whatever the clients do.
 struct ControlLimits {
     std::size_t clients = 64;
+    std::size_t reserved = 8;                      ///< beside them, for root and our own user
     std::size_t input_bytes = 64 * 1024;           ///< of one client: the longest call
     std::size_t output_bytes = 256 * 1024;         ///< of one client
     std::uint32_t work = 64;                       ///< in one round of the loop: processes rendered, calls count for 4

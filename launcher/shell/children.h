@@ -72,6 +72,11 @@ public:
     void end_round() { executions_.end_round(); }
     /// From now on each child is looked at before it is reaped.
     void look_before_reaping() { looks_first_ = true; }
+    /// The process that a child of ours is; nullopt of helper commands and strangers.
+    [[nodiscard]] std::optional<ProcessId> find(pid_t pid) const {
+        auto const found = processes_.find(pid);
+        return found == processes_.end() ? std::nullopt : std::optional(found->second);
+    }
     /// Whether a child still shares our memory.
     [[nodiscard]] bool is_memory_shared() { return sys_.is_memory_shared(); }
     void give_memory_back() { sys_.give_memory_back(); }

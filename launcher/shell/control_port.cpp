@@ -283,6 +283,31 @@ Result<> ControlPort::reload() {
     return std::unexpected(Error{ErrorKind::internal, {}, "the configuration is rejected", rooms_.keeper.rejection()});
 }
 
+namespace {
+
+bool has_sandbox(config::Program const& program) {
+    return program.capabilities || program.no_new_privileges || program.seccomp || program.landlock;
+}
+
+}  // namespace
+
+/// A process that a configuration has been changed under is judged by the latest: it is the one that can be read.
+ProcessOwner ControlPort::owner_of(pid_t pid) const {
+    auto const id = rooms_.children.find(pid);
+    if (!id) return ProcessOwner::nobody;
+    ProgramTable::Entry const& program = rooms_.table[id->program];
+    if (!program.plan) return ProcessOwner::sandboxed;  // nobody knows
+    if (program.plan == rooms_.agent.plan()) return ProcessOwner::agent;
+    if (has_sandbox(program.plan->settings)) return ProcessOwner::sandboxed;
+    return program.plan->settings.user ? ProcessOwner::other_user : ProcessOwner::program;
+}
+
+bool ControlPort::has_sandboxes() const {
+    return std::ranges::any_of(rooms_.table.entries(), [](ProgramTable::Entry const& program) {
+        return program.plan && has_sandbox(program.plan->settings);
+    });
+}
+
 void ControlPort::command_given(std::string_view command, varlink::Peer const& peer) {
     log_.write(
         log::LogLevel::info, "control-command",

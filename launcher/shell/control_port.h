@@ -10,6 +10,7 @@
 #include "launcher/plan/launch_options.h"
 #include "launcher/shell/agent_host.h"
 #include "launcher/shell/channels.h"
+#include "launcher/shell/children.h"
 #include "launcher/shell/configuration_keeper.h"
 #include "launcher/shell/life_cycle.h"
 #include "launcher/shell/program_table.h"
@@ -29,6 +30,7 @@ public:
     struct Rooms {
         Supervisor const& supervisor;
         ProgramTable const& table;
+        Children const& children;
         Channels const& channels;
         AgentHost& agent;
         Programs& programs;
@@ -79,6 +81,8 @@ private:
         rooms_.agent.probe_result(id, ok, detail);
     }
     void command_given(std::string_view command, varlink::Peer const& peer) override;
+    [[nodiscard]] ProcessOwner owner_of(pid_t pid) const override;
+    [[nodiscard]] bool has_sandboxes() const override;
     void control_failed(std::string_view reason) override;
 
     void serve(std::unique_ptr<ControlServer> server);

@@ -61,7 +61,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
-            {supervisor_, table_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}) {
+            {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}) {
     if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include <sys/socket.h>
@@ -18,8 +19,10 @@ namespace {
 constexpr std::uint32_t work_of_call = 4;
 constexpr std::size_t bytes_of_work = 512;  // of a call or a reply
 constexpr int accepts_per_round = 8;
-constexpr Duration between_accepts = milliseconds(100);  // when there is no descriptor left
-constexpr Role accepted{0};
+constexpr Duration between_accepts = milliseconds(100);         // when there is no descriptor left
+constexpr Duration between_refusals = std::chrono::seconds(1);  // in the log
+
+bool is_owner(Peer const& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
 
 }  // namespace
 
@@ -37,7 +40,16 @@ Result<std::unique_ptr<Server>> Server::create(EventLoop& loop, Settings setting
     return server;
 }
 
+Server::~Server() {
+    for (auto const& session : sessions_)
+        session->end();
+}
+
 // Connections.
+
+void Server::close(UniqueFd fd) {
+    if (settings_.close && fd) settings_.close(std::move(fd));
+}
 
 /// What the loop calls; the program ends the round after it.
 template <class Act>
@@ -62,18 +74,35 @@ void Server::accept_clients() {
             // The connection stays where it is, and the listener readable: look the other way for a while.
             listener_watch_ = {};
             accept_again_at_ = loop_.now() + between_accepts;
-            service_.connection_failed("cannot accept a connection: " + errno_text(err));
+            if (!std::exchange(is_shortage_told_, true))
+                service_.connection_failed("cannot accept a connection: " + errno_text(err));
             return;
         } else if (err != EINTR && err != ECONNABORTED) {
+            is_shortage_told_ = false;  // nobody waits any more
             return;
         }
     }
 }
 
-bool Server::is_allowed(int fd, Peer const& peer) const {
+Server::Entrance Server::entrance(int fd, Peer const& peer) const {
     bool const is_open_to_all = (settings_.mode & 0002) != 0;
-    return peer.uid == 0 || peer.uid == ::geteuid() || is_open_to_all ||
-           (settings_.group && is_in_group(fd, peer, *settings_.group));
+    if (is_open_to_all || (settings_.group && is_in_group(fd, peer, *settings_.group))) return Entrance::by_mode;
+    return is_owner(peer) ? Entrance::by_uid : Entrance::none;
+}
+
+/// Whoever connects again and again must not fill the log.
+void Server::tell_refusal(Peer const& peer, std::string_view why) {
+    if (refusal_told_at_ && loop_.now() < *refusal_told_at_ + between_refusals) {
+        ++refusals_untold_;
+        return;
+    }
+    refusal_told_at_ = loop_.now();
+    std::string text =
+        "a connection of user " + std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid) + ", is not allowed";
+    if (!why.empty()) text.append(": ").append(why);
+    if (std::size_t const untold = std::exchange(refusals_untold_, 0); untold > 0)
+        text.append(" (and ").append(std::to_string(untold)).append(" before it that were not told)");
+    service_.connection_failed(text);
 }
 
 Session* Server::longest_idle(Role role) const {
@@ -94,9 +123,25 @@ Session* Server::oldest(Role role) const {
     return nullptr;
 }
 
-bool Server::make_place(Role role) {
-    if (count(role) < limits(role).sessions) return true;
-    Session* const leaving = limits(role).is_oldest_replaced ? oldest(role) : longest_idle(role);
+/// Who has done nothing for the longest time; somebody who only could connect before an owner.
+Session* Server::least_active(Role role) const {
+    Session* least = nullptr;
+    auto const rank = [](Session const& session) {
+        return std::make_tuple(is_owner(session.peer()), session.job() != nullptr, session.last_active());
+    };
+    for (auto const& session : sessions_) {
+        if (session->is_dead() || session->role() != role) continue;
+        if (!least || rank(*session) < rank(*least)) least = session.get();
+    }
+    return least;
+}
+
+bool Server::make_place(Role role, bool is_owner) {
+    RoleLimits const& limit = limits(role);
+    bool const is_preferred = is_owner && limit.reserved > 0;
+    if (count(role) < limit.sessions + (is_preferred ? limit.reserved : 0)) return true;
+    Session* leaving = limit.is_oldest_replaced ? oldest(role) : longest_idle(role);
+    if (!leaving && is_preferred) leaving = least_active(role);
     if (leaving) leaving->end();
     return leaving != nullptr;
 }
@@ -109,20 +154,23 @@ void Server::take_client(UniqueFd fd) {
         (void)::send(fd.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     };
     auto const peer = peer_of(fd.get());
-    if (!peer) return;
-    if (!is_allowed(fd.get(), *peer)) {
+    if (!peer) return close(std::move(fd));
+    Entrance const by = entrance(fd.get(), *peer);
+    std::expected<Role, std::string> const role =
+        by == Entrance::none ? std::unexpected(std::string()) : service_.admit(*peer, by == Entrance::by_uid);
+    if (!role) {
         refuse(service_name("PermissionDenied"), "{}");
-        service_.connection_failed("a connection of user " + std::to_string(peer->uid) + ", pid " +
-                                   std::to_string(peer->pid) + ", is not allowed");
-        return;
+        close(std::move(fd));
+        return tell_refusal(*peer, role.error());
     }
-    if (make_place(accepted)) return add_session(std::move(fd), *peer, accepted);
-    auto const limit = static_cast<std::int64_t>(limits(accepted).sessions);
+    if (make_place(*role, is_owner(*peer))) return add_session(std::move(fd), *peer, *role);
+    auto const limit = static_cast<std::int64_t>(limits(*role).sessions);
     refuse(own_error("TooManyClients"), json::Writer{}.open('{').key("limit").value(limit).close('}').text());
+    close(std::move(fd));
 }
 
 void Server::add_session(UniqueFd fd, Peer const& peer, Role role) {
-    sessions_.push_back(std::make_unique<Session>(std::move(fd), peer, role, loop_.now()));
+    sessions_.push_back(std::make_unique<Session>(std::move(fd), peer, role, loop_.now(), &settings_.close));
     Session& session = *sessions_.back();
     if (limits(role).is_reader_watched) session.watch_reader();
     serve(session, [this, &session] { watch(session); });
@@ -137,7 +185,8 @@ std::size_t Server::count(Role role) const {
 void Server::adopt(UniqueFd fd, Role role) {
     if (!is_unix_stream(fd.get())) return service_.connection_failed("what was handed over is not a connection");
     auto const peer = peer_of(fd.get());
-    if (peer && make_place(role)) add_session(std::move(fd), *peer, role);
+    if (peer && make_place(role, false)) return add_session(std::move(fd), *peer, role);
+    close(std::move(fd));
 }
 
 /// Registers for what comes next: its input, or room for our output. Never both: who does not read is not heard either.

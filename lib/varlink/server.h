@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct Settings {
     mode_t mode = 0600;
     std::optional<gid_t> group{};           ///< whose members may connect too; the socket is made theirs
     std::optional<HandedSocket> adopted{};  ///< of the program before us, instead of a new one
+    Closer close{};                         ///< of connections; empty: here
 };
 
 /// What the sessions of a role may cost.
@@ -32,6 +34,9 @@ struct RoleLimits {
     std::size_t input_bytes = 64 * 1024;    ///< of one: the longest call
     std::size_t output_bytes = 256 * 1024;  ///< of one: the longest reply
     std::size_t values = 256;               ///< of one call: JSON values
+    /// Places beside these for root and our own user, for whom others make way, too: a crowd locks nobody out who
+    /// could end it.
+    std::size_t reserved = 0;
     /// How one more finds a place when all are taken: the oldest gives way, else the one that has idled longest.
     bool is_oldest_replaced = false;
     bool is_reader_watched = false;  ///< Session::deaf_for() may be asked
@@ -39,7 +44,7 @@ struct RoleLimits {
 
 /// What may become of our memory and time, whatever the clients do.
 struct Limits {
-    std::vector<RoleLimits> roles{RoleLimits{}};   ///< by Role; the first is that of accepted connections
+    std::vector<RoleLimits> roles{RoleLimits{}};   ///< by Role
     std::uint32_t work = 64;                       ///< in one round of the loop: the unit is a process rendered
     std::size_t stream_bytes = 256 * 1024;         ///< of one session: output up to which stream() adds to it
     Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to come
@@ -67,6 +72,13 @@ public:
     [[nodiscard]] virtual std::string_view description() const = 0;
     /// Answers a call to it: by a reply, an error or a job.
     virtual void call(Session& session, Call const& call) = 0;
+    /// The role of somebody whom the socket's mode lets in, or why it is not served. `is_by_uid`: nothing but its uid
+    /// (root's, or ours) lets it in.
+    [[nodiscard]] virtual std::expected<Role, std::string> admit(Peer const& peer, bool is_by_uid) const {
+        (void)peer;
+        (void)is_by_uid;
+        return Role{0};
+    }
     /// For the log: a connection could not be served (no descriptor left, a peer that is not allowed).
     virtual void connection_failed(std::string_view reason) = 0;
     /// What has become due by what a session did, and cannot be done where that is found out. do_deferred() is called
@@ -86,6 +98,8 @@ public:
     static Result<std::unique_ptr<Server>> create(EventLoop& loop, Settings settings, Service& service, Limits limits);
     Server(Server const&) = delete;
     Server& operator=(Server const&) = delete;
+    /// Ends all sessions.
+    ~Server();
 
     /// Serves a connection that came another way than through the socket, from the next round on. What is not a Unix
     /// stream socket is closed and told (Service::connection_failed()).
@@ -144,11 +158,15 @@ private:
     void accept_clients();
     void take_client(UniqueFd fd);
     void add_session(UniqueFd fd, Peer const& peer, Role role);
-    [[nodiscard]] bool make_place(Role role);
+    [[nodiscard]] bool make_place(Role role, bool is_owner);
+    [[nodiscard]] Session* least_active(Role role) const;
+    void close(UniqueFd fd);
+    void tell_refusal(Peer const& peer, std::string_view why);
     [[nodiscard]] std::size_t count(Role role) const;
     [[nodiscard]] RoleLimits const& limits(Role role) const { return limits_.roles[static_cast<std::size_t>(role)]; }
     [[nodiscard]] RoleLimits const& limits(Session const& session) const { return limits(session.role()); }
-    [[nodiscard]] bool is_allowed(int fd, Peer const& peer) const;
+    enum class Entrance : std::uint8_t { none, by_uid, by_mode };
+    [[nodiscard]] Entrance entrance(int fd, Peer const& peer) const;
     [[nodiscard]] Session* oldest(Role role) const;
     [[nodiscard]] Session* longest_idle(Role role) const;
     template <class Act>
@@ -174,6 +192,9 @@ private:
     Listener listener_;
     EventLoop::Watch listener_watch_;
     std::optional<TimePoint> accept_again_at_;
+    bool is_shortage_told_ = false;             // of descriptors; until all who wait have been accepted
+    std::optional<TimePoint> refusal_told_at_;  // the latest
+    std::size_t refusals_untold_ = 0;
     std::vector<std::unique_ptr<Session>> sessions_;
     std::size_t turn_ = 0;  // whose it is when work was left over
     TimePoint round_{};

@@ -34,8 +34,16 @@ void Session::receive(std::size_t limit, TimePoint now) {
     std::array<char, input_piece> piece;
     std::size_t const room = std::min(piece.size(), limit - std::min(limit, input_.size()));
     if (room == 0) return;
-    ssize_t const size = ::recv(fd_.get(), piece.data(), room, MSG_DONTWAIT);
+    // What comes without room for descriptors loses them, and closing them is the receiver's work. So look first: of a
+    // look the kernel gives up a second reference only, and what has none is then taken to the byte.
+    iovec content{piece.data(), room};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    ssize_t size = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_PEEK);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size < 0 || (message.msg_flags & MSG_CTRUNC) != 0) return end();
+    if (size > 0) size = ::recv(fd_.get(), piece.data(), static_cast<std::size_t>(size), MSG_DONTWAIT);
     if (size < 0) return end();
     if (size == 0) {
         is_at_end_ = true;
@@ -87,6 +95,7 @@ void Session::flush(TimePoint now) {
 
 void Session::end() {
     watch = {};
+    if (closer_ && *closer_ && fd_) (*closer_)(std::move(fd_));
     fd_ = {};
     input_.clear();
     message_end_ = std::string::npos;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,10 @@
 namespace triton::varlink {
 
 class Session;
+
+/// How a connection is closed. Descriptors that its peer has sent may lie in it, and the last reference to a file may
+/// take as long to close as its owner likes: whoever must not wait leaves that to another process.
+using Closer = std::function<void(UniqueFd connection)>;
 
 /// What a session may call, as the service numbers them from 0.
 enum class Role : std::uint8_t {};
@@ -46,14 +51,15 @@ class Session {
 public:
     enum class Interest : std::uint8_t { none, input, output };
 
-    Session(UniqueFd fd, Peer const& peer, Role role, TimePoint now)
-        : peer_(peer), role_(role), last_active_(now), fd_(std::move(fd)) {}
+    /// `closer` (borrowed) takes the connection at its end; null: it is closed here.
+    Session(UniqueFd fd, Peer const& peer, Role role, TimePoint now, Closer const* closer = nullptr)
+        : peer_(peer), role_(role), last_active_(now), fd_(std::move(fd)), closer_(closer) {}
 
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] Peer const& peer() const { return peer_; }
     [[nodiscard]] Role role() const { return role_; }
 
-    /// Receives once, as far as the limit goes. Ends the session when that fails.
+    /// Receives once, as far as the limit goes. Ends the session when that fails, and when descriptors come.
     void receive(std::size_t limit, TimePoint now);
     [[nodiscard]] bool has_message() const { return message_end_ != std::string::npos; }
     [[nodiscard]] bool has_input_room(std::size_t limit) const { return input_.size() < limit; }
@@ -113,6 +119,7 @@ private:
     std::unique_ptr<Job> job_;
     std::vector<std::unique_ptr<Job>> ended_jobs_;
     UniqueFd fd_;
+    Closer const* closer_;
 };
 
 }  // namespace triton::varlink

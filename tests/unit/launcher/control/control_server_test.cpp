@@ -83,14 +83,15 @@ TEST_F(ControlServerTest, DescribesItself) {
     EXPECT_EQ(ask_declared(service("GetInfo")),
               R"({"parameters":{"vendor":"Triton","product":"triton-launch","version":"0.1.0+1a2b3c4","url":"",)"
               R"("interfaces":["org.varlink.service","org.tritonlaunch.Launcher"]}})");
-    for (std::string_view const name : {launcher_interface, varlink::service_interface}) {
+    for (auto const& [name, expected] : {std::pair{launcher_interface, interface_description()},
+                                         std::pair{varlink::service_interface, varlink::service_description()}}) {
         std::string const text =
             ask_declared(service("GetInterfaceDescription"), R"({"interface":")" + std::string(name) + "\"}");
         auto const reply = varlink::parse_reply(text, text.size());
         ASSERT_TRUE(reply);
         auto const* const description = varlink::find_member(reply->parameters, "description");
         ASSERT_NE(description, nullptr);
-        EXPECT_EQ(*description->get<std::string>(), interface_description(name));
+        EXPECT_EQ(*description->get<std::string>(), expected);
     }
 }
 
@@ -1050,7 +1051,7 @@ TEST_F(ControlServerTest, GarbageEndsTheAgentsConnectionAlone) {
 }
 
 TEST_F(ControlServerTest, TheAgentTakesNoPlaceOfTheClientsAndKeepsItsOwn) {
-    start({.clients = 2, .evictable = Duration::zero(), .adopted = 3});
+    start({.clients = 2, .reserved = 0, .evictable = Duration::zero(), .adopted = 3});
     std::vector<std::unique_ptr<TestClient>> agents;
     for (int i = 0; i < 3; ++i)
         agents.push_back(adopted());
@@ -1075,7 +1076,7 @@ TEST_F(ControlServerTest, WhatIsNoConnectionIsNotAdopted) {
     server->adopt(UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}, ControlRole::agent);
     server->adopt(UniqueFd{}, ControlRole::agent);
     EXPECT_THAT(backend.failures, ::testing::SizeIs(4));
-    EXPECT_THAT(backend.failures, ::testing::Each("what was handed over is no connection"));
+    EXPECT_THAT(backend.failures, ::testing::Each("what was handed over is not a connection"));
     server->adopt(UniqueFd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)}, ControlRole::agent);  // of nobody
     until_quiet();
     EXPECT_EQ(server->next_deadline(), std::nullopt);
@@ -1155,7 +1156,7 @@ TEST_F(ControlServerTest, ASubscriberThatNeverReadsIsGivenUp) {
 }
 
 TEST_F(ControlServerTest, WhenAllPlacesAreTakenTheNextIsTold) {
-    start({.clients = 3});
+    start({.clients = 3, .reserved = 0});
     std::vector<std::unique_ptr<TestClient>> clients;
     for (int i = 0; i < 3; ++i)
         clients.push_back(connect());
@@ -1169,7 +1170,7 @@ TEST_F(ControlServerTest, WhenAllPlacesAreTakenTheNextIsTold) {
 }
 
 TEST_F(ControlServerTest, WhoIdlesGivesWay) {
-    start({.clients = 2, .evictable = Duration::zero()});
+    start({.clients = 2, .reserved = 0, .evictable = Duration::zero()});
     auto const subscriber = connect();
     subscriber->call(method("Subscribe"), "{}", true);
     (void)reply(*subscriber);
@@ -1182,6 +1183,76 @@ TEST_F(ControlServerTest, WhoIdlesGivesWay) {
 }
 
 /// A flood costs each round a bounded amount of work, everybody gets on, and others in the loop come between.
+/// The attack: as many connections as there are places, each of which says nothing, or never ends its call.
+TEST_F(ControlServerTest, ACrowdLocksNoOwnerOut) {
+    start({.clients = 4, .reserved = 2});
+    std::vector<std::unique_ptr<TestClient>> crowd;
+    for (int i = 0; i < 12; ++i) {
+        crowd.push_back(connect());
+        if (i % 2 == 0) crowd.back()->send("{");  // half of a call
+        until_quiet();
+    }
+    EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
+    EXPECT_EQ(reply(*crowd[0]), "(end)");  // who was there first made way
+}
+
+/// Those who wait for an answer make way after those who do nothing.
+TEST_F(ControlServerTest, WhoIdlesMakesWayBeforeWhoListens) {
+    start({.clients = 1, .reserved = 1});
+    auto const subscriber = connect();
+    subscriber->call(method("Subscribe"), "{}", true);
+    EXPECT_THAT(reply(*subscriber), HasSubstr("continues"));
+    auto const idle = connect();
+    idle->call(service("GetInfo"));
+    (void)reply(*idle);
+    EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
+    EXPECT_EQ(reply(*idle), "(end)");
+    EXPECT_FALSE(subscriber->is_ended);
+    EXPECT_TRUE(server->wants_records());
+}
+
+TEST_F(ControlServerTest, WhoIdlesKeepsItsPlaceWhileSomethingIsToBeReadByIt) {
+    start({.clients = 2, .reserved = 0, .evictable = Duration::zero()});
+    backend.add("many", 20000);
+    auto const slow = connect();
+    slow->read(false);
+    slow->call(method("List"), "{}", true);
+    slow->shut_down_writing();
+    auto const agent_connection = adopted();
+    auto const other = connect();
+    other->call(method("Subscribe"), "{}", true);
+    (void)reply(*other);
+    EXPECT_EQ(ask(service("GetInfo")), error(method("TooManyClients"), R"({"limit":2})"));
+    slow->read();
+    until([&] { return slow->is_ended; });
+    EXPECT_THAT(slow->replies.back(), HasSubstr(R"("number":20000,)"));
+    agent_connection->call(service("GetInfo"));
+    EXPECT_THAT(reply(*agent_connection), HasSubstr("vendor"));
+}
+
+TEST_F(ControlServerTest, WhoBelongsToASandboxOrToTheAgentIsRefused) {
+    start();
+    struct Row {
+        ProcessOwner owner;
+        std::string why;
+    };
+    for (Row const& row : {Row{ProcessOwner::agent, "it belongs to the agent"},
+                           Row{ProcessOwner::sandboxed, "it belongs to a program with a sandbox"}}) {
+        server.reset();
+        start();
+        backend.failures.clear();
+        backend.owners = {{::getpid(), row.owner}};
+        EXPECT_EQ(ask(method("Stop"), R"({"program":"web"})"), error(service("PermissionDenied"), "{}"));
+        EXPECT_EQ(ask(method("GetStatus")), error(service("PermissionDenied"), "{}"));
+        std::string const who =
+            "a connection of user " + std::to_string(::getuid()) + ", pid " + std::to_string(::getpid());
+        EXPECT_THAT(backend.failures, ElementsAre(who + ", is not allowed: " + row.why));  // the second is not told
+        EXPECT_THAT(backend.done, ElementsAre());
+    }
+    backend.owners = {{::getpid(), ProcessOwner::program}};
+    EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
+}
+
 TEST_F(ControlServerTest, AFloodIsWorkedOffInSmallPieces) {
     ControlLimits const limits;
     start(limits);

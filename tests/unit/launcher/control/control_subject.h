@@ -62,6 +62,14 @@ public:
     std::vector<std::string> done;  // "stop 0", "signal 0:2 15"
     std::vector<std::string> given;
     std::vector<varlink::Peer> peers;
+    ProcessOwner owner_of(pid_t pid) const override {
+        auto const found = owners.find(pid);
+        return found == owners.end() ? ProcessOwner::nobody : found->second;
+    }
+    bool has_sandboxes() const override { return has_sandbox; }
+
+    std::map<pid_t, ProcessOwner> owners;
+    bool has_sandbox = false;
     std::vector<std::string> failures;
     std::uint64_t sequence = 0;
     std::optional<std::string> configuration;

@@ -1,4 +1,6 @@
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -25,6 +27,66 @@ TEST(VarlinkSession, GivesBackWhatOnlySomethingLongHasNeeded) {
     }
     EXPECT_TRUE(taken == text);
     EXPECT_LE(session.output({}).capacity(), std::size_t{64} * 1024);
+}
+
+/// The time of a reader begins when there is something to read, not when it last took something.
+TEST(VarlinkSession, TheTimeToReadBeginsWithWhatIsToBeRead) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const reader{ends[0]};
+    TimePoint const start{std::chrono::seconds(100)};
+    TimePoint const later = start + std::chrono::hours(1);
+    Session session{UniqueFd{ends[1]}, {}, Role{0}, start};
+    session.output(start) += "x";
+    session.flush(start);
+    ASSERT_EQ(session.pending(), 0U);
+    session.output(later) += "y";
+    EXPECT_EQ(session.progress_at(), later);
+    session.output(later + std::chrono::seconds(1)) += "z";  // "y" still waits
+    EXPECT_EQ(session.progress_at(), later);
+}
+
+TEST(VarlinkSession, TheTimeForTheRestOfACallBeginsWithItsFirstByte) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const writer{ends[0]};
+    auto const at = [](int second) { return TimePoint{std::chrono::seconds(second)}; };
+    auto const send = [&](std::string_view text) {
+        ASSERT_EQ(::send(writer.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    };
+    Session session{UniqueFd{ends[1]}, {}, Role{0}, at(0)};
+    send("a");
+    session.receive(100, at(1));
+    send("b");
+    session.receive(100, at(5));
+    EXPECT_TRUE(session.has_partial_message());
+    EXPECT_EQ(session.partial_since(), at(1));
+    send(std::string_view("\0c", 2));
+    session.receive(100, at(6));
+    EXPECT_EQ(session.take_message(at(7)), "ab");
+    EXPECT_EQ(session.partial_since(), at(7));  // of the next
+    EXPECT_FALSE(session.has_message());
+}
+
+/// A job may end the session's job from inside of its own run(): it lives on until nobody is at work with it.
+TEST(VarlinkSession, AJobThatHasEndedLivesUntilItIsDropped) {
+    class Counted : public Job {
+    public:
+        explicit Counted(int& count) : Job(1), count_(count) { ++count_; }
+        ~Counted() override { --count_; }
+
+    private:
+        int& count_;
+    };
+    int count = 0;
+    Session session{UniqueFd{}, {}, Role{0}, {}};
+    session.begin(std::make_unique<Counted>(count));
+    session.begin(std::make_unique<Counted>(count));
+    session.end_job();
+    EXPECT_EQ(session.job(), nullptr);
+    EXPECT_EQ(count, 2);
+    session.drop_ended_jobs();
+    EXPECT_EQ(count, 0);
 }
 
 }  // namespace
