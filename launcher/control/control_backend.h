@@ -45,8 +45,9 @@ struct ProcessStatus {
     std::uint32_t number = 1;
     ProcessState state = ProcessState::down;
     std::optional<pid_t> pid;
-    std::optional<Duration> uptime;  ///< of the running process
-    std::uint32_t starts = 0;        ///< so far: grows by one at each start, failed ones included
+    std::optional<Duration> uptime;       ///< of the running process
+    std::optional<Duration> since_start;  ///< since the latest start, of a process that has ended too
+    std::uint32_t starts = 0;             ///< so far: grows by one at each start, failed ones included
     std::optional<LastExit> last_exit;
     std::optional<Duration> restart_in;  ///< in backoff
     std::string status_text;             ///< what it said by STATUS= (sd_notify(3)), any bytes; empty: nothing

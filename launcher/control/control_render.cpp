@@ -43,6 +43,7 @@ void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage
     if (!process.version.empty()) out.key("version").value(std::string_view(process.version));
     if (process.pid) out.key("pid").value(std::int64_t{*process.pid});
     if (process.uptime) out.key("uptime_seconds").value(*process.uptime);
+    if (process.since_start) out.key("started_seconds_ago").value(*process.since_start);
     out.key("starts").value(std::int64_t{process.starts});
     out.key("restarts").value(std::int64_t{process.starts > 0 ? process.starts - 1 : 0});
     out.key("ready").value(process.state == ProcessState::up);

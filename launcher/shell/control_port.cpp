@@ -198,6 +198,7 @@ ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) cons
         status.uptime = now - view.since;
         status.version = rooms_.table[id.program].version_of(number);
     }
+    if (view.since != TimePoint{}) status.since_start = now - view.since;
     status.starts = view.starts;
     if (view.last_error) {
         auto const& plan = rooms_.table[id.program].plan;

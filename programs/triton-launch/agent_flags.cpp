@@ -1,5 +1,6 @@
 #include "programs/triton-launch/agent_flags.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "config/socket_address.h"
+#include "lib/json/text.h"
 #include "lib/json/writer.h"
 
 namespace triton::program {
@@ -62,6 +64,18 @@ Result<> add_tls(AgentFlags const& agent, std::vector<std::string>& arguments) {
     bool const asks_nobody = is_plain && agent.authority.empty() && agent.verify_peers.empty();
     add(arguments, "tls-verify-peers", asks_nobody ? "none" : agent.verify_peers);
     return {};
+}
+
+/// Whether FoundationDB's operator asks for the labels of the node: its variable has no prefix, and the values of Go.
+/// Source: pkg.go.dev/strconv, ParseBool.
+bool operator_watches_node(std::vector<std::string>& warnings) {
+    constexpr std::array<std::string_view, 6> yes{"1", "t", "T", "TRUE", "true", "True"};
+    constexpr std::array<std::string_view, 6> no{"0", "f", "F", "FALSE", "false", "False"};
+    char const* const text = std::getenv("ENABLE_NODE_WATCH");
+    if (!text || !*text || std::ranges::find(no, text) != no.end()) return false;
+    if (std::ranges::find(yes, text) != yes.end()) return true;
+    warnings.push_back("ENABLE_NODE_WATCH: " + json::shown(text) + " is not true or false; the node is not watched");
+    return false;
 }
 
 Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
@@ -139,9 +153,7 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
                                   errno_text(err) + "); --kubernetes off ends this warning");
         reports = false;
     }
-    // The operator's way to ask for node labels has no prefix.
-    char const* const node_watch = std::getenv("ENABLE_NODE_WATCH");
-    bool const watches_node = agent.watches_node || (node_watch && std::string_view(node_watch) == "true");
+    bool const watches_node = agent.watches_node || operator_watches_node(launch.warnings);
     if (reports) {
         options.arguments.emplace_back("--kubernetes=on");
         add(options.arguments, "annotation-prefix", agent.annotation_prefix);

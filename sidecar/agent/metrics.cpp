@@ -140,8 +140,8 @@ void add_processes(Writer& writer, SupervisionStatus const& status, double now) 
                 [](Process process) -> Value { return static_cast<double>(process.starts); });
     per_process(writer, status, "triton_launch_process_start_time_seconds", Type::gauge,
                 "When it was started last, in Unix time.", [now](Process process) -> Value {
-                    if (!process.uptime_seconds) return std::nullopt;
-                    return std::floor(now - *process.uptime_seconds);
+                    if (!process.started_seconds_ago) return std::nullopt;
+                    return std::floor(now - *process.started_seconds_ago);
                 });
     per_process(writer, status, "triton_launch_process_memory_bytes", Type::gauge, "Memory it uses.",
                 [](Process process) -> Value {
@@ -157,6 +157,28 @@ std::string legacy_process(SupervisedProgram const& program, SupervisedProcess c
     return program.name.empty() ? number_text(process) : program.name + ":" + number_text(process);
 }
 
+/// A version that is only desired has a sample in the other family too, and the other way round.
+void add_legacy_versions(Writer& writer, SupervisionStatus const& status) {
+    struct Use {
+        bool is_running = false;
+        bool is_desired = false;
+    };
+    std::map<std::string, Use> versions;
+    for (SupervisedProgram const& program : status.programs) {
+        if (program.version) versions[*program.version].is_desired = true;
+        for (SupervisedProcess const& process : program.processes) {
+            if (process.version && process.uptime_seconds) versions[*process.version].is_running = true;
+        }
+    }
+    writer.family("fdbkubernetesmonitor_running_version", Type::gauge, "1 while a process runs this version, else 0.");
+    for (auto const& [version, use] : versions)
+        writer.sample(use.is_running ? 1 : 0, {{"version", version}});
+    writer.family("fdbkubernetesmonitor_desired_version", Type::gauge,
+                  "1 while the configuration asks for this version, else 0.");
+    for (auto const& [version, use] : versions)
+        writer.sample(use.is_desired ? 1 : 0, {{"version", version}});
+}
+
 /// What the shipped monitor would tell: it has no program of its own.
 void add_legacy(Writer& writer, SupervisionStatus status, double now) {
     std::erase_if(status.programs, [](SupervisedProgram const& program) { return program.is_internal; });
@@ -168,8 +190,8 @@ void add_legacy(Writer& writer, SupervisionStatus status, double now) {
     writer.family("fdbkubernetesmonitor_start_timestamp", Type::gauge, "When it was started last, in Unix time.");
     for (SupervisedProgram const& program : status.programs) {
         for (SupervisedProcess const& process : program.processes) {
-            if (process.uptime_seconds) {
-                writer.sample(std::floor(now - *process.uptime_seconds),
+            if (process.started_seconds_ago) {
+                writer.sample(std::floor(now - *process.started_seconds_ago),
                               {{"process", legacy_process(program, process)}});
             }
         }
@@ -184,20 +206,7 @@ void add_legacy(Writer& writer, SupervisionStatus status, double now) {
                       "When the running configuration was taken, in Unix time.");
         writer.sample(*status.configuration_time);
     }
-    std::map<std::string, double> running;
-    std::map<std::string, double> desired;
-    for (SupervisedProgram const& program : status.programs) {
-        if (program.version) desired[*program.version] += static_cast<double>(program.wanted);
-        for (SupervisedProcess const& process : program.processes) {
-            if (process.version && process.uptime_seconds) running[*process.version] += 1;
-        }
-    }
-    writer.family("fdbkubernetesmonitor_running_version", Type::gauge, "Processes that run a version.");
-    for (auto const& [version, count] : running)
-        writer.sample(count, {{"version", version}});
-    writer.family("fdbkubernetesmonitor_desired_version", Type::gauge, "Processes that are to run a version.");
-    for (auto const& [version, count] : desired)
-        writer.sample(count, {{"version", version}});
+    add_legacy_versions(writer, status);
 }
 
 void add_agent(Writer& writer, AgentFigures const& figures, std::string_view version) {

@@ -57,6 +57,9 @@ HttpResponse failed(Error const& error) {
     return reply;
 }
 
+/// As the shipped program says it of a file.
+HttpResponse not_found(std::string_view path) { return net::text_response(404, json::shown(path) + " not found"); }
+
 }  // namespace
 
 unsigned status_of(Error const& error) { return row_of(error.kind).http_status; }
@@ -259,10 +262,10 @@ Task<HttpResponse> Service::stage_in_detail(std::string_view body) {
 // --- files
 
 HttpResponse Service::is_present(std::string const& path) const {
-    if (!around_.output) return net::text_response(404, "Path not found");
+    if (!around_.output) return not_found(path);
     auto const found = around_.output->exists(path);
     if (!found) return failed(found.error());
-    return *found ? net::text_response(200, "OK") : net::text_response(404, "Path not found");
+    return *found ? net::text_response(200, "OK") : not_found(path);
 }
 
 Service::Begun Service::begin_hash(std::string const& path, HttpRequest const& request) {
@@ -331,10 +334,10 @@ Task<Result<Service::HashedFile>> Service::hash(std::string path, Begun begun, H
 }
 
 Task<HttpResponse> Service::check_hash(HttpRequest const& request) {
-    std::string path = request.match.path;
+    std::string const path = request.match.path;
     Begun begun = begin_hash(path, request);
-    auto const result = co_await hash(std::move(path), std::move(begun), request);
-    if (!result) co_return failed(result.error());
+    auto const result = co_await hash(path, std::move(begun), request);
+    if (!result) co_return result.error().kind == ErrorKind::not_found ? not_found(path) : failed(result.error());
     co_return make_reply(200, text_type, result->sha256);  // shipped: without a newline
 }
 

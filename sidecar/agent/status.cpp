@@ -43,6 +43,8 @@ SupervisedProcess process_of(Node const& node) {
     process.is_ready = flag(node, "ready");
     process.starts = whole(node, "starts").value_or(0);
     process.uptime_seconds = sidecar::control::real_member(node, "uptime_seconds");
+    process.started_seconds_ago = sidecar::control::real_member(node, "started_seconds_ago");
+    if (!process.started_seconds_ago) process.started_seconds_ago = process.uptime_seconds;
     process.memory_bytes = whole(node, "memory_bytes");
     process.cpu_seconds = sidecar::control::real_member(node, "cpu_seconds");
     process.version = optional_text(node, "version");

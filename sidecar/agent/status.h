@@ -19,6 +19,7 @@ struct SupervisedProcess {
     bool is_ready = false;
     std::int64_t starts = 0;
     std::optional<double> uptime_seconds;
+    std::optional<double> started_seconds_ago;  ///< the latest start, of a process that has ended too
     std::optional<std::int64_t> memory_bytes;
     std::optional<double> cpu_seconds;
     std::optional<std::string> version;  ///< it runs

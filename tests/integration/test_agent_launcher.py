@@ -120,7 +120,8 @@ def test_status_is_what_the_launcher_says(agent, launcher):
 
 def test_metrics_of_the_processes(agent, launcher):
     launcher.about |= {"configuration_changes": 7, "configuration_time": 1700000000.5}
-    launcher.lists = [[program("web", process(starts=3, version="7.1.61"), process(2, "backoff", False, starts=9),
+    launcher.lists = [[program("web", process(starts=3, version="7.1.61"), process(2, "backoff", False, starts=9,
+                                                                                         started_seconds_ago=20.0),
                                version="7.1.62"), program("", process(version="7.1.61")),
                        program("triton-agent", process(starts=4), internal=True)]]
     text = agent.get("/metrics")[1]
@@ -135,13 +136,15 @@ def test_metrics_of_the_processes(agent, launcher):
                  'fdbkubernetesmonitor_restart_count{process="1"} 1',
                  'fdbkubernetesmonitor_configuration_change_count 7', 'triton_launch_configuration_rejected 0',
                  'fdbkubernetesmonitor_last_applied_configuration_timestamp 1700000000.5',
-                 'fdbkubernetesmonitor_running_version{version="7.1.61"} 2',
-                 'fdbkubernetesmonitor_desired_version{version="7.1.62"} 2'):
+                 'fdbkubernetesmonitor_running_version{version="7.1.61"} 1',
+                 'fdbkubernetesmonitor_running_version{version="7.1.62"} 0',
+                 'fdbkubernetesmonitor_desired_version{version="7.1.61"} 0',
+                 'fdbkubernetesmonitor_desired_version{version="7.1.62"} 1'):
         assert line in text.splitlines(), line
-    started = float(next(line for line in text.splitlines()
-                         if line.startswith('fdbkubernetesmonitor_start_timestamp{process="web:1"}')).split()[-1])
-    assert abs(started - (time.time() - 12.5)) < 5
-    assert not any("version=\"7.1.62\"" in line for line in text.splitlines() if "running" in line)
+    for number, ago in ((1, 12.5), (2, 20)):
+        started = next(line for line in text.splitlines()
+                       if line.startswith(f'fdbkubernetesmonitor_start_timestamp{{process="web:{number}"}}'))
+        assert abs(float(started.split()[-1]) - (time.time() - ago)) < 5
     assert not any("triton-agent" in line for line in text.splitlines() if "fdbkubernetesmonitor" in line)
 
 

@@ -70,6 +70,7 @@ void fill(FakeBackend& backend) {
     job.processes[0].state = ProcessState::backoff;
     job.processes[0].pid.reset();
     job.processes[0].uptime.reset();
+    job.processes[0].since_start = std::chrono::milliseconds(2500);
     job.processes[0].last_exit = LastExit{.code = 0, .signal = 9, .was_oom_killed = true};
     job.processes[0].restart_in = std::chrono::milliseconds(1005);
     job.processes[0].status_text = "bad \xff and \x01";
@@ -105,7 +106,7 @@ TEST_F(ControlServerTest, ListsAllOrSome) {
         R"({"number":2,"state":"up","version":"7.1","pid":1002,"uptime_seconds":61.500,"starts":1,"restarts":0,)"
         R"("ready":true,"memory_bytes":1048576,"cpu_seconds":1.500,"last_exit":{"code":3,"oom_killed":false}})";
     std::string const job =
-        R"({"number":1,"state":"backoff","starts":1,"restarts":0,"ready":false,"memory_bytes":1048576,)"
+        R"({"number":1,"state":"backoff","started_seconds_ago":2.500,"starts":1,"restarts":0,"ready":false,"memory_bytes":1048576,)"
         R"("cpu_seconds":1.500,"last_exit":{"signal":"SIGKILL","oom_killed":true},"restart_in_seconds":1.005,)"
         "\"status\":\"bad \xef\xbf\xbd and \\u0001\"}";
     std::string const web_head =

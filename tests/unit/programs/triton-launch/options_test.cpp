@@ -177,6 +177,30 @@ TEST(CommandLine, UpgradeCheckTakesTheOptionsOfLaunchMode) {
     EXPECT_EQ(refusal({"upgrade-check", "--mode", "init"}), "upgrade-check: these are not options of launch mode");
 }
 
+TEST(CommandLine, EmptyPathsMeanNone) {
+    auto const command =
+        parse({"--main-container-version", "1", "--log-path", "a", "--log-path", "", "--additional-env-file", ""});
+    ASSERT_TRUE(command) << command.error().text();
+    EXPECT_EQ(command->launch.log.path, "");
+    EXPECT_EQ(command->launch.source.environment_file, "");
+}
+
+TEST(CommandLine, TheOperatorAsksForTheNodeAsGoReadsIt) {
+    std::string const no_kubernetes = "--enable-node-watch: there is no Kubernetes to ask for the node";
+    auto const warnings = [](char const* value) {
+        Variable const variable("ENABLE_NODE_WATCH", value);
+        auto const command = parse({"--main-container-version", "1", "--kubernetes", "off"});
+        return command ? command->launch.warnings : std::vector<std::string>{command.error().text()};
+    };
+    for (char const* const yes : {"1", "t", "T", "TRUE", "true", "True"})
+        EXPECT_EQ(warnings(yes), std::vector{no_kubernetes}) << yes;
+    for (char const* const no : {"0", "f", "F", "FALSE", "false", "False"})
+        EXPECT_EQ(warnings(no), std::vector<std::string>{}) << no;
+    EXPECT_EQ(warnings("yes"), std::vector<std::string>{"ENABLE_NODE_WATCH: yes is not true or false; the node is not "
+                                                        "watched"});
+    EXPECT_EQ(warnings(""), std::vector<std::string>{});
+}
+
 TEST(CommandLine, ControlSocketAndGroups) {
     auto const plain = parse({"--main-container-version", "1"});
     ASSERT_TRUE(plain) << plain.error().text();

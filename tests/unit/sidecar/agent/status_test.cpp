@@ -183,7 +183,8 @@ TEST(Metrics, BothFormatsAreWellFormed) {
         R"({"launcher":{"version":"0.1","phase":"running","uptime_seconds":2.25,"configuration_changes":3,)"
         R"("configuration_time":1000.5,"rejection":["x"]}})",
         {R"({"programs":[{"name":"a\"\\\n","wanted":1,"ready":true,"version":"7.1","processes":[{"number":1,"state":"up",)"
-         R"("ready":true,"starts":2,"uptime_seconds":1,"memory_bytes":5,"cpu_seconds":0.25,"version":"7.1"}]}]})"});
+         R"("ready":true,"starts":2,"uptime_seconds":1,"memory_bytes":5,"cpu_seconds":0.25,"version":"7.1"},)"
+         R"({"number":2,"state":"backoff","starts":4,"started_seconds_ago":30}]},{"name":"off","version":"7.3"}]})"});
     AgentFigures figures;
     figures.requests[{Endpoint::check_hash, 200}] = 7;
     figures.certificate_not_after = 123;
@@ -198,6 +199,11 @@ TEST(Metrics, BothFormatsAreWellFormed) {
               R"(triton_agent_requests_total{endpoint="check_hash",code="200"} 7)",
               R"(fdbkubernetesmonitor_restart_count{process="a\"\\\n:1"} 2)",
               R"(fdbkubernetesmonitor_running_version{version="7.1"} 1)",
+              R"(fdbkubernetesmonitor_running_version{version="7.3"} 0)",
+              R"(fdbkubernetesmonitor_desired_version{version="7.1"} 1)",
+              R"(fdbkubernetesmonitor_desired_version{version="7.3"} 1)",
+              R"(fdbkubernetesmonitor_start_timestamp{process="a\"\\\n:1"} 99)",
+              R"(fdbkubernetesmonitor_start_timestamp{process="a\"\\\n:2"} 70)",
               "triton_agent_certificate_not_after_seconds 123"}) {
             EXPECT_NE(text.find("\n" + std::string(line) + "\n"), text.npos) << line;
         }
