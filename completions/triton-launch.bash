@@ -48,7 +48,7 @@ _triton_launch() {
 
     case $flag in
     --mode) mapfile -t COMPREPLY < <(compgen -W 'launch launcher init sidecar' -- "$cur"); return ;;
-    --version-match) mapfile -t COMPREPLY < <(compgen -W 'exact protocol' -- "$cur"); return ;;
+    --version-match) mapfile -t COMPREPLY < <(compgen -W 'auto exact protocol' -- "$cur"); return ;;
     --log-level) mapfile -t COMPREPLY < <(compgen -W 'trace debug info warning error off' -- "$cur"); return ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W 'auto text json' -- "$cur"); return ;;
     --cgroup) mapfile -t COMPREPLY < <(compgen -W 'auto none required' -- "$cur"); return ;;

@@ -121,7 +121,7 @@ complete -c triton-launch -n __triton_launch_configures -l server-count -x -d 'H
 complete -c triton-launch -n __triton_launch_configures -l process-count -x -d 'How many processes'
 complete -c triton-launch -n __triton_launch_configures -l main-container-version -x -d 'Version of this container'
 complete -c triton-launch -n __triton_launch_configures -l version-file -rF -d 'File with that version'
-complete -c triton-launch -n __triton_launch_configures -l version-match -xa 'exact protocol' -d 'When our binary fits'
+complete -c triton-launch -n __triton_launch_configures -l version-match -xa 'auto exact protocol' -d 'When our binary fits'
 complete -c triton-launch -n __triton_launch_configures -l fdbserver-path -rF -d 'Binary of this container'
 complete -c triton-launch -n __triton_launch_configures -l binary-path -rF -d 'Binary of this container'
 complete -c triton-launch -n __triton_launch_configures -l shared-binary-dir -xa '(__fish_complete_directories)' \

@@ -11,7 +11,7 @@ _triton_launch() {
         '(--server-count --process-count)'{--server-count,--process-count}'[how many processes]:number'
         '--main-container-version[version of this container]:version'
         '--version-file[file with the version of this container]:file:_files'
-        '--version-match[when the binary of this container fits]:rule:(exact protocol)'
+        '--version-match[when the binary of this container fits]:rule:(auto exact protocol)'
         '(--fdbserver-path --binary-path)'{--fdbserver-path,--binary-path}'[binary of this container]:file:_files'
         '--shared-binary-dir[where binaries of other versions are]:directory:_files -/'
         '--additional-env-file[key=value lines for substitution]:file:_files'

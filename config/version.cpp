@@ -43,8 +43,26 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 
 BinaryCandidates shared_candidates(BinaryRule const& rule, std::string_view version) {
     std::string_view const name = base_name(rule.own_path);
-    return {join(join(join(rule.shared_directory, "bin"), version), name),
-            join(join(rule.shared_directory, version), name)};
+    return {{join(join(join(rule.shared_directory, "bin"), version), name),
+             join(join(rule.shared_directory, version), name)}};
+}
+
+/// A version that cannot be parsed fits the same text alone.
+BinaryCandidates automatic_candidates(BinaryRule const& rule, std::string_view configured_version) {
+    auto const configured = Version::parse(configured_version);
+    auto const container = Version::parse(rule.container_version);
+    if (configured_version == rule.container_version || (configured && configured == container))
+        return {{rule.own_path}};
+    BinaryCandidates candidates = shared_candidates(rule, configured_version);
+    if (configured && configured->text() != configured_version) {
+        for (std::string& path : shared_candidates(rule, configured->text()).paths)
+            candidates.paths.push_back(std::move(path));
+    }
+    if (configured && container && configured->protocol_compatible(*container)) {
+        candidates.paths.push_back(rule.own_path);
+        candidates.ends_with_stand_in = true;
+    }
+    return candidates;
 }
 
 std::unexpected<json::Problem> unparsable(std::string where, std::string_view version) {
@@ -75,15 +93,16 @@ bool Version::protocol_compatible(Version const& other) const {
 
 std::expected<BinaryCandidates, json::Problem> choose_binary(BinaryRule const& rule,
                                                              std::string_view configured_version) {
+    if (rule.match == VersionMatch::automatic) return automatic_candidates(rule, configured_version);
     if (rule.match == VersionMatch::exact) {
-        if (configured_version == rule.container_version) return BinaryCandidates{rule.own_path};
+        if (configured_version == rule.container_version) return BinaryCandidates{{rule.own_path}};
         return shared_candidates(rule, configured_version);
     }
     auto const configured = Version::parse(configured_version);
     if (!configured) return unparsable("version", configured_version);
     auto const container = Version::parse(rule.container_version);
     if (!container) return unparsable("main container version", rule.container_version);
-    if (configured->protocol_compatible(*container)) return BinaryCandidates{rule.own_path};
+    if (configured->protocol_compatible(*container)) return BinaryCandidates{{rule.own_path}};
     return shared_candidates(rule, configured->text());
 }
 

@@ -27,21 +27,28 @@ struct Version {
     bool operator==(Version const&) const = default;
 };
 
+/// Which versions the container's own binary serves.
 enum class VersionMatch : std::uint8_t {
-    exact,     ///< the container's own binary only for exactly its version
-    protocol,  ///< also for versions that speak its protocol
+    automatic,  ///< its own, and as a stand-in those that speak its protocol, as long as their own binary is missing
+    exact,      ///< its own only
+    protocol,   ///< its own and all that speak its protocol
 };
 
 /// How the version in a configuration becomes the path of a binary.
 struct BinaryRule {
-    VersionMatch match = VersionMatch::exact;
+    VersionMatch match = VersionMatch::automatic;
     std::string container_version;
     std::string own_path;          ///< the container's own binary
     std::string shared_directory;  ///< where other versions are: bin/VERSION/NAME or VERSION/NAME inside it
 };
 
-/// The paths where the binary may be, best first; the first that exists is meant. Never empty.
-using BinaryCandidates = std::vector<std::string>;
+/// Where the binary may be; the first that exists is meant.
+struct BinaryCandidates {
+    std::vector<std::string> paths;   ///< best first; never empty
+    bool ends_with_stand_in = false;  ///< the last path is the container's own binary, which has another version
+
+    bool operator==(BinaryCandidates const&) const = default;
+};
 
 /// Errors: with VersionMatch::protocol, "version: could not parse FDB version from 6.2", and the same for the
 /// container.

@@ -97,6 +97,8 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
                     char const* const* environment) {
     std::string out;
     if (!accepted.configuration.run_servers) out += "# runServers is false: nothing runs. Otherwise:\n";
+    for (std::string const& remark : accepted.remarks)
+        out.append("# ").append(remark).append("\n");
     for (Selection const& selection : selections) {
         std::string const& name = selection.program.settings.name;
         if (!name.empty()) out.append("# ").append(name).append("\n");

@@ -89,18 +89,26 @@ std::string find_binary(SourceOptions const& options, std::string const& version
         rejected.errors.push_back(prefix + candidates.error().text());
         return {};
     }
-    auto const found = std::ranges::find_if(*candidates, exists);
-    if (check == BinaryCheck::skipped) return found == candidates->end() ? candidates->front() : *found;
-    if (found == candidates->end()) {
-        std::string reason = prefix + "binary " + candidates->front() + ": " + errno_text(ENOENT);
-        if (candidates->size() > 1) reason += " (nor " + candidates->back() + ")";
+    auto const& paths = candidates->paths;
+    auto const found = std::ranges::find_if(paths, exists);
+    if (check == BinaryCheck::skipped) {
+        if (found != paths.end()) return *found;
+        return candidates->ends_with_stand_in ? paths.back() : paths.front();
+    }
+    if (found == paths.end()) {
+        std::string reason = prefix + "binary " + paths.front() + ": " + errno_text(ENOENT);
+        if (paths.size() > 1) reason += " (nor " + paths.back() + ")";
         rejected.errors.push_back(std::move(reason));
-        rejected.missing_binaries.insert(rejected.missing_binaries.end(), candidates->begin(), candidates->end());
+        rejected.missing_binaries.insert(rejected.missing_binaries.end(), paths.begin(), paths.end());
         return {};
     }
     if (auto reason = check_binary(*found)) {
         rejected.errors.push_back(prefix + *reason);
-        rejected.missing_binaries.insert(rejected.missing_binaries.end(), candidates->begin(), candidates->end());
+        rejected.missing_binaries.insert(rejected.missing_binaries.end(), paths.begin(), paths.end());
+    } else if (candidates->ends_with_stand_in && found == paths.end() - 1) {
+        rejected.remarks.push_back(prefix + "version " + version + " is not in " + rule.shared_directory + " yet; " +
+                                   *found + " of version " + rule.container_version + " speaks the same protocol");
+        rejected.missing_binaries.insert(rejected.missing_binaries.end(), paths.begin(), found);
     }
     return *found;
 }
@@ -580,6 +588,8 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
     accepted.variables = config::referenced_variables(configuration, variables);
     accepted.environment = used_environment(accepted, variables);
     accepted.warnings = std::move(rejected.warnings);
+    accepted.remarks = std::move(rejected.remarks);
+    accepted.missing_binaries = std::move(rejected.missing_binaries);
     accepted.configuration = std::move(configuration);
     return accepted;
 }

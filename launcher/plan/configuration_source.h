@@ -24,6 +24,8 @@ struct Accepted {
     /// (of an IPList the chosen address), and BINARY_DIR, the directory of the first program's binary. Each name once.
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> warnings;
+    std::vector<std::string> remarks;           ///< which binaries stand in for others that are missing
+    std::vector<std::string> missing_binaries;  ///< paths of those others, whose appearance changes what is run
 
     /// Of all programs; 0 when the configuration says that nothing is to run.
     [[nodiscard]] std::uint32_t process_count() const;
@@ -35,6 +37,7 @@ struct Accepted {
 struct Rejected {
     std::vector<std::string> errors{};
     std::vector<std::string> warnings{};          ///< what is odd beside them
+    std::vector<std::string> remarks{};           ///< see Accepted
     std::vector<std::string> missing_binaries{};  ///< paths whose appearance may change that
     std::size_t document = 0;                     ///< a hash of its text; 0: it could not be read
     bool misses_node_label = false;               ///< a variable that the agent brings (config::node_label_prefix)

@@ -105,6 +105,7 @@ bool ConfigurationKeeper::load() {
     }
     if (says_the_same(*loaded)) {
         forget_rejection();
+        missing_binaries_ = std::move(loaded->missing_binaries);
         accept_text(std::move(loaded->text));
         log_.write(log::LogLevel::debug, "configuration-unchanged",
                    options_.configuration_path + " says what it said before",
@@ -122,6 +123,7 @@ bool ConfigurationKeeper::load() {
         return false;
     }
     forget_rejection();
+    missing_binaries_ = active_->missing_binaries;
     has_news_ = true;
     tell_active();
     return true;
@@ -135,6 +137,8 @@ void ConfigurationKeeper::tell_active() const {
                    "the configuration " + std::string(path) + " has oddities:",
                    {{"path", path}, {"warnings", std::span<std::string const>(active_->warnings)}});
     }
+    for (std::string const& remark : active_->remarks)
+        log_.write(log::LogLevel::info, "binary-awaited", remark, {{"path", path}});
     std::uint32_t const count = active_->process_count();
     if (active_->configuration.has_programs) {
         std::vector<std::string> names;
@@ -226,14 +230,16 @@ Result<> ConfigurationKeeper::watch_files() {
     return watcher_->watch(paths);
 }
 
-/// Watches first and reads then, so that nothing that changes in between is missed. A rejection adds paths to watch,
-/// and what they wait for may have come before they were watched: hence the second look.
+/// Watches first and reads then, so that nothing that changes in between is missed. Missing binaries add paths to
+/// watch, and what they wait for may have come before they were watched: hence the second look.
 void ConfigurationKeeper::look_again() {
     reload_timer_.disarm();
     last_look_ = steady_clock::now();
     if (supervisor_.phase() != SupervisorPhase::running) return;
     Result<> watched = watch_files();
-    if (!load() && !missing_binaries_.empty()) {
+    std::vector<std::string> const known = missing_binaries_;
+    (void)load();
+    if (!missing_binaries_.empty() && missing_binaries_ != known) {
         watched = watch_files();
         (void)load();
     }

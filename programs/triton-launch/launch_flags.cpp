@@ -20,8 +20,9 @@ constexpr std::array<Choice<log::LogLevel>, 6> log_levels{{{"trace", log::LogLev
                                                            {"off", log::LogLevel::off}}};
 constexpr std::array<Choice<log::LogFormat>, 3> log_formats{
     {{"auto", log::LogFormat::automatic}, {"text", log::LogFormat::text}, {"json", log::LogFormat::json}}};
-constexpr std::array<Choice<config::VersionMatch>, 2> version_matches{
-    {{"exact", config::VersionMatch::exact}, {"protocol", config::VersionMatch::protocol}}};
+constexpr std::array<Choice<config::VersionMatch>, 3> version_matches{{{"auto", config::VersionMatch::automatic},
+                                                                       {"exact", config::VersionMatch::exact},
+                                                                       {"protocol", config::VersionMatch::protocol}}};
 constexpr std::array<Choice<bool>, 2> check_formats{{{"text", false}, {"json", true}}};
 constexpr std::array<Choice<CgroupMode>, 3> cgroup_modes{
     {{"auto", CgroupMode::automatic}, {"none", CgroupMode::none}, {"required", CgroupMode::required}}};
@@ -58,7 +59,7 @@ void add_log_flags(Flags& flags, log::Log::Settings& settings) {
         {"log-format", "", 0, "FORMAT", "text, json, or auto: text on a terminal (default: auto)",
          into_choice(settings.format, log_formats)},
         {"log-path", "", 0, "FILE", "log to this file as well; opened again on SIGHUP and when it was renamed",
-         into(settings.path)},
+         into_any(settings.path)},
     };
     flags.insert(flags.end(), std::begin(rows), std::end(rows));
 }
@@ -71,7 +72,8 @@ void add_source_flags(Flags& flags, SourceOptions& source, ContainerVersion& ver
         {"version-file", "", 0, "FILE", "where that version stands otherwise (default: /var/fdb/version)",
          into(version.file)},
         {"version-match", "", 0, "RULE",
-         "exact: the own binary only for its own version (default); protocol: for all that speak its protocol",
+         "which versions the own binary serves: auto, exact or protocol (default: auto, also in place of a missing "
+         "one)",
          into_choice(source.binary.match, version_matches)},
         {"fdbserver-path", "binary-path", 0, "FILE", "the container's own binary (default: /usr/bin/fdbserver)",
          into(source.binary.own_path)},
@@ -79,7 +81,7 @@ void add_source_flags(Flags& flags, SourceOptions& source, ContainerVersion& ver
          "other versions: DIR/bin/VERSION/NAME or DIR/VERSION/NAME (default: /var/fdb/shared-binaries)",
          into(source.binary.shared_directory)},
         {"additional-env-file", "", 0, "FILE", "name=value lines for substitution, before the environment",
-         into(source.environment_file)},
+         into_any(source.environment_file)},
         {"export-env-file", "", 0, "", "put those values into the processes' environment too",
          into_switch(source.export_environment_file)},
         {"server-count", "process-count", 0, "N", "how many processes, unless the configuration says (default: 1)",

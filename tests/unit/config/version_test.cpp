@@ -60,7 +60,7 @@ BinaryRule rule(VersionMatch match, std::string container = "7.1.0") {
 
 TEST(ChooseBinary, ExactComparesTexts) {
     auto const choose = [](std::string_view version) {
-        return choose_binary(rule(VersionMatch::exact), version).value();
+        return choose_binary(rule(VersionMatch::exact), version).value().paths;
     };
     EXPECT_THAT(choose("7.1.0"), ElementsAre("/usr/bin/fdbserver"));
     EXPECT_THAT(choose("7.1.1"), ElementsAre("/var/fdb/shared-binaries/bin/7.1.1/fdbserver",
@@ -73,13 +73,43 @@ TEST(ChooseBinary, ExactComparesTexts) {
 
 TEST(ChooseBinary, ProtocolComparesVersions) {
     auto const choose = [](std::string_view version) {
-        return choose_binary(rule(VersionMatch::protocol), version).value();
+        return choose_binary(rule(VersionMatch::protocol), version).value().paths;
     };
     EXPECT_THAT(choose("7.1.5"), ElementsAre("/usr/bin/fdbserver"));
     EXPECT_THAT(choose("test-7.2.1-x"), ElementsAre("/var/fdb/shared-binaries/bin/7.2.1/fdbserver",
                                                     "/var/fdb/shared-binaries/7.2.1/fdbserver"));
     EXPECT_THAT(choose("7.1.0-rc2"), ElementsAre("/var/fdb/shared-binaries/bin/7.1.0-rc2/fdbserver",
                                                  "/var/fdb/shared-binaries/7.1.0-rc2/fdbserver"));
+}
+
+TEST(ChooseBinary, AutomaticPrefersTheVersionThatIsMeant) {
+    struct Row {
+        std::string container;
+        std::string configured;
+        BinaryCandidates candidates;
+    };
+    std::string const shared = "/var/fdb/shared-binaries/";
+    Row const rows[] = {
+        {"7.1.43", "7.1.43", {{"/usr/bin/fdbserver"}}},
+        {"7.1.43", "v7.1.43", {{"/usr/bin/fdbserver"}}},
+        {"7.1.43",
+         "7.1.57",
+         {{shared + "bin/7.1.57/fdbserver", shared + "7.1.57/fdbserver", "/usr/bin/fdbserver"}, true}},
+        {"7.1.43",
+         "test-7.1.57",
+         {{shared + "bin/test-7.1.57/fdbserver", shared + "test-7.1.57/fdbserver", shared + "bin/7.1.57/fdbserver",
+           shared + "7.1.57/fdbserver", "/usr/bin/fdbserver"},
+          true}},
+        {"7.1.43", "7.3.0", {{shared + "bin/7.3.0/fdbserver", shared + "7.3.0/fdbserver"}}},
+        {"7.3.0", "7.3.0-rc1", {{shared + "bin/7.3.0-rc1/fdbserver", shared + "7.3.0-rc1/fdbserver"}}},
+        {"next", "next", {{"/usr/bin/fdbserver"}}},
+        {"next", "7.1.43", {{shared + "bin/7.1.43/fdbserver", shared + "7.1.43/fdbserver"}}},
+        {"7.1.43", "6.2", {{shared + "bin/6.2/fdbserver", shared + "6.2/fdbserver"}}},
+    };
+    for (Row const& row : rows) {
+        EXPECT_EQ(choose_binary(rule(VersionMatch::automatic, row.container), row.configured).value(), row.candidates)
+            << row.container << " " << row.configured;
+    }
 }
 
 TEST(ChooseBinary, ProtocolNeedsVersions) {
@@ -93,8 +123,8 @@ TEST(ChooseBinary, ProtocolNeedsVersions) {
 
 TEST(ChooseBinary, Paths) {
     BinaryRule const relative{VersionMatch::exact, "1", "etcd", "shared/"};
-    EXPECT_THAT(choose_binary(relative, "1").value(), ElementsAre("etcd"));
-    EXPECT_THAT(choose_binary(relative, "2").value(), ElementsAre("shared/bin/2/etcd", "shared/2/etcd"));
+    EXPECT_THAT(choose_binary(relative, "1").value().paths, ElementsAre("etcd"));
+    EXPECT_THAT(choose_binary(relative, "2").value().paths, ElementsAre("shared/bin/2/etcd", "shared/2/etcd"));
 }
 
 }  // namespace
