@@ -9,15 +9,15 @@ _triton_launch() {
     local launch="$shared --mode --input-dir --input-monitor-conf --exit-on-bad-config --restart-delay
         --restart-max-delay --restart-factor --restart-jitter --restart-reset-after --restart-minimum-run --stop-signal
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
-        --log-path --cgroup --control-socket --control-mode --control-group --output-dir --kubernetes --annotation-prefix
-        --enable-node-watch"
-    local agent='--listen --bind-address --listen-address --probe-listen --tls --tls-certificate-file --tls-key-file
+        --log-path --log-max-size --wait-for-pod --listen-address --cgroup --control-socket --control-mode
+        --control-group --output-dir --kubernetes --annotation-prefix --enable-node-watch"
+    local agent='--listen --bind-address --probe-listen --tls --tls-certificate-file --tls-key-file
         --tls-ca-file --tls-verify-peers --certificate-path --certificate-key-path --agent-path --agent-user --agent-option'
     local stage='--mode --input-dir --output-dir --copy-file --copy-template --copy-binary --copy-library
         --copy-primary-library --require-not-empty --binary-dir --library-dir --binary-output-dir --version-file
         --main-container-version --input-monitor-conf --substitute-variable --public-ip-family --main-container-conf-dir
-        --additional-env-file --watch --format --log-level --log-format --log-path --control-socket
-        --help --version'
+        --additional-env-file --watch --format --log-level --log-format --log-path --log-max-size
+        --control-socket --help --version'
     local wrap='--single-child --subreaper --warn-on-reap --verbose --remap-exit --setsid --pause --help --version --license'
     local short='-g -c -s -p -w -v -e -r -P -h -V -l'
     COMPREPLY=()

@@ -155,6 +155,8 @@ complete -c triton-launch -n __triton_launch_runs -l orphan-signal -xa 'none $__
 complete -c triton-launch -n __triton_launch_runs -l log-level -xa 'trace debug info warning error off' -d 'Least level'
 complete -c triton-launch -n __triton_launch_runs -l log-format -xa 'auto text json' -d 'Form of the log'
 complete -c triton-launch -n __triton_launch_runs -l log-path -rF -d 'Log to this file, too'
+complete -c triton-launch -n __triton_launch_runs -l log-max-size -x -d 'When that file is renamed, or none'
+complete -c triton-launch -n __triton_launch_runs -l wait-for-pod -x -d 'For its annotations, at the start'
 complete -c triton-launch -n __triton_launch_runs -l cgroup -xa 'auto none required' -d 'A control group for each process'
 complete -c triton-launch -n __triton_launch_runs -l control-socket -rF -d 'Where ctl reaches the launcher, or none'
 complete -c triton-launch -n __triton_launch_runs -l control-mode -x -d 'Permissions of that socket, octal'

@@ -35,6 +35,9 @@ _triton_launch() {
         '--log-level[least level that is logged]:level:(trace debug info warning error off)'
         '--log-format[form of the log]:format:(auto text json)'
         '--log-path[log to this file, too]:file:_files'
+        '--log-max-size[when that file is renamed, or none]:size'
+        '--wait-for-pod[for its annotations, at the start]:duration'
+        '--listen-address[one more --listen, or none]:address'
         '--cgroup[a control group for each process]:when:(auto none required)'
         '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
         '--control-mode[permissions of that socket, octal]:mode'
@@ -69,10 +72,11 @@ _triton_launch() {
         '--log-level[least level that is logged]:level:(trace debug info warning error off)'
         '--log-format[form of the log]:format:(auto text json)'
         '--log-path[log to this file, too]:file:_files'
+        '--log-max-size[when that file is renamed, or none]:size'
         '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
     )
     agent=(
-        '*'{--listen,--bind-address,--listen-address}'[serve HTTP on this address]:address'
+        '*'{--listen,--bind-address}'[serve HTTP on this address]:address'
         '*--probe-listen[serve probes alone on this address]:address'
         '--tls[over HTTPS]'
         '(--tls-certificate-file --certificate-path)--tls-certificate-file[its certificate]:file:_files'

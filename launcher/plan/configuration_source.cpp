@@ -122,7 +122,9 @@ std::vector<config::EnvironmentVariable> read_environment_file(std::string const
         return {};
     }
     config::EnvironmentFile file = config::parse_environment_file(*text, limits);
-    add_texts(rejected.errors, file.problems, path + ": ");
+    // A line of another form is skipped, as fdb-kubernetes-monitor does; without a line it is the file.
+    for (json::Problem const& problem : file.problems)
+        (problem.where.empty() ? rejected.errors : rejected.warnings).push_back(path + ": " + problem.text());
     return std::move(file.values);
 }
 

@@ -69,7 +69,8 @@ struct LaunchOptions {
     bool kill_group = false;
     bool exit_on_bad_configuration = false;
     CgroupMode cgroup = CgroupMode::automatic;
-    bool is_control_asked_for = false;                          ///< then to have no socket is an error, not a remark
+    Duration wait_for_pod{};            ///< at the start, for what is to be known of it: it may be isolated
+    bool is_control_asked_for = false;  ///< then to have no socket is an error, not a remark
     std::string control_socket = "/run/triton-launch/control";  ///< empty: none
     unsigned control_mode = 0600;                               ///< permission bits of that socket
     std::string control_group;                                  ///< its group, a name or a number; empty: as it comes

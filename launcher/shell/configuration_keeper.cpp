@@ -52,6 +52,11 @@ Result<std::string> ConfigurationKeeper::read() const {
 
 ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
     FirstLook first;
+    if (waits_for_pod()) {
+        first.rejected = Rejected{};
+        first.may_be_good = true;
+        return first;
+    }
     auto loaded = load_configuration(read(), source_, environment_);
     if (!loaded) {
         first.rejected = std::move(loaded.error());
@@ -62,7 +67,11 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
     return first;
 }
 
-void ConfigurationKeeper::tell(FirstLook first) { first.rejected ? reject(std::move(*first.rejected)) : tell_active(); }
+void ConfigurationKeeper::tell(FirstLook first) {
+    if (waits_for_pod())
+        return log_.write(log::LogLevel::info, "waiting-for-pod", "waiting for the annotations of the pod");
+    first.rejected ? reject(std::move(*first.rejected)) : tell_active();
+}
 
 void ConfigurationKeeper::begin_to_watch() { reload_timer_.arm(steady_clock::now()); }
 
@@ -169,6 +178,21 @@ bool ConfigurationKeeper::may_labels_come(Rejected const& rejected) const {
            steady_clock::now() < began_ + time_for_labels;
 }
 
+/// Whether nothing is to start yet: the pod may be isolated.
+bool ConfigurationKeeper::waits_for_pod() const {
+    return options_.agent.is_reporting && !is_node_known_ && !active_ &&
+           steady_clock::now() < began_ + options_.wait_for_pod;
+}
+
+void ConfigurationKeeper::tell_that_the_pod_is_unknown() {
+    bool const has_waited = options_.agent.is_reporting && options_.wait_for_pod > Duration{} && !active_;
+    if (!has_waited || is_node_known_ || std::exchange(has_waited_for_pod_, true)) return;
+    std::string const limit = format_duration(options_.wait_for_pod);
+    log_.write(log::LogLevel::warning, "pod-unknown",
+               "the annotations of the pod did not come within " + limit + "; starting without them",
+               {{"limit", std::string_view(limit)}});
+}
+
 void ConfigurationKeeper::wait_for_labels() {
     reload_timer_.arm(began_ + time_for_labels);
     if (std::exchange(waits_for_labels_, true)) return;
@@ -205,7 +229,8 @@ void ConfigurationKeeper::forget_rejection() {
 
 void ConfigurationKeeper::know_node(std::vector<std::pair<std::string, std::string>> const& variables,
                                     bool have_changed) {
-    if (!std::exchange(is_node_known_, true) && waits_for_labels_) ask_for_reload();
+    bool const is_waited_for = waits_for_pod() || waits_for_labels_;
+    if (!std::exchange(is_node_known_, true) && is_waited_for) ask_for_reload();
     if (!have_changed) return;
     source_.variables = variables;
     ask_for_reload();
@@ -235,7 +260,10 @@ Result<> ConfigurationKeeper::watch_files() {
 void ConfigurationKeeper::look_again() {
     reload_timer_.disarm();
     last_look_ = steady_clock::now();
+    next_look_ = std::max(next_look_, last_look_) + between_reloads;
     if (supervisor_.phase() != SupervisorPhase::running) return;
+    if (waits_for_pod()) return reload_timer_.arm(began_ + options_.wait_for_pod);
+    tell_that_the_pod_is_unknown();
     Result<> watched = watch_files();
     std::vector<std::string> const known = missing_binaries_;
     (void)load();
@@ -243,7 +271,8 @@ void ConfigurationKeeper::look_again() {
         watched = watch_files();
         (void)load();
     }
-    bool const has_waited_in_vain = waits_for_labels_ && !active_ && !rejection_.empty();
+    bool const has_waited_in_vain =
+        (waits_for_labels_ || options_.wait_for_pod > Duration{}) && !active_ && !rejection_.empty();
     if (has_waited_in_vain && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
     if (watched) {
         is_blind_ = false;
@@ -265,7 +294,8 @@ void ConfigurationKeeper::ask_for_reload() {
     TimePoint const now = steady_clock::now();
     if (!reload_timer_.is_armed()) burst_began_ = now;
     TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
-    reload_timer_.arm(std::max(when, last_look_ + between_reloads));
+    // One more than their rate allows: a change soon after the start or after another one is taken at once.
+    reload_timer_.arm(std::max(when, next_look_ - between_reloads));
 }
 
 void ConfigurationKeeper::forget_files() {

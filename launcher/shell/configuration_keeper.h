@@ -79,6 +79,8 @@ private:
     void forget_rejection();
     [[nodiscard]] bool may_labels_come(Rejected const& rejected) const;
     void wait_for_labels();
+    [[nodiscard]] bool waits_for_pod() const;
+    void tell_that_the_pod_is_unknown();
     Result<> watch_files();
     void poll(Error const& error);
 
@@ -105,9 +107,11 @@ private:
     TimePoint began_;
     TimePoint burst_began_{};
     TimePoint last_look_{};
-    bool is_node_known_ = false;     // the agent has told of it
-    bool waits_for_labels_ = false;  // it is told that we do
-    bool is_blind_ = false;          // changes of files go unseen
+    TimePoint next_look_{};            // at their rate, one each between_reloads
+    bool is_node_known_ = false;       // the agent has told of it
+    bool waits_for_labels_ = false;    // it is told that we do
+    bool has_waited_for_pod_ = false;  // and that we did, in vain
+    bool is_blind_ = false;            // changes of files go unseen
     bool has_forgotten_ = false;
     bool has_news_ = false;
 };

@@ -6,6 +6,7 @@
 #include "lib/base/duration.h"
 #include "lib/base/nearest.h"
 #include "lib/base/signal_names.h"
+#include "lib/base/size.h"
 
 namespace triton::flags {
 
@@ -80,6 +81,16 @@ Apply into(Duration& target) {
         if (!duration) return fail("\"" + text + "\" is not a duration (for example 500ms, 10s, 1m30s)");
         if (*duration > longest_duration) return fail("\"" + text + "\" is longer than a year");
         target = *duration;
+        return {};
+    };
+}
+
+Apply into_size_or_none(std::uint64_t& target) {
+    return [&target](std::string const& text) -> Result<> {
+        auto const size = text == "none" ? std::optional<std::uint64_t>(0) : parse_size(text);
+        if (!size || (*size == 0 && text != "none"))
+            return fail("\"" + text + "\" is not a size (for example 64Ki, 10M) or none");
+        target = *size;
         return {};
     };
 }

@@ -69,6 +69,8 @@ Apply into_signal(int& target, bool or_none = false);
 /// A:B, repeatable; in the environment several with blanks between. Makes every signal count as itself first.
 Apply into_rewrite(std::array<std::uint8_t, 65>& rewrite);
 Apply into_switch(bool& target);
+/// Bytes, as 64Ki or 10M; "none" becomes 0.
+Apply into_size_or_none(std::uint64_t& target);
 
 template <class T>
 struct Choice {

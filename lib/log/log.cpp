@@ -14,6 +14,7 @@
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,6 +125,8 @@ private:
 
 namespace {
 
+constexpr int kept_files = 2;  // beside the one that is written to, as fdb-kubernetes-monitor has it
+
 void render_json(std::string& out, LevelRow const& level, std::string_view event, std::string_view message,
                  std::span<LogField const> fields, std::size_t longest_text) {
     out.append(R"("level":")").append(level.name).append(R"(","event":")").append(event).append(R"(","message":)");
@@ -153,7 +156,7 @@ void render_text(std::string& out, LevelRow const& level, bool is_colored, std::
 
 }  // namespace
 
-Log::Log(Settings const& settings, LogOutput* console) : settings_(settings) {
+Log::Log(Settings const& settings, LogOutput* console) : settings_(settings), size_limit_(settings.max_size) {
     if (settings_.longest_text == 0) settings_.longest_text = std::string_view::npos;
     bool const is_terminal = ::isatty(settings.console) == 1;
     bool const is_json =
@@ -223,9 +226,45 @@ Result<bool> Log::reopen_file(bool in_any_case) {
     return true;
 }
 
+/// Renamed or removed by whoever rotates it, or as large as it may become. Worth two system calls, since lines are
+/// rare.
+void Log::tend_file() {
+    (void)reopen_file(false);  // while that fails, lines wait
+    struct stat opened;
+    bool const is_file =
+        file_->output.fd() >= 0 && ::fstat(file_->output.fd(), &opened) == 0 && S_ISREG(opened.st_mode);
+    if (size_limit_ == 0 || !is_file || opened.st_size == 0) return;
+    auto const size = static_cast<std::uint64_t>(opened.st_size);
+    if (size + file_->output.pending() <= size_limit_) return;
+    Result<> const rotated = rotate_file();
+    if (rotated) return;
+    size_limit_ = size + settings_.max_size;  // not every line is to try it again
+    write(LogLevel::warning, "log-rotation-failed", rotated.error().text(), {{"error", rotated.error().text()}});
+}
+
+/// Two containers of a pod may log to one file: whoever has its lock renames it, the other finds a new one next time.
+/// The lock ends with the descriptor, which a new file takes the place of.
+/// Errors: of rename(2) and open(2).
+Result<> Log::rotate_file() {
+    int const fd = file_->output.fd();
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return {};
+    // Somebody else may have had the lock, and renamed the file, since we looked.
+    if (TRY(reopen_file(false))) return {};
+    for (int number = kept_files; number > 0; --number) {
+        std::string const from = settings_.path + (number > 1 ? "." + std::to_string(number - 1) : "");
+        if (::rename(from.c_str(), (settings_.path + "." + std::to_string(number)).c_str()) == 0) continue;
+        int const err = errno;
+        if (err == ENOENT) continue;
+        (void)::flock(fd, LOCK_UN);
+        return fail(err, "rename the log file " + from);
+    }
+    TRY(open_file());
+    size_limit_ = settings_.max_size;
+    return {};
+}
+
 void Log::flush() {
-    // Renamed or removed by whoever rotates it. Worth two system calls, since lines are rare.
-    if (file_ && file_->output.has_pending()) (void)reopen_file(false);  // while that fails, lines wait
+    if (file_ && file_->output.has_pending()) tend_file();
     for (Sink* const sink : {console_.get(), file_.get()}) {
         if (!sink) continue;
         sink->flush();

@@ -35,6 +35,7 @@ public:
         LogLevel level = LogLevel::info;
         LogFormat format = LogFormat::automatic;  ///< text on a terminal, JSON elsewhere
         std::string path;                         ///< of the file; empty: none
+        std::uint64_t max_size = 0;               ///< of the file: at this it becomes PATH.1; 0: it grows for ever
         int console = 1;                          ///< standard output, or where it goes instead; borrowed
         std::size_t longest_text = 0;             ///< a longer message or field is cut off there; 0: none is
     };
@@ -79,6 +80,8 @@ public:
 private:
     class Sink;
 
+    void tend_file();
+    Result<> rotate_file();
     void tell_listener(LogLevel level, std::string_view event, std::string_view message,
                        std::span<LogField const> fields);
 
@@ -89,6 +92,7 @@ private:
     std::shared_ptr<Sink> console_;
     std::shared_ptr<Sink> file_;
     std::shared_ptr<Sink> records_;  // what the listener gets
+    std::uint64_t size_limit_ = 0;   // of the file; grows beyond the settings' when it cannot be renamed
 };
 
 }  // namespace triton::log

@@ -28,7 +28,8 @@ public:
     void flush();
 
     [[nodiscard]] bool has_room(std::size_t bytes) const { return buffer_.size() - written_ + bytes <= capacity; }
-    [[nodiscard]] bool has_pending() const { return written_ < buffer_.size(); }
+    [[nodiscard]] std::size_t pending() const { return buffer_.size() - written_; }
+    [[nodiscard]] bool has_pending() const { return pending() > 0; }
     [[nodiscard]] bool is_blocked() const { return is_blocked_; }
     [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
     void forget_dropped() { dropped_ = 0; }

@@ -22,13 +22,23 @@ constexpr char const* service_account_token = "/var/run/secrets/kubernetes.io/se
 constexpr std::array<Choice<Kubernetes>, 3> kubernetes_choices{
     {{"auto", Kubernetes::automatic}, {"on", Kubernetes::on}, {"off", Kubernetes::off}}};
 
+Result<> check_address(std::string const& text) {
+    if (config::parse_socket_address("tcp:" + text)) return {};
+    return fail("\"" + text + "\" is not an address; known: IPV4:PORT, [IPV6]:PORT, :PORT for all of this host");
+}
+
 Apply append_address(std::vector<std::string>& target) {
     return [&target](std::string const& text) -> Result<> {
-        auto const address = config::parse_socket_address("tcp:" + text);
-        if (!address)
-            return fail("\"" + text +
-                        "\" is not an address; known: IPV4:PORT, [IPV6]:PORT, :PORT for all of this host");
+        TRY(check_address(text));
         target.push_back(text);
+        return {};
+    };
+}
+
+Apply into_address_or_none(std::string& target) {
+    return [&target](std::string const& text) -> Result<> {
+        if (text != "none") TRY(check_address(text));
+        target = text == "none" ? std::string() : text;
         return {};
     };
 }
@@ -82,6 +92,7 @@ Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
     options.path = agent.path.empty() ? default_agent_path() : agent.path;
     options.user = agent.user;
     options.listen = agent.listen;
+    if (!agent.listen_address.empty()) options.listen.push_back(agent.listen_address);
     options.probe_listen = agent.probe_listen;
     TRY(add_tls(agent, options.arguments));
     return {};
@@ -100,7 +111,6 @@ void add_agent_flags(Flags& flags, AgentFlags& agent) {
         {"listen", "bind-address", 0, "ADDRESS",
          "serve hashes, status and metrics over HTTP on HOST:PORT, [V6]:PORT or :PORT (may be repeated)",
          append_address(agent.listen)},
-        {"listen-address", "", 0, "ADDRESS", "the same, as the shipped monitor calls it", append_address(agent.listen)},
         {"probe-listen", "", 0, "ADDRESS", "serve /healthz and /readyz alone there, without TLS (may be repeated)",
          append_address(agent.probe_listen)},
         {"tls", "", 0, "", "over HTTPS; the files also from FDB_TLS_CERTIFICATE_FILE, _KEY_FILE and _CA_FILE",
@@ -128,6 +138,8 @@ void add_report_flags(Flags& flags, AgentFlags& agent) {
     Flag const rows[] = {
         {"output-dir", "", 0, "DIR", "the files that may be asked for with --listen (default: none)",
          into(agent.output_directory)},
+        {"listen-address", "", 0, "ADDRESS", "one more --listen, or none, as the shipped monitor calls it",
+         into_address_or_none(agent.listen_address)},
         {"kubernetes", "", 0, "WHEN",
          "report to the Kubernetes API: auto, when there is a service account (default), on or off",
          into_choice(agent.kubernetes, kubernetes_choices)},
@@ -162,6 +174,8 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
     } else if (watches_node) {
         launch.warnings.emplace_back("--enable-node-watch: there is no Kubernetes to ask for the node");
     }
+    if (!reports && launch.wait_for_pod > Duration{})
+        launch.warnings.emplace_back("--wait-for-pod: there is no Kubernetes to ask for the pod");
     options.is_reporting = reports;
     options.is_wanted = reports || wants_listener(agent);
     add_own_options(agent, options);

@@ -18,7 +18,8 @@ enum class Kubernetes : std::uint8_t { automatic, on, off };
 struct AgentFlags {
     std::vector<std::string> listen;  ///< addresses
     std::vector<std::string> probe_listen;
-    std::string path;  ///< empty: beside our own program
+    std::string listen_address;       ///< launch mode: one more, as the shipped monitor has it; empty: none
+    std::string path;                 ///< empty: beside our own program
     std::string user;
     std::vector<std::string> options;  ///< of its own, as they are
     bool has_tls = false;
@@ -36,7 +37,9 @@ void add_agent_flags(Flags& flags, AgentFlags& agent);
 void add_report_flags(Flags& flags, AgentFlags& agent);
 
 /// Whether the agent is asked for by the command line.
-inline bool wants_listener(AgentFlags const& agent) { return !agent.listen.empty() || !agent.probe_listen.empty(); }
+inline bool wants_listener(AgentFlags const& agent) {
+    return !agent.listen.empty() || !agent.listen_address.empty() || !agent.probe_listen.empty();
+}
 
 /// What the launcher does about it, and the agent's command line. `launch`: what else the flags have said.
 /// Errors: one line that names the flag.

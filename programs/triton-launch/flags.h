@@ -29,6 +29,7 @@ using flags::into_mode;
 using flags::into_path_or_none;
 using flags::into_rewrite;
 using flags::into_signal;
+using flags::into_size_or_none;
 using flags::into_switch;
 using flags::longest_duration;
 using flags::Words;

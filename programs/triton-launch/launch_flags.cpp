@@ -53,6 +53,7 @@ Flag control_socket_flag(LaunchOptions& options) {
 }
 
 void add_log_flags(Flags& flags, log::Log::Settings& settings) {
+    settings.max_size = 100ULL << 20;
     Flag const rows[] = {
         {"log-level", "", 0, "LEVEL", "trace, debug, info (default), warning, error or off",
          into_choice(settings.level, log_levels)},
@@ -60,6 +61,9 @@ void add_log_flags(Flags& flags, log::Log::Settings& settings) {
          into_choice(settings.format, log_formats)},
         {"log-path", "", 0, "FILE", "log to this file as well; opened again on SIGHUP and when it was renamed",
          into_any(settings.path)},
+        {"log-max-size", "", 0, "SIZE",
+         "that file becomes FILE.1, and FILE.1 FILE.2, at this size, or none (default: 100Mi)",
+         into_size_or_none(settings.max_size)},
     };
     flags.insert(flags.end(), std::begin(rows), std::end(rows));
 }
@@ -144,6 +148,9 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
         {"cgroup", "", 0, "WHEN",
          "a control group for each process: auto, where it can be had (default), none or required",
          into_choice(options.cgroup, cgroup_modes)},
+        {"wait-for-pod", "", 0, "DURATION",
+         "start nothing before the annotations of the pod are read, but after that time (default: 0s)",
+         into(options.wait_for_pod)},
         control_socket_flag(options),
         {"control-mode", "", 0, "MODE", "permissions of that socket, in octal (default: 0600)",
          into_mode(options.control_mode)},

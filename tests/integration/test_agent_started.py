@@ -14,7 +14,7 @@ import pytest
 
 from harness.agent import AGENT, Authority
 from harness.control import Varlink, reach
-from harness.kubernetes_standin import StandIn
+from harness.kubernetes_standin import PREFIX, StandIn
 from harness.process import BINARY, TIMEOUT, Exit, eventually, free_port, is_static, run_plainly
 from harness.programs import RESTART_AT_ONCE, probe, run, service
 
@@ -271,6 +271,45 @@ def test_the_event_of_what_ends_the_container_arrives(place, area, tmp_path):
         if go is not None:
             os.close(go)
         api.close()
+
+
+@pytest.fixture
+def cluster(area, tmp_path):
+    """An API server, and the environment of a pod that finds it."""
+    authority = Authority(tmp_path / "ca")
+    api = StandIn(authority.issue("api", alternatives="IP:127.0.0.1"))
+    account = area / "account"
+    account.mkdir()
+    (account / "token").write_text("secret")
+    (account / "ca.crt").write_bytes(authority.certificate.read_bytes())
+    api.environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(api.port),
+                       "FDB_POD_NAME": "pod", "FDB_POD_NAMESPACE": "ns",
+                       "TRITON_AGENT_SERVICE_ACCOUNT_DIR": str(account)}
+    yield api
+    api.close()
+
+
+def test_a_pod_that_is_isolated_before_its_start_runs_nothing(place, cluster):
+    cluster.pod = cluster.new_pod("uid-1", **{PREFIX + "isolate-process-group": "true"})
+    launcher = run(place, {"web": service("web")}, "--agent-path", AGENT, "--kubernetes", "on", "--wait-for-pod", "1m",
+                   env=cluster.environment)
+    launcher.wait_for_event("waiting-for-pod")
+    launcher.wait_for_event("isolated")
+    launcher.wait_for_event("configuration-loaded")
+    assert not launcher.events_named("process-started", program="web")
+    cluster.change({PREFIX + "isolate-process-group": "false"})
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_the_wait_for_the_pod_has_an_end(place, cluster):
+    cluster.faults["accept"] = cluster.hang
+    launcher = run(place, {"web": service("web")}, "--agent-path", AGENT, "--kubernetes", "on", "--wait-for-pod",
+                   "100ms", env=cluster.environment)
+    assert launcher.wait_for_event("pod-unknown")["message"] == (
+        "the annotations of the pod did not come within 100ms; starting without them")
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
 
 
 def test_files_of_launch_mode(place, area):

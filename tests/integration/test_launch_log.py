@@ -255,6 +255,44 @@ def test_rotation_loses_no_line(place, how):
     assert all(file.stat().st_size for file in files)
 
 
+def test_the_log_file_is_renamed_at_its_size(place):
+    path = place.area / "log"
+    launcher = place.launch(place.configuration("say:up", "exit:1"), "--log-path", path, "--log-max-size", "4k", *SOON)
+    eventually(lambda: path.with_name("log.2").exists(), "it was renamed twice")
+    launcher.signal(signal.SIGTERM)
+    launcher.signal(signal.SIGTERM)
+    launcher.wait()
+    files = [path.with_name("log.2"), path.with_name("log.1"), path]
+    assert sorted(place.area.glob("log*")) == sorted(files)
+    assert all(0 < file.stat().st_size <= 4000 for file in files)
+    kept = [record["message"] for file in files for record in read_records(file)]
+    assert kept == [record["message"] for record in launcher.events.all][-len(kept):], "no line is lost or out of order"
+
+
+def test_a_log_file_that_cannot_be_renamed_grows(place):
+    path = place.area / "log"
+    (place.area / "log.2").mkdir()
+    launcher = place.launch(place.configuration("say:up", "exit:1"), "--log-path", path, "--log-max-size", "4k", *SOON)
+    failed = launcher.wait_for_event("log-rotation-failed")
+    assert failed["message"] == f"cannot rename the log file {path}.1: Is a directory"
+    eventually(lambda: path.stat().st_size > 6000, "it grows")
+    launcher.assert_running()
+
+
+def test_two_who_log_to_one_file_rename_it_once(place):
+    """As the main container and the sidecar of a pod."""
+    path = place.area / "log"
+    options = ("--log-path", path, "--log-max-size", "16k", "--restart-delay", "1ms", "--restart-max-delay", "1ms")
+    launchers = [place.launch(place.configuration(f"tag:{name}", "exit:1"), *options) for name in "ab"]
+    eventually(lambda: path.with_name("log.2").exists(), "it was renamed twice")
+    for launcher in launchers:
+        launcher.signal(signal.SIGTERM)
+        launcher.wait()
+    # Whoever writes between the look and the rename of the other one goes on in the renamed file.
+    assert path.with_name("log.1").stat().st_size > 12000
+    assert path.with_name("log.2").stat().st_size > 12000
+
+
 def test_removed_log_file_is_made_again(place):
     path = place.area / "log"
     launcher = place.launch(place.configuration("trap", "say:up", "wait"), "--log-path", path, *SOON)

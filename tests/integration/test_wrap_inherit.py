@@ -5,7 +5,7 @@ import select
 
 import pytest
 
-from harness.process import Exit, NICE, eventually, many_files
+from harness.process import NICE, Exit, eventually, many_files
 
 
 def test_extra_descriptors_pass_through(place):

@@ -187,6 +187,21 @@ TEST(Variables, TheFileIsBeforeThoseOfTheOptionsAndTheseBeforeTheEnvironment) {
     EXPECT_THAT(start.environment(), Not(testing::Contains(testing::StartsWith("ZONE="))));
 }
 
+TEST(Variables, ALineOfAnotherFormIsSkippedWithAWarning) {
+    TemporaryFile const file("ZONE=z1\nset -e\n");
+    SourceOptions options = options_of_the_design();
+    options.environment_file = file.path();
+    auto const loaded = load(R"({"version":"7.3.0","arguments":[{"type":"Environment","source":"ZONE"}]})", options);
+    ASSERT_TRUE(loaded) << loaded.error().errors.front();
+    EXPECT_THAT(loaded->warnings, ElementsAre(file.path() + ": line 2: is not of the form NAME=value"));
+    TemporaryFile const large(std::string((1 << 20) + 1, '\n'));
+    options.environment_file = large.path();
+    auto const rejected = load(R"({"version":"7.3.0"})", options);
+    ASSERT_FALSE(rejected);
+    EXPECT_THAT(rejected.error().errors,
+                ElementsAre("additional environment file: cannot read " + large.path() + ": File too large"));
+}
+
 TEST(LauncherEnvironment, HasTheChosenAddressAndTheDirectoryOfTheBinary) {
     auto const of = [](std::string const& arguments, std::string const& version = "7.3.0") {
         auto const loaded = load(R"({"version":")" + version + R"(","arguments":[)" + arguments + "]}");

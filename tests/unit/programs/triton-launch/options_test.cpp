@@ -201,6 +201,39 @@ TEST(CommandLine, TheOperatorAsksForTheNodeAsGoReadsIt) {
     EXPECT_EQ(warnings(""), std::vector<std::string>{});
 }
 
+TEST(CommandLine, TheListenerOfTheMonitorIsLaunchModesAlone) {
+    Variable const variable("TRITON_LAUNCH_LISTEN_ADDRESS", ":8081");
+    auto const listens = [](std::initializer_list<char const*> more) {
+        std::vector<char const*> words{"--main-container-version", "1", "--agent-path", "/bin/true"};
+        words.insert(words.end(), more);
+        auto const command = parse(words);
+        return command ? command->launch.agent.listen : std::vector<std::string>{command.error().text()};
+    };
+    EXPECT_EQ(listens({}), std::vector<std::string>{":8081"});
+    EXPECT_EQ(listens({"--listen-address", ":9000"}), std::vector<std::string>{":9000"}) << "as with the monitor";
+    EXPECT_EQ(listens({"--listen-address", "none"}), std::vector<std::string>{});
+    EXPECT_EQ(listens({"--listen", ":8080"}), (std::vector<std::string>{":8080", ":8081"}));
+    auto const sidecar = parse({"--mode", "sidecar", "--copy-file", "a"});
+    ASSERT_TRUE(sidecar) << sidecar.error().text();
+    EXPECT_EQ(sidecar->kind, Command::Kind::stage) << "two containers of a pod share their ports";
+    EXPECT_EQ(refusal({"--mode", "sidecar", "--listen-address", ":1"}), "--listen-address is an option of launch mode");
+}
+
+TEST(CommandLine, SizesOfTheLog) {
+    auto const size = [](char const* text) {
+        auto const command = parse({"--main-container-version", "1", "--log-max-size", text});
+        EXPECT_TRUE(command) << command.error().text();
+        return command ? command->launch.log.max_size : 1;
+    };
+    EXPECT_EQ(parse({"--main-container-version", "1"})->launch.log.max_size, 104'857'600U);
+    EXPECT_EQ(size("1.5Mi"), 1'572'864U);
+    EXPECT_EQ(size("none"), 0U);
+    for (char const* const bad : {"0", "1 M", "many", ""}) {
+        EXPECT_EQ(refusal({"--log-max-size", bad}),
+                  "--log-max-size: \"" + std::string(bad) + "\" is not a size (for example 64Ki, 10M) or none");
+    }
+}
+
 TEST(CommandLine, ControlSocketAndGroups) {
     auto const plain = parse({"--main-container-version", "1"});
     ASSERT_TRUE(plain) << plain.error().text();
