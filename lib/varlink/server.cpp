@@ -307,20 +307,19 @@ void Server::end_round() {
 void Server::run_all(bool takes_calls) {
     std::size_t const count = sessions_.size();
     std::size_t const first = count > 0 ? turn_ % count : 0;
-    bool is_starved = false;
+    std::optional<std::size_t> starved;
     for (std::size_t i = 0; i < count; ++i) {
         std::size_t const at = (first + i) % count;
         Session& session = *sessions_[at];
+        bool const is_too_late = !has_work_left();
         serve(session, [this, &session, takes_calls] {
             // One that takes no more is waited for by epoll.
             if (session.pending() > 0 && session.interest != Session::Interest::output) flush(session);
             run(session, takes_calls);
         });
-        if (!is_starved && is_runnable(session)) {
-            turn_ = at;
-            is_starved = true;
-        }
+        if (is_too_late && !starved && is_runnable(session)) starved = at;
     }
+    if (starved) turn_ = *starved;
 }
 
 // Calls and answers.

@@ -141,9 +141,9 @@ TEST(CtlText, DurationsAndSizesForPeople) {
 
 std::vector<json::Object> programs_of(std::string const& json) {
     std::string message;
-    append_varlink_reply(message, R"({"programs":)" + json + "}", false);
+    varlink::append_reply(message, R"({"programs":)" + json + "}", false);
     message.pop_back();
-    auto reply = parse_varlink_reply(message, message.size());
+    auto reply = varlink::parse_reply(message, message.size());
     EXPECT_TRUE(reply) << message;
     std::vector<json::Object> programs;
     if (reply) merge_programs(programs, reply->parameters);
@@ -217,7 +217,7 @@ TEST(CtlText, VersionsStandThereWhenTheyDiffer) {
 
 TEST(CtlText, TheReporterIsALine) {
     auto const lines = [](std::string const& launcher) {
-        auto const reply = parse_varlink_reply(R"({"parameters":)" + launcher + "}", 4096);
+        auto const reply = varlink::parse_reply(R"({"parameters":)" + launcher + "}", 4096);
         EXPECT_TRUE(reply) << launcher;
         return reply ? joined(launcher_lines(reply->parameters, 1'600'000'180)) : "";
     };
@@ -237,7 +237,7 @@ TEST(CtlText, TheReporterIsALine) {
 
 TEST(CtlText, WhatIsWrongWithTheConfigurationIsALine) {
     auto const lines = [](std::string const& launcher) {
-        auto const reply = parse_varlink_reply(R"({"parameters":)" + launcher + "}", 4096);
+        auto const reply = varlink::parse_reply(R"({"parameters":)" + launcher + "}", 4096);
         EXPECT_TRUE(reply) << launcher;
         return reply ? joined(launcher_lines(reply->parameters, 0)) : "";
     };
@@ -279,7 +279,7 @@ TEST(CtlText, TopSortsByWhatIsUsedNow) {
 TEST(CtlText, EventsAreLines) {
     std::string const json =
         R"({"time":"2026-01-02T03:04:05.000006Z","level":"info","event":"x","message":"a \u001b b"})";
-    auto const reply = parse_varlink_reply(R"({"parameters":)" + json + "}", 1000);
+    auto const reply = varlink::parse_reply(R"({"parameters":)" + json + "}", 1000);
     ASSERT_TRUE(reply);
     EXPECT_EQ(event_text(reply->parameters), "2026-01-02T03:04:05.000006Z info    a \\x1b b\n");
     EXPECT_EQ(json_text(reply->parameters), json);
@@ -641,7 +641,7 @@ TEST_F(CtlTest, LogsWithTheNumberWhereThereAreSeveral) {
 
 TEST_F(CtlTest, UpgradeWaitsForTheNewOne) {
     start();
-    backend.on_command = [this] { server->answer_upgrade(ControlServer::UpgradeVersions{"1", "2"}); };
+    backend.on_command = [this] { server->answer_upgrade(UpgradeVersions{"1", "2"}); };
     auto const run = begin({"upgrade", "new"});
     until([this] { return !backend.done.empty(); });
     EXPECT_THAT(backend.done.front(), StartsWith("upgrade /"));

@@ -236,7 +236,7 @@ TEST_P(ExecutionWatchTest, NeedsAFewDescriptorsHoweverManyAreStuck) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InBothWays, ExecutionWatchTest, testing::Bool(),
-                         [](auto const& info) { return info.param ? "Copy" : "Shared"; });
+                         [](auto const& which) { return which.param ? "Copy" : "Shared"; });
 
 /// Who is stuck keeps its own slot, and no other.
 TEST(SpawnSlots, OneThatIsStuckKeepsNoOther) {
