@@ -46,3 +46,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # No call of memset or memcpy out of a loop: in a static program those are resolved when libc starts.
   list(APPEND TRITON_FREESTANDING -fno-tree-loop-distribute-patterns -fcf-protection=none)
 endif()
+
+# For parts of PID 1 that run seldom: they cost pages of the binary, not time.
+function(triton_small target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+endfunction()

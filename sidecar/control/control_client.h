@@ -38,7 +38,7 @@ public:
 
     /// The `parameters` of each reply (objects): one, or with `more` as many as come.
     /// `parameters`: a JSON object. Errors: unavailable when the launcher cannot be reached, or the connection ended
-    /// before the answer, or too many calls wait; timeout; unsupported when it has no such method; else refused
+    /// before the answer, or too many calls wait; timeout; unsupported when it has no such method; else internal
     /// with the error's name and its parameters.
     boost::asio::awaitable<Result<std::vector<json::Node>>> call(std::string method, std::string parameters, bool more,
                                                                  Duration limit);

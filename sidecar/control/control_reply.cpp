@@ -20,7 +20,7 @@ std::unexpected<Error> refusal(std::string const& name, json::Node const& parame
                                               {"MethodNotImplemented", ErrorKind::unsupported},
                                               {"InterfaceNotFound", ErrorKind::unsupported},
                                               {"PermissionDenied", ErrorKind::denied}}};
-    ErrorKind kind = ErrorKind::refused;
+    ErrorKind kind = ErrorKind::internal;  // its failure, not one of the request
     for (Row const& row : rows) {
         if (name == varlink::service_name(row.name)) kind = row.kind;
     }

@@ -112,8 +112,8 @@ def test_a_crowd_does_not_lock_root_out(as_pid1):
         crowd = []
         for number in range(200):
             client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(str(controlled.socket))  # waits for a place in the backlog; with a time limit it would not
             client.settimeout(TIMEOUT)
-            client.connect(str(controlled.socket))
             with contextlib.suppress(OSError):
                 client.sendall([b"", b"{", json.dumps({"method": f"{INTERFACE}.Subscribe", "more": True}).encode() + b"\0"]
                                [number % 3])

@@ -199,7 +199,7 @@ TEST(Variables, ALineOfAnotherFormIsSkippedWithAWarning) {
     auto const rejected = load(R"({"version":"7.3.0"})", options);
     ASSERT_FALSE(rejected);
     EXPECT_THAT(rejected.error().errors,
-                ElementsAre("additional environment file: cannot read " + large.path() + ": File too large"));
+                ElementsAre("additional environment file: cannot read " + large.path() + ": it has more than 1048576 bytes"));
 }
 
 TEST(LauncherEnvironment, HasTheChosenAddressAndTheDirectoryOfTheBinary) {
