@@ -292,6 +292,7 @@ void Spawner::take_left(std::vector<Left>& left, std::optional<std::uint32_t> en
     }
     left.clear();
     left.swap(left_);
+    std::ranges::sort(left, {}, &Left::pid);  // in order of their start, nearly always
 }
 
 std::optional<std::uint32_t> Spawner::forget(Pid pid) {

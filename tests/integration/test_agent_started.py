@@ -74,7 +74,7 @@ def test_the_agent_gets_its_own_variables_alone(place, area):
     launcher.wait_up()
     port = port_of(launcher)
     pid = pid_of_agent(area)
-    with open(f"/proc/{pid}/environ", "rb") as file:
+    with open(launcher.namespace_root / "proc" / str(pid) / "environ", "rb") as file:
         names = {entry.split(b"=")[0].decode() for entry in file.read().split(b"\0") if entry}
     assert {"WANTED", "FDB_ZONE_ID", "POD_NAME", "TRITON_AGENT_IDLE_TIMEOUT"} <= names
     assert not names & {"DATABASE_PASSWORD", "LD_PRELOAD_OF_OURS", "PATH", "HOME"}, names

@@ -84,7 +84,7 @@ def test_reload_is_framed(place, manager):
 
 
 def test_status_follows_the_processes(place, manager):
-    launcher = place.launch(place.configuration("say:up", "exit:1"), "--restart-delay", "1h", "--restart-max-delay",
+    launcher = place.launch(place.configuration("say:up", "sleep:1", "exit:1"), "--restart-delay", "1h", "--restart-max-delay",
                             "1h", env=environment(place.area))
     manager.receive_until("READY")
     launcher.wait_for_event("process-exited", restart_in_seconds=lambda delay: delay > 0)

@@ -14,9 +14,10 @@ def test_programs_run_with_their_names_in_the_log(place):
     assert (loaded["programs"], loaded["processes"]) == (["web", "db"], 3)
     assert loaded["message"].endswith("loaded: 2 programs, 3 processes")
     started = [launcher.wait_for_event("process-started") for _ in range(3)]
-    assert order_of(started, "program", "process") == [("web", 1), ("db", 1), ("db", 2)]
-    assert started[0]["message"].startswith("web started, pid ")
-    assert started[2]["message"].startswith("db:2 started, pid ")
+    started.sort(key=lambda event: (event["program"], event["process"]))  # told as each has executed its program
+    assert order_of(started, "program", "process") == [("db", 1), ("db", 2), ("web", 1)]
+    assert started[1]["message"].startswith("db:2 started, pid ")
+    assert started[2]["message"].startswith("web started, pid ")
     for tag in ("web", "db", "db"):
         launcher.wait_up(tag=tag)
     assert launcher.stop() == Exit(code=0)
