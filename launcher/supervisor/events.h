@@ -91,8 +91,8 @@ struct TimePassed {};
 }  // namespace event
 
 using Event =
-    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed, event::Exited, event::Ready,
-                 event::WatchdogPing, event::ExtendTimeout, event::HelperEnded, event::ScheduleDue, event::StopAsked,
-                 event::SignalReceived, event::Command, event::NoChildLeft, event::TimePassed>;
+    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed, event::Exited,
+                 event::Ready, event::WatchdogPing, event::ExtendTimeout, event::HelperEnded, event::ScheduleDue,
+                 event::StopAsked, event::SignalReceived, event::Command, event::NoChildLeft, event::TimePassed>;
 
 }  // namespace triton::launcher

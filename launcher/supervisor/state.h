@@ -90,12 +90,12 @@ struct SupervisorState {
 /// What there is to tell of a process.
 struct ProcessView {
     ProcessState state = ProcessState::down;
-    std::optional<Pid> pid{};          ///< while it lives
-    TimePoint since{};                 ///< of the latest start
-    std::uint32_t starts = 0;          ///< in all
-    std::uint32_t failures = 0;        ///< in a row
-    std::uint32_t bad_probes = 0;      ///< of health, in a row
-    std::optional<int> last_status{};  ///< as of waitpid(2)
+    std::optional<Pid> pid{};                         ///< while it lives
+    TimePoint since{};                                ///< of the latest start
+    std::uint32_t starts = 0;                         ///< in all
+    std::uint32_t failures = 0;                       ///< in a row
+    std::uint32_t bad_probes = 0;                     ///< of health, in a row
+    std::optional<int> last_status{};                 ///< as of waitpid(2)
     std::optional<process::SpawnError> last_error{};  ///< the latest end was a start that failed
     std::optional<TimePoint> last_end{};
     std::optional<TimePoint> restart_at{};  ///< in backoff

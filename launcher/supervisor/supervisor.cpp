@@ -391,7 +391,8 @@ std::uint32_t Supervisor::running_count() const {
     using enum ProcessState;
     std::uint32_t running = 0;
     for (Program const& program : programs_) {
-        if (!is_auxiliary(program)) running += count(program, {executing, activating, up, draining, pre_stop, stopping, killing});
+        if (!is_auxiliary(program))
+            running += count(program, {executing, activating, up, draining, pre_stop, stopping, killing});
     }
     return running;
 }
@@ -446,7 +447,8 @@ ProcessView Supervisor::view(ProcessId id) const {
     if (is_alive(process.state)) view.pid = process.pid;
     if (process.has_status) view.last_status = process.last_status;
     if (process.error_code != 0)
-        view.last_error = process::SpawnError{static_cast<process::SpawnStage>(process.error_stage), process.error_code};
+        view.last_error =
+            process::SpawnError{static_cast<process::SpawnStage>(process.error_stage), process.error_code};
     if (process.last_end != TimePoint{}) view.last_end = process.last_end;
     if (process.state == State::backoff) view.restart_at = process.deadline;
     return view;

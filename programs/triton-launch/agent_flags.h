@@ -18,8 +18,8 @@ enum class Kubernetes : std::uint8_t { automatic, on, off };
 struct AgentFlags {
     std::vector<std::string> listen;  ///< addresses
     std::vector<std::string> probe_listen;
-    std::string listen_address;       ///< launch mode: one more, as the shipped monitor has it; empty: none
-    std::string path;                 ///< empty: beside our own program
+    std::string listen_address;  ///< launch mode: one more, as the shipped monitor has it; empty: none
+    std::string path;            ///< empty: beside our own program
     std::string user;
     std::vector<std::string> options;  ///< of its own, as they are
     bool has_tls = false;

@@ -198,8 +198,8 @@ TEST(Variables, ALineOfAnotherFormIsSkippedWithAWarning) {
     options.environment_file = large.path();
     auto const rejected = load(R"({"version":"7.3.0"})", options);
     ASSERT_FALSE(rejected);
-    EXPECT_THAT(rejected.error().errors,
-                ElementsAre("additional environment file: cannot read " + large.path() + ": it has more than 1048576 bytes"));
+    EXPECT_THAT(rejected.error().errors, ElementsAre("additional environment file: cannot read " + large.path() +
+                                                     ": it has more than 1048576 bytes"));
 }
 
 TEST(LauncherEnvironment, HasTheChosenAddressAndTheDirectoryOfTheBinary) {
