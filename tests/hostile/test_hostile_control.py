@@ -136,8 +136,8 @@ def test_refusals_do_not_fill_the_log(as_pid1):
     assert len(failures) <= 2 + (time.monotonic() - began)
 
 
-def test_a_shortage_of_descriptors_is_told_once(as_pid1):
-    """As long as it lasts: not ten times a second."""
+def test_a_shortage_of_descriptors_is_told_once(as_pid1, needs_static):
+    """As long as it lasts: not ten times a second. UBSan's check of a virtual call makes a pipe, which is refused here."""
     controlled = Controlled(as_pid1, {"web": STAY})
     launcher = controlled.launcher
     first = len(launcher.events_named("control-failed"))
