@@ -66,6 +66,11 @@ void ControlPort::serve(std::unique_ptr<ControlServer> server) {
     tell_records();  // of what is told in this round, too
 }
 
+/// What a client has sent may be slow to close: another process waits for it.
+varlink::Closer ControlPort::closer() {
+    return [this](UniqueFd connection) { rooms_.channels.quarantine().close(std::move(connection)); };
+}
+
 void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
     if (!options_.control_socket.empty()) {
         auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
@@ -73,6 +78,7 @@ void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
                                      .mode = options_.control_mode,
                                      .group = TRY(control_group(options_.control_group)),
                                      .adopted = adopted,
+                                     .close = closer(),
                                      .keeps_for_agent = options_.agent.is_reporting};
             return ControlServer::create(loop_, std::move(settings), *this);
         }();
@@ -86,7 +92,7 @@ void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
 
 void ControlPort::open_for_agent() {
     if (line_.server()) return;
-    ControlSettings settings{.keeps_for_agent = options_.agent.is_reporting};
+    ControlSettings settings{.close = closer(), .keeps_for_agent = options_.agent.is_reporting};
     auto opened = ControlServer::create(loop_, std::move(settings), *this);
     if (opened) serve(std::move(*opened));
 }

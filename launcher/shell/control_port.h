@@ -31,7 +31,7 @@ public:
         Supervisor const& supervisor;
         ProgramTable const& table;
         Children const& children;
-        Channels const& channels;
+        Channels& channels;
         AgentHost& agent;
         Programs& programs;
         ConfigurationKeeper& keeper;
@@ -86,6 +86,7 @@ private:
     void control_failed(std::string_view reason) override;
 
     void serve(std::unique_ptr<ControlServer> server);
+    [[nodiscard]] varlink::Closer closer();
     void tell_records();
     [[nodiscard]] bool is_stopping() const { return rooms_.supervisor.phase() != SupervisorPhase::running; }
     [[nodiscard]] bool agent_runs() const;

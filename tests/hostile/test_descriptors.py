@@ -79,6 +79,23 @@ def test_others_are_heard_meanwhile(place):
     assert launcher.stop(AT_ONCE) == Exit(code=0)
 
 
+def test_sent_to_the_control_socket(place):
+    """By clients that call something with it, and by one that has left before it was looked at."""
+    launcher, control, _ = start(place, {"web": speaker()})
+    slow = [SlowToClose() for _ in range(3)]
+    with contextlib.ExitStack() as stack, held(launcher):
+        for number, one in enumerate(slow):
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.connect(str(place.area / "control"))
+            one.give_away(client)
+            if number == 0:
+                client.close()
+    assert_alive(control)
+    for one in slow:
+        one.assert_closed(AT_ONCE)
+    assert launcher.stop(AT_ONCE) == Exit(code=0)
+
+
 def test_a_barrier_is_answered(place):
     """BARRIER=1 of sd_notify(3): the end of the descriptor is the answer."""
     launcher, _, address = start(place, {"web": speaker()})
