@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "launcher/shell/process_setup.h"
+#include "launcher/children/process_setup.h"
 #include "launcher/shell/shell.h"
 
 namespace triton::launcher {

@@ -61,7 +61,9 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
-            {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}) {
+            {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
+      handover_(
+          {setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, port_}) {
     if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
 }
 
@@ -344,27 +346,6 @@ Result<int> Shell::run() {
 
 // For an upgrade.
 
-UpgradeState Shell::state() {
-    UpgradeState state;
-    state.version = version();
-    state.pid = sys_.own_pid();
-    state.supervisor = supervisor_.state();
-    for (CommandRunner::Running const& running : children_.commands()) {
-        if (running.key < first_own_key) state.helpers.push_back(running);
-    }
-    state.inherited_mask = setup_.inherited.mask;
-    state.sigchld_was_ignored = setup_.inherited.sigchld_was_ignored;
-    state.descriptor_limit = source_.descriptor_limit;
-    table_.save(state);
-    channels_.save(state);
-    agent_.save(state);
-    programs_.save(state);
-    keeper_.save(state);
-    life_.save(state);
-    port_.save(state);
-    return state;
-}
-
 void Shell::bring_up_to_date() {
     children_.reap();
     end_round();
@@ -378,27 +359,8 @@ void Shell::resume_output() {
     if (channels_.output()) channels_.output()->resume_reading();
 }
 
-void Shell::restore(UpgradeState& state) {
-    source_.descriptor_limit = state.descriptor_limit;
-    source_.variables = state.pod.variables;
-    supervisor_ = Supervisor(supervisor_policy(), state.supervisor);
-    channels_.restore_groups(state);
-    agent_.restore_pod(state);
-    keeper_.restore(state);
-    programs_.restore(state, keeper_.active());
-    for (std::size_t at = 0; at < state.supervisor.programs.size(); ++at) {
-        ProgramId const program{static_cast<std::uint32_t>(at)};
-        for (std::uint32_t number = 1; number <= state.supervisor.programs[at].processes.size(); ++number) {
-            ProcessId const id{program, ProcessNumber{number}};
-            if (auto const pid = supervisor_.view(id).pid) children_.adopt(id, *pid);
-        }
-    }
-    channels_.restore(state);
-    children_.adopt(std::move(state.helpers));
-    agent_.restore_probes(state);
-    programs_.restore_schedules(state, keeper_.active());
-    life_.restore(state);
-    // As much room as a configuration would have made: a restart allocates nothing.
+/// As much room as a configuration would have made: a restart allocates nothing.
+void Shell::make_room_for_what_runs() {
     std::size_t const count = keeper_.active() ? keeper_.active()->process_count() : 0;
     actions_.reserve(supervisor_.most_actions());
     reports_.reserve(supervisor_.most_actions());
@@ -409,7 +371,8 @@ void Shell::restore(UpgradeState& state) {
 Result<int> Shell::take_over(UpgradeState state) {
     set_close_on_exec(state.descriptors(), true);  // no child is to have what was handed over
     TRY(start_loop());
-    restore(state);
+    handover_.restore(supervisor_policy(), state);
+    make_room_for_what_runs();
     port_.open(state.control);
     Result<> const log_file = log_.open_file();
     if (!log_file) log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again");

@@ -6,22 +6,23 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/children/children.h"
+#include "launcher/children/process_setup.h"
+#include "launcher/children/sys.h"
 #include "launcher/output/console.h"
 #include "launcher/plan/launch_options.h"
-#include "launcher/shell/agent_host.h"
-#include "launcher/shell/channels.h"
-#include "launcher/shell/children.h"
-#include "launcher/shell/configuration_keeper.h"
-#include "launcher/shell/control_port.h"
-#include "launcher/shell/helper_commands.h"
-#include "launcher/shell/life_cycle.h"
-#include "launcher/shell/process_setup.h"
-#include "launcher/shell/program_table.h"
-#include "launcher/shell/programs.h"
-#include "launcher/shell/report.h"
-#include "launcher/shell/rooms.h"
-#include "launcher/shell/sys.h"
-#include "launcher/shell/upgrader.h"
+#include "launcher/rooms/agent_host.h"
+#include "launcher/rooms/channels.h"
+#include "launcher/rooms/configuration_keeper.h"
+#include "launcher/rooms/control_port.h"
+#include "launcher/rooms/helper_commands.h"
+#include "launcher/rooms/life_cycle.h"
+#include "launcher/rooms/program_table.h"
+#include "launcher/rooms/programs.h"
+#include "launcher/rooms/report.h"
+#include "launcher/rooms/rooms.h"
+#include "launcher/rooms/upgrader.h"
+#include "launcher/shell/handover.h"
 #include "launcher/supervisor/supervisor.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
@@ -93,11 +94,11 @@ private:
 
     // For an upgrade.
     [[nodiscard]] SupervisorPolicy supervisor_policy() const;
-    UpgradeState state() override;
+    UpgradeState state() override { return handover_.collect(); }
     void bring_up_to_date() override;
     void stop_output(UpgradeState& state) override;
     void resume_output() override;
-    void restore(UpgradeState& state);
+    void make_room_for_what_runs();
 
     LaunchOptions const& options_;
     ProcessSetup setup_;
@@ -128,6 +129,7 @@ private:
     LifeCycle life_;
     Upgrader upgrader_;
     ControlPort port_;
+    Handover handover_;
 };
 
 }  // namespace triton::launcher

@@ -34,10 +34,15 @@ FOLDERS = {
     "launcher/services": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor"),
     "launcher/control": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/services"),
     "launcher/upgrade": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/output launcher/plan launcher/services launcher/control"),
+    "launcher/children": ("triton::launcher", "lib/base lib/log lib/process config launcher/wrap launcher/supervisor"),
+    "launcher/rooms": (
+        "triton::launcher",
+        "lib/base lib/json lib/log lib/files lib/varlink lib/process config launcher/supervisor launcher/output launcher/plan launcher/services"
+        " launcher/control launcher/upgrade launcher/children",
+    ),
     "launcher/shell": (
         "triton::launcher",
-        "lib/base lib/json lib/log lib/files lib/varlink lib/process config launcher/wrap launcher/supervisor launcher/output launcher/plan"
-        " launcher/services launcher/control launcher/upgrade",
+        "lib/base lib/log lib/process launcher/supervisor launcher/output launcher/plan launcher/upgrade launcher/children launcher/rooms",
     ),
     "sidecar": ("triton::sidecar", "lib/base lib/json lib/files config"),
     "sidecar/control": ("triton::sidecar::control", "lib/base lib/json lib/log lib/varlink lib/net"),
@@ -49,7 +54,7 @@ FOLDERS = {
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
-        " launcher/shell sidecar",
+        " launcher/rooms launcher/shell sidecar",
     ),
     "programs/triton-launch-agent": ("", "lib/base sidecar/agent"),
 }

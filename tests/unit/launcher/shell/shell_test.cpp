@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fake_sys.h"
+#include "tests/unit/launcher/children/fake_sys.h"
 
 namespace triton::launcher {
 

@@ -1,0 +1,157 @@
+#include "launcher/children/children.h"
+
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include <sys/wait.h>
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+// Whoever runs in the container chooses how many end at once, and how many orphans there are.
+constexpr int most_reaped_at_once = 1024;
+
+}  // namespace
+
+Children::Children(Sys& sys, EventLoop& loop, log::Log& log, Listener& listener)
+    : sys_(sys),
+      log_(log),
+      listener_(listener),
+      commands_([this](pid_t pid, int signo) { return sys_.signal(pid, signo); },
+                [this](Key key, Outcome const& outcome) { listener_.command_ended(key, outcome); }),
+      command_timer_(loop,
+                     [this] {
+                         commands_.time_passed(steady_clock::now());
+                         arm();
+                     }),
+      reap_timer_(loop, [this] { reap(); }),
+      executions_(loop, sys, [this](Pid pid) { executed(pid); }) {}
+
+Result<> Children::check() {
+    auto const may_be = [](int error) { return error == ECHILD || error == EINTR; };
+    auto const found = sys_.find_dead();
+    if (!found && !may_be(found.error())) return fail(found.error(), "look for children that have ended");
+    auto const dead = sys_.reap(-1);  // what was there before us is nobody's
+    if (!dead && !may_be(dead.error())) return fail(dead.error(), "wait for children");
+    return {};
+}
+
+void Children::make_room(std::size_t count) {
+    spare_nodes_.reserve(processes_.size() + count);
+    processes_.reserve(processes_.size() + count);
+}
+
+void Children::make_room_for_a_start() {
+    if (!spare_nodes_.empty()) return;
+    processes_.emplace(0, ProcessId{});
+    spare_nodes_.push_back(processes_.extract(0));
+}
+
+std::expected<Pid, process::SpawnError> Children::start(ProcessId id,
+                                                        std::shared_ptr<process::StartPlan const> const& plan,
+                                                        process::StartFiles const& files) {
+    auto const pid = executions_.spawn(plan, id.number, files);
+    if (!pid) return pid;
+    Processes::node_type node = std::move(spare_nodes_.back());
+    spare_nodes_.pop_back();
+    node.key() = static_cast<pid_t>(*pid);
+    node.mapped() = id;
+    processes_.insert(std::move(node));  // the table has room for all since make_room()
+    return pid;
+}
+
+void Children::run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn) {
+    commands_.run(key, timeout, steady_clock::now(), spawn);
+    arm();
+}
+
+void Children::cancel_command(Key key) {
+    commands_.cancel(key);
+    arm();
+}
+
+Result<pid_t> Children::spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
+                                      process::StartFiles const& files) {
+    auto const pid = sys_.spawn(plan, number, files, std::nullopt);
+    if (!pid) return fail(pid.error().code, process::stage_text(pid.error().stage, plan.get()));
+    return static_cast<pid_t>(*pid);
+}
+
+/// The next child that has ended, reaped. Where leftovers are to be killed, that comes between the end of their leader
+/// and its reaping: until then its pid, which is its group's, cannot belong to anybody else.
+/// Returns: pid 0 when none has ended; nullopt when there is no child.
+std::optional<Sys::Dead> Children::next_dead() {
+    pid_t wanted = -1;
+    for (;;) {
+        if (looks_first_) {
+            auto const found = sys_.find_dead();
+            if (!found && found.error() == EINTR) continue;
+            if (!found) return std::nullopt;
+            if (*found == 0) return Sys::Dead{};
+            wanted = *found;
+            auto const process = processes_.find(wanted);
+            process != processes_.end() ? listener_.before_reaping(process->second, wanted)
+                                        : commands_.before_reaping(wanted);
+        }
+        auto const dead = sys_.reap(wanted);
+        if (!dead && dead.error() == EINTR) continue;
+        if (!dead) return std::nullopt;
+        return *dead;
+    }
+}
+
+/// SIGCHLD coalesces: all that have ended are reaped. Nobody else reaps, and a pid is ours until we do: whether it is a
+/// process of ours is one look-up, whatever other orphans there are.
+void Children::reap() {
+    reap_timer_.disarm();
+    executions_.look();  // what has executed and ended has executed first
+    for (int count = 0; count < most_reaped_at_once; ++count) {
+        // Before the kernel forgets the process: what it tells must not get lost.
+        listener_.make_room_for_an_end();
+        if (spare_nodes_.size() == spare_nodes_.capacity()) spare_nodes_.reserve(2 * spare_nodes_.size() + 16);
+        auto const dead = next_dead();
+        if (!dead) return listener_.no_child_left();
+        if (dead->pid == 0) return;
+        reaped(*dead);
+    }
+    reap_timer_.arm(steady_clock::now());
+}
+
+void Children::reaped(Sys::Dead dead) {
+    // A child that was killed on its way out after it had failed counts as failed: the error is kept until it is taken.
+    bool const may_have_failed = WIFSIGNALED(dead.status) || WEXITSTATUS(dead.status) == 127;
+    std::optional<process::SpawnError> error;
+    if (may_have_failed) error = sys_.take_spawn_error(Pid{dead.pid});
+    auto node = processes_.extract(dead.pid);
+    if (node) {
+        executions_.reaped(Pid{dead.pid});
+        ProcessId const id = node.mapped();
+        spare_nodes_.push_back(std::move(node));
+        return listener_.process_ended(id, dead.status, error);
+    }
+    if (commands_.on_exit(dead.pid, dead.status, error)) {
+        arm();
+    } else if (log_.is_enabled(log::LogLevel::debug)) {
+        log_.write(log::LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(dead.pid),
+                   {{"pid", std::int64_t{dead.pid}}});
+    }
+}
+
+void Children::executed(Pid pid) {
+    auto const process = processes_.find(static_cast<pid_t>(pid));
+    if (process != processes_.end()) listener_.process_executed(process->second);
+}
+
+void Children::adopt(std::vector<process::CommandRunner::Running> commands) {
+    commands_.import_state(std::move(commands));
+    arm();
+}
+
+void Children::adopt(ProcessId id, Pid pid) { processes_.emplace(static_cast<pid_t>(pid), id); }
+
+}  // namespace triton::launcher

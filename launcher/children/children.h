@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "launcher/children/sys.h"
+#include "launcher/supervisor/supervisor.h"
+#include "lib/base/event_loop.h"
+#include "lib/log/log.h"
+#include "lib/process/command_runner.h"
+#include "lib/process/execution_watch.h"
+#include "lib/process/spawn.h"
+
+namespace triton::launcher {
+
+/// The room of the children: which pid is whose, how one is started and reaped, and the helper commands with their time
+/// limits. Nobody else waits for a child, so a pid that is known here is not somebody else's yet.
+///
+/// Between a start that succeeded and its place in the table nothing allocates: a child does not get lost for want of
+/// memory. A restart allocates nothing at all.
+class Children {
+public:
+    using Key = process::CommandRunner::Key;
+    using Outcome = process::CommandRunner::Outcome;
+
+    /// Who is told. All of it is called from inside reap(), run_command() and cancel_command(), or by a timer.
+    class Listener {
+    public:
+        virtual ~Listener() = default;
+        /// One process will be told of as ended. May throw bad_alloc: then nothing is reaped.
+        virtual void make_room_for_an_end() = 0;
+        /// It has ended and is not reaped: its pid is still its own, and so is its process group.
+        virtual void before_reaping(ProcessId id, pid_t pid) = 0;
+        /// It has executed its program.
+        virtual void process_executed(ProcessId id) = 0;
+        /// `error`: why it never became the program.
+        virtual void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) = 0;
+        virtual void command_ended(Key key, Outcome const& outcome) = 0;
+        virtual void no_child_left() = 0;
+    };
+
+    /// All outlive this.
+    Children(Sys& sys, EventLoop& loop, log::Log& log, Listener& listener);
+
+    /// Errors: the kernel does not let us wait for children: "wait for children: Operation not permitted".
+    [[nodiscard]] Result<> check();
+    /// So that the restarts of `count` processes allocate nothing. Throws bad_alloc.
+    void make_room(std::size_t count);
+    /// What the next start() needs. Throws bad_alloc.
+    void make_room_for_a_start();
+    std::expected<Pid, process::SpawnError> start(ProcessId id, std::shared_ptr<process::StartPlan const> const& plan,
+                                                  process::StartFiles const& files);
+
+    /// See CommandRunner::run() and cancel().
+    void run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn);
+    void cancel_command(Key key);
+    /// For run_command(). Errors: "cannot execute /bin/x: No such file or directory".
+    Result<pid_t> spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
+                                process::StartFiles const& files);
+
+    /// Reaps what has ended: at most so many at a time as keep a round short, and the others in the next round.
+    void reap();
+    /// Tells of what has executed by now.
+    void look_for_executions() { executions_.look(); }
+    /// What is started from now on belongs to another round.
+    void end_round() { executions_.end_round(); }
+    /// From now on each child is looked at before it is reaped.
+    void look_before_reaping() { looks_first_ = true; }
+    /// The process that a child of ours is; nullopt of helper commands and strangers.
+    [[nodiscard]] std::optional<ProcessId> find(pid_t pid) const {
+        auto const found = processes_.find(pid);
+        return found == processes_.end() ? std::nullopt : std::optional(found->second);
+    }
+    /// Whether a child still shares our memory.
+    [[nodiscard]] bool is_memory_shared() { return sys_.is_memory_shared(); }
+    void give_memory_back() { sys_.give_memory_back(); }
+
+    // For an upgrade.
+    [[nodiscard]] std::vector<process::CommandRunner::Running> const& commands() const { return commands_.running(); }
+    void adopt(std::vector<process::CommandRunner::Running> commands);
+    void adopt(ProcessId id, Pid pid);
+
+private:
+    using Processes = std::unordered_map<pid_t, ProcessId>;
+
+    std::optional<Sys::Dead> next_dead();
+    void reaped(Sys::Dead dead);
+    void executed(Pid pid);
+    void arm() { command_timer_.arm(commands_.next_deadline()); }
+
+    Sys& sys_;
+    log::Log& log_;
+    Listener& listener_;
+    Processes processes_;
+    std::vector<Processes::node_type> spare_nodes_;  // so that a restart allocates nothing
+    process::CommandRunner commands_;
+    EventLoop::Timer command_timer_;
+    EventLoop::Timer reap_timer_;
+    process::ExecutionWatch executions_;
+    bool looks_first_ = false;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,369 @@
+#include "launcher/rooms/channels.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ranges>
+#include <utility>
+
+#include <unistd.h>
+
+namespace triton::launcher {
+
+namespace {
+
+NotifyKey notify_key(ProcessId id) {
+    return {static_cast<std::uint32_t>(id.program), static_cast<std::uint32_t>(id.number)};
+}
+OutputKey output_key(ProcessId id) {
+    return {static_cast<std::uint32_t>(id.program), static_cast<std::uint32_t>(id.number)};
+}
+ProcessId process_of(NotifyKey key) { return {ProgramId{key.program}, ProcessNumber{key.process}}; }
+
+std::vector<SocketRequest> all_sockets(Plans const& plans) {
+    std::vector<SocketRequest> all;
+    for (auto const& plan : plans)
+        all.insert(all.end(), plan->sockets.begin(), plan->sockets.end());
+    return all;
+}
+
+std::unexpected<process::SpawnError> failed(process::SpawnStage stage, Error const& error) {
+    return std::unexpected(process::SpawnError{stage, error.code != 0 ? error.code : EIO});
+}
+
+}  // namespace
+
+Channels::Channels(LaunchOptions const& options, Sys& sys, EventLoop& loop, Console& console, log::Log& log,
+                   ProgramTable& table, Supervisor const& supervisor, EventSink& events, ControlLine const& line)
+    : options_(options),
+      sys_(sys),
+      loop_(loop),
+      console_(console),
+      log_(log),
+      table_(table),
+      supervisor_(supervisor),
+      events_(events),
+      line_(line) {}
+
+// Before a configuration is accepted.
+
+void Channels::open_groups() {
+    if (std::exchange(has_looked_for_groups_, true)) return;
+    if (options_.cgroup == CgroupMode::none) {
+        groups_error_ = "control groups are turned off (--cgroup none)";
+        return;
+    }
+    auto tree = process::CgroupTree::create();
+    if (tree) {
+        groups_ = std::move(*tree);
+        return;
+    }
+    groups_error_ = tree.error().text();
+    log_.write(log::LogLevel::debug, "cgroup-unavailable", "no control groups for processes: " + groups_error_,
+               {{"error", std::string_view(groups_error_)}});
+}
+
+void Channels::open() {
+    if (output_) return;
+    // While a configuration is tried its programs are not in the table yet.
+    output_ = std::make_unique<OutputCapture>(
+        loop_, console_,
+        OutputCapture::Callbacks{
+            .dropped =
+                [this](std::uint32_t program, std::uint64_t lines) {
+                    log_.write(log::LogLevel::warning, "output-dropped",
+                               std::to_string(lines) + " lines of " + std::string(table_.name(program)) +
+                                   " dropped: the reader was too slow",
+                               {{"program", table_.name(program)}, {"lines", static_cast<std::int64_t>(lines)}});
+                },
+            .failed =
+                [this](std::uint32_t program, Error const& error) {
+                    log_.write(log::LogLevel::error, "output-failed",
+                               "output of " + std::string(table_.name(program)) + ": " + error.text(),
+                               {{"program", table_.name(program)}, {"error", std::string_view(error.text())}});
+                }});
+    output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
+    notify_ = std::make_unique<NotifyReceiver>(
+        loop_, quarantine_, notify_directory(),
+        NotifyReceiver::Callbacks{
+            .is_allowed = [this](NotifyKey key, NotifySender sender) { return may_notify(key, sender); },
+            .notified = [this](NotifyKey key, Notification const& what) { notified(key, what); },
+            .pipe_ready =
+                [this](NotifyKey key, bool is_ready) {
+                    if (is_ready) events_.dispatch(event::Ready{process_of(key)});
+                }});
+}
+
+/// Beside the control socket: that place is ours, and where there is none, names in the file system are not needed.
+std::string Channels::notify_directory() const {
+    std::size_t const slash = options_.control_socket.rfind('/');
+    return slash == std::string::npos || slash == 0 ? "" : options_.control_socket.substr(0, slash) + "/notify";
+}
+
+/// Whether the groups can have the limits that are asked of them.
+Result<> Channels::check_groups(Plans const& plans) const {
+    for (auto const& plan : plans) {
+        if (!plan->settings.cgroup) continue;
+        std::string const place = "programs." + plan->settings.name + ".cgroup: ";
+        if (!groups_) return fail(place + groups_error_);
+        if (Result<> const possible = groups_->check(*plan->settings.cgroup); !possible)
+            return fail(place + possible.error().text());
+    }
+    return {};
+}
+
+/// Within one configuration alone: a file may go from one program to another.
+Result<> Channels::check_files(Plans const& plans) {
+    for (auto plan = plans.begin(); plan != plans.end(); ++plan) {
+        auto const& file = (*plan)->settings.output.file;
+        if (!file) continue;
+        auto const other = std::ranges::find_if(
+            plans.begin(), plan, [&](auto const& before) { return before->settings.output.file == file; });
+        if (other == plan) continue;
+        return fail("programs." + (*plan)->settings.name + ".output: cannot log to " + *file + ": program " +
+                    (*other)->settings.name + " does already");
+    }
+    return {};
+}
+
+Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current) {
+    TRY(check_groups(wanted));
+    TRY(check_files(wanted));
+    TRY(sockets_.open(all_sockets(wanted)));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        config::Program const& program = wanted[i]->settings;
+        if (wanted[i]->needs.output != StreamTarget::captured) continue;
+        Result<> const opened = output_->configure(static_cast<std::uint32_t>(ids[i]), program.name, program.output);
+        if (opened) continue;
+        for (std::size_t before = 0; before < i; ++before)
+            restore_output(ids[before]);
+        close_sockets_but(current);
+        return fail("programs." + program.name + ".output: " + opened.error().text());
+    }
+    return {};
+}
+
+void Channels::restore_output(ProgramId id) {
+    auto const at = static_cast<std::uint32_t>(id);
+    if (at < table_.size() && table_[id].is_captured()) {
+        // It was open a moment ago.
+        (void)output_->configure(at, table_[id].name, table_[id].plan->settings.output);
+    } else {
+        output_->forget(at);
+    }
+}
+
+void Channels::close_sockets_but(Plans const& plans) { sockets_.keep_only(all_sockets(plans)); }
+
+std::vector<int> Channels::listening(ProgramPlan const& plan) const {
+    std::vector<int> descriptors;
+    for (SocketRequest const& socket : plan.sockets)
+        descriptors.push_back(sockets_.fd(socket.address));
+    return descriptors;
+}
+
+void Channels::apply_limits(ProgramTable::Entry& program) {
+    for (ProgramTable::Instance& instance : program.instances) {
+        if (instance.cgroup) (void)instance.cgroup->set_limits(program.plan->needs.limits);
+    }
+}
+
+// For each process.
+
+int Channels::null_device() {
+    if (!null_device_) null_device_ = sys_.open_null_device();
+    return null_device_.get();  // -1 where there is none: then it is ours
+}
+
+/// The design's form takes the short way: nothing is handed on.
+std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessId id) {
+    ProgramTable::Entry& program = table_[id.program];
+    ProgramPlan const& plan = *program.plan;
+    StartNeeds const& needs = plan.needs;
+    Hands hands;
+    if (needs.is_nothing() && !groups_) return hands;
+    if (needs.has_null_input) hands.files.in = null_device();
+    hands.files.listen = program.listen;
+    switch (needs.output) {
+        case StreamTarget::inherited: break;
+        case StreamTarget::console: hands.files.out = options_.log.console; break;
+        case StreamTarget::null: hands.files.out = hands.files.err = null_device(); break;
+        case StreamTarget::captured: {
+            auto const ends = output_->write_ends(output_key(id));
+            if (!ends) return failed(process::SpawnStage::descriptors, ends.error());
+            hands.files.out = ends->out;
+            hands.files.err = ends->err;
+            break;
+        }
+    }
+    if (Result<> const added = add_readiness(id, plan, hands); !added)
+        return failed(process::SpawnStage::descriptors, added.error());
+    if (groups_) {
+        auto group = prepare_group(id, program);
+        if (!group) return failed(process::SpawnStage::cgroup, group.error());
+        hands.group = std::move(*group);
+        hands.files.cgroup = hands.group.get();
+    }
+    return hands;
+}
+
+Result<> Channels::add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands) {
+    switch (plan.needs.readiness) {
+        case ReadyChannel::none: break;
+        case ReadyChannel::socket:
+            hands.files.notify_socket = TRY(notify_->open_socket(notify_key(id), plan.needs.notify));
+            break;
+        case ReadyChannel::pipe:
+            hands.ready = TRY(notify_->open_pipe(notify_key(id)));
+            hands.files.ready = hands.ready.get();
+            break;
+    }
+    return {};
+}
+
+/// The directory of the process's control group, with the limits that are configured now.
+Result<UniqueFd> Channels::prepare_group(ProcessId id, ProgramTable::Entry& program) {
+    ProgramTable::Instance& mine = program.instance(id.number);
+    if (!mine.cgroup) mine.cgroup = TRY(groups_->make_group(program.name, static_cast<std::uint32_t>(id.number)));
+    TRY(mine.cgroup->set_limits(program.plan->needs.limits));
+    mine.oom_kills = mine.cgroup->oom_kills().value_or(0);
+    return mine.cgroup->directory();
+}
+
+Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
+    process::StartFiles files;
+    files.in = null_device();
+    // A probe runs all the time, and what it says of itself is in its exit code.
+    if (is_probe) files.out = files.err = files.in;
+    if (!is_probe && table_[id.program].is_captured()) {
+        auto const ends = TRY(output_->write_ends(output_key(id)));
+        files.out = ends.out;
+        files.err = ends.err;
+    }
+    return files;
+}
+
+void Channels::process_ended(ProcessId id) {
+    ProgramTable::Entry& program = table_[id.program];
+    if (program.name.empty()) return;
+    if (program.plan && program.plan->settings.readiness) notify_->process_ended(notify_key(id));
+    if (program.is_captured()) output_->process_ended(output_key(id));
+    if (ProgramTable::Instance const* const mine = table_.find_instance(id); mine && !mine->status.empty())
+        program.instance(id.number).status.clear();
+}
+
+bool Channels::has_died_of_memory(ProcessId id) {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    if (!mine || !mine->cgroup) return false;
+    ProgramTable::Instance& known = table_[id.program].instance(id.number);
+    std::uint64_t const before = std::exchange(known.oom_kills, known.cgroup->oom_kills().value_or(known.oom_kills));
+    known.was_oom_killed = known.oom_kills > before;
+    return known.was_oom_killed;
+}
+
+void Channels::kill_group(ProcessId id) {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    if (mine && mine->cgroup) (void)mine->cgroup->kill();
+}
+
+bool Channels::signal_group(ProcessId id, int signo) {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    return mine && mine->cgroup && mine->cgroup->signal(signo);
+}
+
+void Channels::close(ProcessId id) {
+    ProgramTable::Entry& program = table_[id.program];
+    notify_->close(notify_key(id));
+    if (program.is_captured()) output_->remove(output_key(id));
+    auto const number = static_cast<std::size_t>(id.number);
+    if (number <= program.instances.size()) program.instances[number - 1] = {};
+}
+
+void Channels::forget(ProgramId id) { output_->forget(static_cast<std::uint32_t>(id)); }
+
+// What processes say.
+
+void Channels::tell_output(std::uint32_t program, LogChunk const& chunk) {
+    if (!line_.has_followers()) return;
+    for_each_line(chunk.text, [&](std::string_view text) {
+        line_.publish_output(table_.name(program),
+                             {chunk.process, chunk.stream == OutputStream::err, chunk.microseconds, text});
+    });
+}
+
+/// Whether that process may speak for this one. Source: systemd.service(5), NotifyAccess=.
+bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
+    ProcessId const id = process_of(key);
+    if (key.program >= table_.size() || !table_[id.program].plan) return false;
+    ProgramPlan const& plan = *table_[id.program].plan;
+    auto const pid = supervisor_.view(id).pid;
+    if (!pid || sender.pid <= 0) return false;
+    if (static_cast<pid_t>(*pid) == sender.pid) return true;
+    auto const& readiness = plan.settings.readiness;
+    if (!readiness || readiness->notify_access != config::NotifyAccess::all) return false;
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    if (mine && mine->cgroup && mine->cgroup->contains(sender.pid)) return true;
+    pid_t const group = sys_.group_of(sender.pid);
+    // Gone already, as what a script runs to speak for it mostly is. It had the address, which its program alone was
+    // told, and the user says that it is not a stranger.
+    if (group < 0) return plan.start && sender.user == plan.start->attributes().identity.user.value_or(::geteuid());
+    return group == static_cast<pid_t>(*pid);
+}
+
+void Channels::notified(NotifyKey key, Notification const& notification) {
+    ProcessId const id = process_of(key);
+    if (notification.status) {
+        table_[id.program].instance(id.number).status = *notification.status;
+        line_.state_changed();
+    }
+    if (notification.extend_timeout) events_.dispatch(event::ExtendTimeout{id, *notification.extend_timeout});
+    if (notification.is_watchdog_ping) events_.dispatch(event::WatchdogPing{id});
+    if (notification.is_ready) events_.dispatch(event::Ready{id});
+    if (notification.is_watchdog_trigger)
+        events_.dispatch(event::Command{event::Verb::signal, id.program, id.number, SIGABRT});
+}
+
+// For an upgrade.
+
+void Channels::save(UpgradeState& state) const {
+    state.sockets = sockets_.export_state();
+    if (notify_) state.notify = notify_->export_state();
+    if (groups_) state.cgroup_tree = groups_->path();
+}
+
+void Channels::restore_groups(UpgradeState const& state) {
+    if (state.cgroup_tree.empty()) return;
+    has_looked_for_groups_ = true;
+    if (auto tree = process::CgroupTree::open(state.cgroup_tree)) groups_ = std::move(*tree);
+}
+
+void Channels::capture_again(ProgramId id) {
+    ProgramTable::Entry const& program = table_[id];
+    auto const at = static_cast<std::uint32_t>(id);
+    config::Output const& wanted = program.plan->settings.output;
+    Result<> const configured = output_->configure(at, program.name, wanted);
+    if (configured) return;
+    log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text(),
+               {{"program", std::string_view(program.name)}, {"error", std::string_view(configured.error().text())}});
+    (void)output_->configure(at, program.name, {.kind = wanted.kind, .when_full = wanted.when_full});  // opens nothing
+}
+
+void Channels::restore_instances(UpgradeState const& state) {
+    for (UpgradeState::Instance const& one : state.instances) {
+        if (one.program >= table_.size()) continue;
+        ProgramTable::Entry& program = table_[ProgramId{one.program}];
+        ProgramTable::Instance& mine = program.instance(ProcessNumber{one.number});
+        mine.oom_kills = one.oom_kills;
+        mine.was_oom_killed = one.was_oom_killed;
+        mine.status = one.status;
+        if (!groups_) continue;
+        if (auto group = groups_->make_group(program.name, one.number)) mine.cgroup = std::move(*group);
+    }
+}
+
+void Channels::restore(UpgradeState& state) {
+    if (output_) output_->import_state(std::move(state.output));
+    if (notify_) (void)notify_->import_state(std::move(state.notify));  // what cannot be watched is deaf, and kept
+}
+
+}  // namespace triton::launcher

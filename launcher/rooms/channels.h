@@ -1,0 +1,125 @@
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/children/sys.h"
+#include "launcher/output/console.h"
+#include "launcher/output/output_capture.h"
+#include "launcher/plan/launch_options.h"
+#include "launcher/rooms/program_table.h"
+#include "launcher/rooms/rooms.h"
+#include "launcher/services/notify_receiver.h"
+#include "launcher/services/sockets.h"
+#include "lib/base/event_loop.h"
+#include "lib/log/log.h"
+#include "lib/process/cgroup.h"
+#include "lib/process/quarantine.h"
+#include "lib/process/spawn.h"
+
+namespace triton::launcher {
+
+/// The room of what programs are given, and speak through: standard input and captured output, notify socket or pipe,
+/// control group, listening sockets. A plan says which of them a process needs (ProgramPlan::needs); here they are
+/// opened, when a configuration is accepted or at the process's first start.
+class Channels {
+public:
+    /// All outlive this.
+    Channels(LaunchOptions const& options, Sys& sys, EventLoop& loop, Console& console, log::Log& log,
+             ProgramTable& table, Supervisor const& supervisor, EventSink& events, ControlLine const& line);
+
+    // Before a configuration is accepted.
+
+    /// Looks, once, for a tree of control groups: before the first process of a named program, since it has to be empty
+    /// but for us.
+    void open_groups();
+    /// Why there are none; empty: there are.
+    [[nodiscard]] std::string const& groups_error() const { return groups_error_; }
+    [[nodiscard]] bool has_groups() const { return groups_.has_value(); }
+    /// Opens the output and readiness of named programs, once.
+    void open();
+    /// Everything that may be refused of what these programs share. What was opened for nothing is closed again then,
+    /// and what was changed is put back to what `current` says. Errors: one line.
+    Result<> prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current);
+    /// For the agent, whose sockets nobody else has. Errors: see SocketTable::open().
+    Result<> open_sockets(std::vector<SocketRequest> const& wanted) { return sockets_.open(wanted); }
+    void close_sockets_but(Plans const& plans);
+    [[nodiscard]] std::vector<int> listening(ProgramPlan const& plan) const;
+    /// What runs gets the new limits too; what cannot be set is tried again, and told, at its next start.
+    static void apply_limits(ProgramTable::Entry& program);
+
+    // For each process.
+
+    /// What a start hands to its process; lives until the start is done.
+    struct Hands {
+        process::StartFiles files;
+        UniqueFd ready;
+        UniqueFd group;
+    };
+    std::expected<Hands, process::SpawnError> for_start(ProcessId id);
+    /// The same for a helper command of the process. Errors: those of pipe2(2).
+    Result<process::StartFiles> for_command(ProcessId id, bool is_probe);
+    /// It was reaped. What it said last comes before its end.
+    void process_ended(ProcessId id);
+    /// Whether the OOM killer has ended something in its group since it was started.
+    bool has_died_of_memory(ProcessId id);
+    /// Kills all that are in its group.
+    void kill_group(ProcessId id);
+    /// Whether the signal has reached its group. One that comes into being meanwhile may be missed.
+    bool signal_group(ProcessId id, int signo);
+    /// The number is not wanted any more.
+    void close(ProcessId id);
+    /// The program is not there any more.
+    void forget(ProgramId id);
+
+    // What else there is to ask.
+    [[nodiscard]] OutputCapture* output() const { return output_.get(); }
+    /// Where descriptors go that others have sent.
+    [[nodiscard]] process::Quarantine& quarantine() { return quarantine_; }
+
+    // For an upgrade.
+    void save(UpgradeState& state) const;
+    /// Before the programs are restored.
+    void restore_groups(UpgradeState const& state);
+    void restore_sockets(UpgradeState const& state) { sockets_.import_state(state.sockets); }
+    /// Where its file cannot be opened any more, standard output takes what it says: without a reader it would die.
+    void capture_again(ProgramId id);
+    void restore_instances(UpgradeState const& state);
+    /// After that.
+    void restore(UpgradeState& state);
+
+private:
+    [[nodiscard]] Result<> check_groups(Plans const& plans) const;
+    static Result<> check_files(Plans const& plans);
+    void restore_output(ProgramId id);
+    Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
+    Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
+    void tell_output(std::uint32_t program, LogChunk const& chunk);
+    [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;
+    void notified(NotifyKey key, Notification const& notification);
+    [[nodiscard]] std::string notify_directory() const;
+    [[nodiscard]] int null_device();
+
+    LaunchOptions const& options_;
+    Sys& sys_;
+    EventLoop& loop_;
+    process::Quarantine quarantine_{loop_};
+    Console& console_;
+    log::Log& log_;
+    ProgramTable& table_;
+    Supervisor const& supervisor_;
+    EventSink& events_;
+    ControlLine const& line_;
+    SocketTable sockets_;
+    std::optional<process::CgroupTree> groups_;
+    std::string groups_error_;
+    bool has_looked_for_groups_ = false;
+    std::unique_ptr<OutputCapture> output_;
+    std::unique_ptr<NotifyReceiver> notify_;
+    UniqueFd null_device_;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,241 @@
+#include "launcher/rooms/configuration_keeper.h"
+
+#include <algorithm>
+#include <new>
+
+#include "lib/base/duration.h"
+#include "lib/base/read_file.h"
+#include "lib/json/limits.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr Duration time_for_labels = std::chrono::seconds(15);
+
+}  // namespace
+
+ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source,
+                                         char const* const* environment, EventLoop& loop, log::Log& log,
+                                         Supervisor const& supervisor, Programs& programs, EventSink& events,
+                                         ControlLine const& line)
+    : options_(options),
+      source_(source),
+      environment_(environment),
+      log_(log),
+      supervisor_(supervisor),
+      programs_(programs),
+      events_(events),
+      ledger_(line),
+      watch_(loop, log, [this] { look_again(); }),
+      began_(steady_clock::now()) {}
+
+Result<std::string> ConfigurationKeeper::read() const {
+    if (!options_.built_in.configuration.empty()) return options_.built_in.configuration;
+    return read_file(options_.configuration_path, json::Limits{}.document_bytes);
+}
+
+// The start.
+
+ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
+    FirstLook first;
+    if (waits_for_pod()) {
+        first.rejected = Rejected{};
+        first.may_be_good = true;
+        return first;
+    }
+    auto loaded = load_configuration(read(), source_, environment_);
+    if (!loaded) {
+        first.rejected = std::move(loaded.error());
+    } else if (Result<> const activated = activate(std::move(*loaded)); !activated) {
+        first.rejected = Rejected{.errors = {activated.error().text()}};
+    }
+    first.may_be_good = first.rejected && may_labels_come(*first.rejected);
+    return first;
+}
+
+void ConfigurationKeeper::tell(FirstLook first) {
+    if (waits_for_pod())
+        return log_.write(log::LogLevel::info, "waiting-for-pod", "waiting for the annotations of the pod");
+    first.rejected ? reject(std::move(*first.rejected)) : tell_active();
+}
+
+// What is accepted.
+
+Result<> ConfigurationKeeper::activate(Accepted loaded) {
+    return programs_.activate(&loaded, true, [&] { ledger_.accept(std::move(loaded)); });
+}
+
+Result<> ConfigurationKeeper::activate_again() { return programs_.activate(active(), false); }
+
+/// Returns whether a configuration was accepted or is still good.
+bool ConfigurationKeeper::load() {
+    auto loaded = load_configuration(read(), source_, environment_);
+    if (!loaded) {
+        reject(std::move(loaded.error()));
+        return false;
+    }
+    if (ledger_.says_the_same(*loaded)) {
+        forget_rejection();
+        missing_binaries_ = std::move(loaded->missing_binaries);
+        ledger_.accept_text(std::move(loaded->text));
+        log_.write(log::LogLevel::debug, "configuration-unchanged",
+                   options_.configuration_path + " says what it said before",
+                   {{"path", std::string_view(options_.configuration_path)}});
+        return true;
+    }
+    std::size_t const document = std::hash<std::string>{}(loaded->text);
+    try {
+        if (Result<> const activated = activate(std::move(*loaded)); !activated) {
+            reject({.errors = {activated.error().text()}, .document = document});
+            return false;
+        }
+    } catch (std::bad_alloc const&) {
+        reject({.errors = {"not enough memory for its processes"}, .document = document});
+        return false;
+    }
+    forget_rejection();
+    missing_binaries_ = active()->missing_binaries;
+    has_news_ = true;
+    tell_active();
+    return true;
+}
+
+void ConfigurationKeeper::tell_active() const {
+    if (!options_.built_in.configuration.empty()) return;  // nobody has written it
+    Accepted const& active = *ledger_.active();
+    std::string_view const path = options_.configuration_path;
+    if (!active.warnings.empty()) {
+        log_.write(log::LogLevel::warning, "configuration-warning",
+                   "the configuration " + std::string(path) + " has oddities:",
+                   {{"path", path}, {"warnings", std::span<std::string const>(active.warnings)}});
+    }
+    for (std::string const& remark : active.remarks)
+        log_.write(log::LogLevel::info, "binary-awaited", remark, {{"path", path}});
+    std::uint32_t const count = active.process_count();
+    if (active.configuration.has_programs) {
+        std::vector<std::string> names;
+        for (auto const& program : active.programs)
+            names.push_back(program->settings.name);
+        log_.write(log::LogLevel::info, "configuration-loaded",
+                   "configuration " + std::string(path) + " loaded: " + std::to_string(names.size()) +
+                       (names.size() == 1 ? " program, " : " programs, ") + count_text(count),
+                   {{"version", std::string_view(active.configuration.version)},
+                    {"programs", std::span<std::string const>(names)},
+                    {"processes", std::int64_t{count}},
+                    {"path", path}});
+        return;
+    }
+    std::string_view const binary = active.programs.front()->start->program();
+    log_.write(log::LogLevel::info, "configuration-loaded",
+               "configuration " + std::string(path) + " loaded: version " + active.configuration.version + ", " +
+                   count_text(count) + " of " + std::string(binary),
+               {{"version", std::string_view(active.configuration.version)},
+                {"processes", std::int64_t{count}},
+                {"binary", binary},
+                {"path", path}});
+}
+
+/// At a start the labels of the node come later than we do. That they are missing is not a fault of the configuration.
+bool ConfigurationKeeper::may_labels_come(Rejected const& rejected) const {
+    return rejected.misses_node_label && options_.agent.watches_node && !is_node_known_ &&
+           steady_clock::now() < began_ + time_for_labels;
+}
+
+/// Whether nothing is to start yet: the pod may be isolated.
+bool ConfigurationKeeper::waits_for_pod() const {
+    return options_.agent.is_reporting && !is_node_known_ && !active() &&
+           steady_clock::now() < began_ + options_.wait_for_pod;
+}
+
+void ConfigurationKeeper::tell_that_the_pod_is_unknown() {
+    bool const has_waited = options_.agent.is_reporting && options_.wait_for_pod > Duration{} && !active();
+    if (!has_waited || is_node_known_ || std::exchange(has_waited_for_pod_, true)) return;
+    std::string const limit = format_duration(options_.wait_for_pod);
+    log_.write(log::LogLevel::warning, "pod-unknown",
+               "the annotations of the pod did not come within " + limit + "; starting without them",
+               {{"limit", std::string_view(limit)}});
+}
+
+void ConfigurationKeeper::wait_for_labels() {
+    watch_.read_at(began_ + time_for_labels);
+    if (std::exchange(waits_for_labels_, true)) return;
+    log_.write(log::LogLevel::info, "waiting-for-labels",
+               "waiting for the labels of the node, which " + options_.configuration_path + " needs",
+               {{"path", std::string_view(options_.configuration_path)}});
+}
+
+void ConfigurationKeeper::reject(Rejected rejected) {
+    missing_binaries_ = std::move(rejected.missing_binaries);
+    if (may_labels_come(rejected)) return wait_for_labels();
+    if (!ledger_.reject(std::move(rejected.errors), rejected.document)) return;
+    std::string_view const path = options_.configuration_path;
+    std::string const what = active() ? "; the running one stays:" : ":";
+    std::vector<log::LogField> fields{{"path", path}, {"errors", std::span<std::string const>(ledger_.rejection())}};
+    // A key that nobody knows may be why another one is missing.
+    if (!rejected.warnings.empty()) fields.push_back({"warnings", std::span<std::string const>(rejected.warnings)});
+    log_.write(log::LogLevel::error, "configuration-rejected",
+               "configuration " + std::string(path) + " rejected" + what, fields);
+}
+
+void ConfigurationKeeper::forget_rejection() {
+    missing_binaries_.clear();
+    ledger_.forget_rejection();
+}
+
+void ConfigurationKeeper::know_node(std::vector<std::pair<std::string, std::string>> const& variables,
+                                    bool have_changed) {
+    bool const is_waited_for = waits_for_pod() || waits_for_labels_;
+    if (!std::exchange(is_node_known_, true) && is_waited_for) ask_for_reload();
+    if (!have_changed) return;
+    source_.variables = variables;
+    ask_for_reload();
+}
+
+// Watching.
+
+Result<> ConfigurationKeeper::watch_files() {
+    std::vector<std::string> paths = missing_binaries_;
+    if (options_.built_in.configuration.empty()) paths.push_back(options_.configuration_path);
+    if (!options_.source.environment_file.empty()) paths.push_back(options_.source.environment_file);
+    return watch_.watch(paths);
+}
+
+/// Watches first and reads then, so that nothing that changes in between is missed. Missing binaries add paths to
+/// watch, and what they wait for may have come before they were watched: hence the second look.
+void ConfigurationKeeper::look_again() {
+    watch_.begin_look();
+    if (supervisor_.phase() != SupervisorPhase::running) return;
+    if (waits_for_pod()) return watch_.read_at(began_ + options_.wait_for_pod);
+    tell_that_the_pod_is_unknown();
+    Result<> watched = watch_files();
+    std::vector<std::string> const known = missing_binaries_;
+    (void)load();
+    if (!missing_binaries_.empty() && missing_binaries_ != known) {
+        watched = watch_files();
+        (void)load();
+    }
+    bool const has_waited_in_vain =
+        (waits_for_labels_ || options_.wait_for_pod > Duration{}) && !active() && !ledger_.rejection().empty();
+    if (has_waited_in_vain && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
+    watch_.end_look(watched);
+    programs_.settle_soon();
+}
+
+// For an upgrade.
+
+void ConfigurationKeeper::restore(UpgradeState const& state) {
+    is_node_known_ = true;
+    ledger_.restore(state);
+    if (!state.has_configuration) return;
+    auto loaded = load_configuration(state.configuration, source_, environment_);
+    if (loaded) {
+        ledger_.restore(std::move(*loaded));
+    } else {
+        reject(std::move(loaded.error()));
+    }
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/plan/configuration_source.h"
+#include "launcher/plan/launch_options.h"
+#include "launcher/rooms/configuration_ledger.h"
+#include "launcher/rooms/programs.h"
+#include "launcher/rooms/reload_watch.h"
+#include "launcher/rooms/rooms.h"
+#include "lib/base/event_loop.h"
+#include "lib/log/log.h"
+
+namespace triton::launcher {
+
+/// The room of the configuration: reads it, makes a good one the active one and rejects a bad one. The ledger remembers
+/// which is which; the reload watch says when to look again. At a start it may have to wait for what the agent tells of
+/// the pod and its node.
+class ConfigurationKeeper {
+public:
+    /// All outlive this. `source`: what a configuration is read with; the variables of the node are set in it.
+    ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source, char const* const* environment,
+                        EventLoop& loop, log::Log& log, Supervisor const& supervisor, Programs& programs,
+                        EventSink& events, ControlLine const& line);
+
+    // The start.
+
+    /// What has become of the first look.
+    struct FirstLook {
+        std::optional<Rejected> rejected;  ///< nullopt: its programs run
+        bool may_be_good = false;          ///< it lacks what comes later, the labels of the node
+    };
+    /// Nothing is told of it yet.
+    FirstLook look_first();
+    void tell(FirstLook first);
+    /// From now on changes are seen; what changed before it was watched is, too.
+    void begin_to_watch() { watch_.read_now(); }
+
+    // Later.
+
+    /// Reads and watches the files anew. What came of it is in the ledger.
+    void look_again();
+    /// The same, when no more changes come for a moment.
+    void ask_for_reload() { watch_.ask(); }
+    /// The same programs, as something else has become of them than their configuration says. Errors: one line.
+    Result<> activate_again();
+    /// The node has told its variables.
+    void know_node(std::vector<std::pair<std::string, std::string>> const& variables, bool have_changed);
+    /// Nothing is read any more: see ReloadWatch::forget().
+    void forget_files() { watch_.forget(); }
+
+    // What there is to tell.
+    [[nodiscard]] ConfigurationLedger const& ledger() const { return ledger_; }
+    [[nodiscard]] Accepted const* active() const { return ledger_.active(); }
+    /// Whether another one has become active since the last call.
+    [[nodiscard]] bool take_news() { return std::exchange(has_news_, false); }
+
+    // For an upgrade.
+    void save(UpgradeState& state) const { ledger_.save(state); }
+    /// The text that was active. The programs are restored by whoever restores programs.
+    void restore(UpgradeState const& state);
+
+private:
+    [[nodiscard]] Result<std::string> read() const;
+    Result<> activate(Accepted loaded);
+    bool load();
+    void tell_active() const;
+    void reject(Rejected rejected);
+    void forget_rejection();
+    [[nodiscard]] bool may_labels_come(Rejected const& rejected) const;
+    void wait_for_labels();
+    [[nodiscard]] bool waits_for_pod() const;
+    void tell_that_the_pod_is_unknown();
+    Result<> watch_files();
+
+    LaunchOptions const& options_;
+    SourceOptions& source_;
+    char const* const* environment_;
+    log::Log& log_;
+    Supervisor const& supervisor_;
+    Programs& programs_;
+    EventSink& events_;
+    ConfigurationLedger ledger_;
+    ReloadWatch watch_;
+    std::vector<std::string> missing_binaries_;
+    TimePoint began_;
+    bool is_node_known_ = false;       // the agent has told of it
+    bool waits_for_labels_ = false;    // it is told that we do
+    bool has_waited_for_pod_ = false;  // and that we did, in vain
+    bool has_news_ = false;
+};
+
+}  // namespace triton::launcher

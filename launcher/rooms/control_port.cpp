@@ -1,0 +1,357 @@
+#include "launcher/rooms/control_port.h"
+
+#include <algorithm>
+#include <charconv>
+#include <ranges>
+#include <utility>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/substitution.h"
+#include "launcher/control/process_usage.h"
+#include "launcher/plan/version.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+std::string text_of(process::IdOrName const& id) {
+    if (auto const* const number = std::get_if<std::uint32_t>(&id)) return std::to_string(*number);
+    return std::get<std::string>(id);
+}
+
+std::string_view text(config::RestartWhen when) { return config::restart_names[static_cast<std::size_t>(when)]; }
+
+std::string output_text(config::Output const& output) {
+    switch (output.kind) {
+        case config::OutputKind::inherit: return "inherit";
+        case config::OutputKind::null: return "null";
+        case config::OutputKind::captured: return output.file.value_or("captured");
+    }
+    std::unreachable();
+}
+
+/// The group that a name or a number means. Errors: "--control-group: no group \"x\" in /etc/group".
+Result<std::optional<gid_t>> control_group(std::string const& name) {
+    if (name.empty()) return std::nullopt;
+    gid_t number = 0;
+    auto const [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error == std::errc{} && end == name.data() + name.size()) return number;
+    process::Accounts const accounts = TRY(process::Accounts::read({}));
+    auto const group = accounts.find_group(name);
+    if (!group) return fail("--control-group: no group \"" + name + "\" in /etc/group");
+    return *group;
+}
+
+}  // namespace
+
+ControlPort::ControlPort(LaunchOptions const& options, EventLoop& loop, log::Log& log, ControlLine& line,
+                         Rooms const& rooms)
+    : options_(options), loop_(loop), log_(log), line_(line), rooms_(rooms), timer_(loop, [this] {
+          if (line_.server()) line_.server()->time_passed();
+      }) {}
+
+ControlPort::~ControlPort() {
+    log_.listen(nullptr);
+    line_.connect(nullptr);
+}
+
+// The socket.
+
+void ControlPort::serve(std::unique_ptr<ControlServer> server) {
+    line_.connect(std::move(server));
+    tell_records();  // of what is told in this round, too
+}
+
+/// What a client has sent may be slow to close: another process waits for it.
+varlink::Closer ControlPort::closer() {
+    return [this](UniqueFd connection) { rooms_.channels.quarantine().close(std::move(connection)); };
+}
+
+void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
+    if (!options_.control_socket.empty()) {
+        auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
+            ControlSettings settings{.path = options_.control_socket,
+                                     .mode = options_.control_mode,
+                                     .group = TRY(control_group(options_.control_group)),
+                                     .adopted = adopted,
+                                     .close = closer(),
+                                     .keeps_for_agent = options_.agent.is_reporting};
+            return ControlServer::create(loop_, std::move(settings), *this);
+        }();
+        if (opened) return serve(std::move(*opened));
+        // One that was asked for is missed; the default's place is one that many containers do not have.
+        log_.write(options_.is_control_asked_for ? log::LogLevel::error : log::LogLevel::info, "control-failed",
+                   "no control socket: " + opened.error().text(), {{"error", std::string_view(opened.error().text())}});
+    }
+    if (rooms_.agent.plan()) open_for_agent();
+}
+
+void ControlPort::open_for_agent() {
+    if (line_.server()) return;
+    ControlSettings settings{.close = closer(), .keeps_for_agent = options_.agent.is_reporting};
+    auto opened = ControlServer::create(loop_, std::move(settings), *this);
+    if (opened) serve(std::move(*opened));
+}
+
+void ControlPort::end_round() {
+    if (!line_.server()) return;
+    line_.server()->end_round();
+    arm();
+    tell_records();
+}
+
+void ControlPort::arm() {
+    if (line_.server()) timer_.arm(line_.server()->next_deadline());
+}
+
+/// To the socket's clients, as long as somebody wants them.
+void ControlPort::tell_records() {
+    if (line_.server()->wants_records() == tells_records_) return;
+    tells_records_ = !tells_records_;
+    log_.listen(tells_records_ ? log::Log::Listener([this](log::LogLevel level, std::string_view record) {
+        line_.server()->publish(record, level >= log::LogLevel::warning);
+    })
+                               : nullptr);
+}
+
+void ControlPort::save(UpgradeState& state) const {
+    if (line_.server() && line_.server()->socket().fd >= 0) state.control = line_.server()->socket();
+}
+
+// What is asked.
+
+LauncherStatus ControlPort::launcher() const {
+    bool const is_active = rooms_.keeper.active() != nullptr;
+    return {.version = std::string(version()),
+            .pid = ::getpid(),
+            .uptime = steady_clock::now() - rooms_.life.began(),
+            .phase = is_stopping() ? "stopping" : "running",
+            .configuration_path = options_.configuration_path,
+            .has_configuration = is_active,
+            .is_ready = is_active && rooms_.supervisor.is_ready(),
+            .rejection = rooms_.keeper.ledger().rejection(),
+            .configuration_changes = rooms_.keeper.ledger().changes(),
+            .configuration_time = rooms_.keeper.ledger().accepted_at(),
+            .is_isolated = rooms_.agent.pod().is_isolated,
+            .reporter = rooms_.agent.reporter(agent_runs())};
+}
+
+bool ControlPort::agent_runs() const {
+    auto const& programs = rooms_.table.entries();
+    auto const agent = std::ranges::find(programs, rooms_.agent.plan(), &ProgramTable::Entry::plan);
+    if (agent == programs.end()) return false;
+    ProgramId const id{static_cast<std::uint32_t>(agent - programs.begin())};
+    return rooms_.supervisor.view({id, ProcessNumber{1}}).pid.has_value();
+}
+
+std::optional<std::size_t> ControlPort::find_program(std::string_view name) const {
+    auto const& shown = rooms_.table.shown();
+    auto const found = std::ranges::find_if(shown, [&](ProgramId id) { return rooms_.table[id].name == name; });
+    if (found == shown.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - shown.begin());
+}
+
+ProgramStatus ControlPort::program(std::size_t index) const {
+    ProgramId const id = rooms_.table.shown()[index];
+    ProgramTable::Entry const& program = rooms_.table[id];
+    ProgramPolicy const& policy = rooms_.supervisor.policy(id);
+    return {.name = program.name,
+            .kind = policy.kind,
+            .wanted = program.is_configured ? policy.count : 0,
+            .processes = rooms_.supervisor.size(id),
+            .is_ready = rooms_.supervisor.is_ready(id),
+            .next_run_in = rooms_.programs.next_run_in(id),
+            .version = program.versions.empty() ? std::string() : program.versions.back(),
+            .is_internal = policy.auxiliary};
+}
+
+ProgramDescription ControlPort::describe(std::size_t index) const {
+    ProgramTable::Entry const& program = rooms_.table[rooms_.table.shown()[index]];
+    Accepted const* const active = rooms_.keeper.active();
+    config::Program const& settings = program.plan->settings;
+    ProgramDescription description{
+        .version = settings.version.value_or(active ? active->configuration.version : std::string()),
+        .command = {},
+        .working_directory = settings.working_directory.value_or(""),
+        .user = settings.user ? text_of(*settings.user) : "",
+        .restart = std::string(text(settings.restart)),
+        .after = settings.after,
+        .requires_ = settings.requires_,
+        .sockets = {},
+        .output = output_text(settings.output)};
+    if (process::StartPlan const* const start = program.plan->start.get()) {
+        description.command = start->command().arguments(ProcessNumber{1});
+        description.command.insert(description.command.begin(), start->name());
+    }
+    for (config::ListenSocket const& socket : settings.sockets)
+        description.sockets.push_back(socket.name + " " + config::format_socket_address(socket.address));
+    return description;
+}
+
+ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) const {
+    ProcessId const id{rooms_.table.shown()[index], ProcessNumber{number}};
+    ProcessView const view = rooms_.supervisor.view(id);
+    TimePoint const now = steady_clock::now();
+    ProcessStatus status;
+    status.number = number;
+    status.state = view.state;
+    if (view.pid) {
+        status.pid = static_cast<pid_t>(*view.pid);
+        status.uptime = now - view.since;
+        status.version = rooms_.table[id.program].version_of(number);
+    }
+    if (view.since != TimePoint{}) status.since_start = now - view.since;
+    status.starts = view.starts;
+    if (view.last_error) {
+        auto const& plan = rooms_.table[id.program].plan;
+        std::string const what = process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr);
+        status.last_exit = LastExit{.error = "cannot " + what + ": " + errno_text(view.last_error->code)};
+    } else if (view.last_status) {
+        bool const by_signal = WIFSIGNALED(*view.last_status);
+        status.last_exit = LastExit{.code = by_signal ? 0 : WEXITSTATUS(*view.last_status),
+                                    .signal = by_signal ? WTERMSIG(*view.last_status) : 0,
+                                    .was_oom_killed = false};
+    }
+    if (view.restart_at) status.restart_in = std::max(*view.restart_at - now, Duration{});
+    if (ProgramTable::Instance const* const mine = rooms_.table.find_instance(id)) {
+        status.status_text = mine->status;
+        if (status.last_exit) status.last_exit->was_oom_killed = mine->was_oom_killed;
+    }
+    return status;
+}
+
+ProcessUsage ControlPort::usage(std::size_t index, std::uint32_t number) const {
+    ProcessId const id{rooms_.table.shown()[index], ProcessNumber{number}};
+    auto const pid = rooms_.supervisor.view(id).pid;
+    if (!pid) return {};
+    ProcessUsage usage = read_process_usage(static_cast<pid_t>(*pid));
+    ProgramTable::Instance const* const mine = rooms_.table.find_instance(id);
+    if (!mine || !mine->cgroup) return usage;
+    if (auto const memory = mine->cgroup->memory_current()) usage.memory = memory;
+    return usage;
+}
+
+// Commands.
+
+Result<> ControlPort::command(event::Verb verb, ProcessSelection const& which, int signo) {
+    if (is_stopping() && verb != event::Verb::signal) return fail(ErrorKind::refused, "the launcher is stopping");
+    std::optional<ProcessNumber> number;
+    if (which.number) number = ProcessNumber{*which.number};
+    rooms_.events.dispatch(event::Command{verb, rooms_.table.shown()[which.program], number, signo});
+    rooms_.programs.settle_soon();
+    return {};
+}
+
+/// Why a program is to have no process now; nullopt: it is to have some.
+std::optional<std::string> ControlPort::why_nothing_is_to_run(ProgramId id) const {
+    if (rooms_.supervisor.policy(id).count > 0) return std::nullopt;
+    if (rooms_.agent.pod().is_isolated) return "the pod is isolated: nothing is to run";
+    Accepted const* const active = rooms_.keeper.active();
+    if (active && !active->configuration.run_servers) return "runServers is false: nothing is to run";
+    return rooms_.table[id].name + " is to have no process: its count is 0";
+}
+
+Result<> ControlPort::start(ProcessSelection const& which) {
+    if (auto why = why_nothing_is_to_run(rooms_.table.shown()[which.program]))
+        return fail(ErrorKind::refused, *std::move(why));
+    return command(event::Verb::start, which);
+}
+
+Result<> ControlPort::restart(ProcessSelection const& which) {
+    if (auto why = why_nothing_is_to_run(rooms_.table.shown()[which.program]))
+        return fail(ErrorKind::refused, *std::move(why));
+    return command(event::Verb::restart, which);
+}
+
+Result<> ControlPort::signal(ProcessSelection const& which, int signo) {
+    ProgramId const id = rooms_.table.shown()[which.program];
+    bool reaches_one = false;
+    for (std::uint32_t number = 1; number <= rooms_.supervisor.size(id) && !reaches_one; ++number) {
+        bool const is_asked = !which.number || *which.number == number;
+        reaches_one = is_asked && rooms_.supervisor.view({id, ProcessNumber{number}}).pid;
+    }
+    if (!reaches_one) {
+        std::string const& name = rooms_.table[id].name;
+        std::string const of = name.empty() ? "" : " of " + name;
+        return fail(ErrorKind::refused, which.number ? "process " + std::to_string(*which.number) + of + " does not run"
+                                                     : "no process" + of + " runs");
+    }
+    return command(event::Verb::signal, which, signo);
+}
+
+Result<> ControlPort::reload() {
+    if (is_stopping()) return fail(ErrorKind::refused, "the launcher is stopping");
+    rooms_.keeper.look_again();
+    if (rooms_.keeper.ledger().rejection().empty()) return {};
+    return std::unexpected(
+        Error{ErrorKind::internal, {}, "the configuration is rejected", rooms_.keeper.ledger().rejection()});
+}
+
+namespace {
+
+bool has_sandbox(config::Program const& program) {
+    return program.capabilities || program.no_new_privileges || program.seccomp || program.landlock;
+}
+
+}  // namespace
+
+/// A process that a configuration has been changed under is judged by the latest: it is the one that can be read.
+ProcessOwner ControlPort::owner_of(pid_t pid) const {
+    auto const id = rooms_.children.find(pid);
+    if (!id) return ProcessOwner::nobody;
+    ProgramTable::Entry const& program = rooms_.table[id->program];
+    if (!program.plan) return ProcessOwner::sandboxed;  // nobody knows
+    if (program.plan == rooms_.agent.plan()) return ProcessOwner::agent;
+    if (has_sandbox(program.plan->settings)) return ProcessOwner::sandboxed;
+    return program.plan->settings.user ? ProcessOwner::other_user : ProcessOwner::program;
+}
+
+bool ControlPort::has_sandboxes() const {
+    return std::ranges::any_of(rooms_.table.entries(), [](ProgramTable::Entry const& program) {
+        return program.plan && has_sandbox(program.plan->settings);
+    });
+}
+
+void ControlPort::command_given(std::string_view command, varlink::Peer const& peer) {
+    log_.write(
+        log::LogLevel::info, "control-command",
+        std::string(command) + ", asked for by user " + std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid),
+        {{"command", command}, {"uid", std::int64_t{peer.uid}}, {"pid", std::int64_t{peer.pid}}});
+}
+
+void ControlPort::control_failed(std::string_view reason) {
+    log_.write(log::LogLevel::warning, "control-failed", "control socket: " + std::string(reason), {{"error", reason}});
+}
+
+// Output.
+
+Result<> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
+    ProgramId const id = rooms_.table.shown()[which.program];
+    ProgramTable::Entry const& program = rooms_.table[id];
+    if (!program.is_captured()) return fail(ErrorKind::refused, "the output of " + program.name + " is not captured");
+    struct Line {
+        OutputLine line;
+        std::string text;
+    };
+    // Forwards as they are kept, then backwards: 64 kB at most.
+    std::vector<Line> lines;
+    (void)rooms_.channels.output()->read_log(static_cast<std::uint32_t>(id), 0, [&](LogChunk const& chunk) {
+        if (which.number && chunk.process != *which.number) return true;
+        for_each_line(chunk.text, [&](std::string_view text) {
+            lines.push_back(
+                {{chunk.process, chunk.stream == OutputStream::err, chunk.microseconds, {}}, std::string(text)});
+        });
+        return true;
+    });
+    for (Line& line : std::views::reverse(lines)) {
+        line.line.text = line.text;
+        if (!sink.take(line.line)) break;
+    }
+    return {};
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string_view>
+
+#include "launcher/children/children.h"
+#include "launcher/rooms/agent_host.h"
+#include "launcher/rooms/channels.h"
+#include "launcher/rooms/program_table.h"
+#include "launcher/rooms/report.h"
+#include "launcher/rooms/rooms.h"
+#include "lib/log/log.h"
+
+namespace triton::launcher {
+
+/// What is done for a process beside it: its hooks and probes. A command is run as a child, a probe over a network is
+/// left to the agent; both end with one event::HelperEnded.
+class HelperCommands {
+public:
+    /// All outlive this.
+    HelperCommands(log::Log& log, ProgramTable const& table, Reporter const& reporter, Children& children,
+                   Channels& channels, AgentHost& agent, EventSink& events)
+        : log_(log),
+          table_(table),
+          reporter_(reporter),
+          children_(children),
+          channels_(channels),
+          agent_(agent),
+          events_(events) {}
+
+    void run(action::RunHelper const& action);
+    void cancel(action::CancelHelper const& action);
+    void ended(Children::Key key, Children::Outcome const& outcome);
+
+private:
+    log::Log& log_;
+    ProgramTable const& table_;
+    Reporter const& reporter_;
+    Children& children_;
+    Channels& channels_;
+    AgentHost& agent_;
+    EventSink& events_;
+};
+
+}  // namespace triton::launcher

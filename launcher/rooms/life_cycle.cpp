@@ -1,0 +1,206 @@
+#include "launcher/rooms/life_cycle.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "launcher/plan/version.h"
+#include "launcher/rooms/report.h"
+#include "lib/base/signal_names.h"
+#include "lib/base/signal_text.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+LifeCycle::LifeCycle(LaunchOptions const& options, ProcessSetup const& setup, Sys& sys, EventLoop& loop, log::Log& log,
+                     Supervisor const& supervisor, PodState const& pod, EventSink& events, Listener& listener)
+    : options_(options),
+      setup_(setup),
+      sys_(sys),
+      loop_(loop),
+      log_(log),
+      supervisor_(supervisor),
+      pod_(pod),
+      events_(events),
+      listener_(listener),
+      notifier_(::getenv("NOTIFY_SOCKET")),
+      linger_timer_(loop, [this] { loop_.stop(); }),
+      began_(steady_clock::now()) {}
+
+// Signals.
+
+Result<> LifeCycle::watch_signals() {
+    signal_watch_ = TRY(loop_.on_readable(setup_.signals.get(), [this] { take_signals(); }));
+    return {};
+}
+
+/// What a received signal counts as; 0: nothing.
+int LifeCycle::meaning(signalfd_siginfo const& info) const {
+    if (info.ssi_signo == SIGXCPU && info.ssi_code == SI_KERNEL) return 0;  // our own limit of processor time
+    return info.ssi_signo < options_.rewrite.size() ? options_.rewrite[info.ssi_signo] : 0;
+}
+
+/// Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells the PID 1 of a machine.
+bool LifeCycle::is_stop(int signo) const {
+    bool const is_shutdown = setup_.is_machine && (signo == rtmin + 3 || signo == rtmin + 4);
+    return signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || is_shutdown;
+}
+
+void LifeCycle::take_signals() {
+    std::array<signalfd_siginfo, 16> infos;
+    auto count = sys_.read_signals(setup_.signals.get(), infos);
+    for (int tries = 0; !count && count.error() == EINTR && tries < 8; ++tries)
+        count = sys_.read_signals(setup_.signals.get(), infos);
+    if (!count) return;
+    std::span<signalfd_siginfo const> const batch(infos.data(), *count);
+    bool has_child_ended = false;
+    for (signalfd_siginfo const& info : batch) {
+        has_child_ended = has_child_ended || info.ssi_signo == SIGCHLD;
+        if (info.ssi_signo != SIGCHLD && is_stop(meaning(info))) stop(meaning(info));
+    }
+    if (has_child_ended) listener_.children_ended();
+    for (signalfd_siginfo const& info : batch) {
+        int const signo = meaning(info);
+        if (info.ssi_signo != SIGCHLD && signo != 0 && !is_stop(signo)) take(signo);
+    }
+}
+
+void LifeCycle::take(int signo) {
+    if (signo == SIGHUP) {
+        reopen_log();
+        return listener_.hung_up();
+    }
+    if (signo == SIGTTIN || signo == SIGTTOU) return;  // the terminal speaks to us, not to them
+    if (signo == SIGTSTP && !setup_.is_pid_1) {
+        // ^Z: they are in groups of their own and go on; we stop, as the shell expects, until it continues us.
+        (void)sys_.signal(sys_.own_pid(), SIGSTOP);
+        return;
+    }
+    events_.dispatch(event::SignalReceived{signo});
+    log_.write(log::LogLevel::debug, "signal-forwarded", signal_text(signo) + " forwarded",
+               {{"signal", std::int64_t{signo}}});
+}
+
+// The stop.
+
+void LifeCycle::stop(int signo) {
+    bool const is_first = supervisor_.phase() == SupervisorPhase::running;
+    reboots_ = reboots_ || (setup_.is_machine && signo == SIGINT && is_first);
+    if (is_first) stay_until_ = steady_clock::now() + pod_.shutdown_delay;
+    if (linger_timer_.is_armed()) {
+        linger_timer_.disarm();
+        return loop_.stop();
+    }
+    std::uint32_t const running = supervisor_.running_count();
+    if (++stop_requests_ > 2 && is_first) {  // for want of memory it never became a stop: end as we are
+        is_forced_ = true;
+        exit_code_ = 1;
+        return loop_.stop();
+    }
+    events_.dispatch(event::StopAsked{.exit_code = options_.built_in.is_to_finish ? 128 + signo : 0});
+    listener_.stop_asked();
+    log_.write(log::LogLevel::info, "stop-requested",
+               supervisor_.is_in_a_hurry()
+                   ? signal_text(signo) + " again: killing what is left"
+                   : signal_text(signo) + ": stopping" + (running > 0 ? " " + count_text(running) : ""),
+               {{"signal", std::int64_t{signo}}});
+}
+
+void LifeCycle::finish(int exit_code) {
+    exit_code_ = exit_code;
+    if (!begin_linger()) loop_.stop();
+}
+
+/// Whether the container stays for a while although everything has ended.
+bool LifeCycle::begin_linger() {
+    if (!stay_until_ || *stay_until_ <= steady_clock::now() || stop_requests_ > 1) return false;
+    linger_timer_.arm(stay_until_);
+    return true;
+}
+
+bool LifeCycle::is_over() const {
+    return is_forced_ || (supervisor_.phase() == SupervisorPhase::finished && !linger_timer_.is_armed());
+}
+
+/// In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot (reboot(2)).
+/// Without the privilege our exit has to do.
+void LifeCycle::reboot_if_asked() {
+    if (reboots_ && sys_.own_pid() == 1) sys_.reboot();
+}
+
+void LifeCycle::tell_start() {
+    Result<> const log_file = log_.open_file();
+    auto const pid = std::int64_t{sys_.own_pid()};
+    log_.write(log::LogLevel::info, "launcher-started", version_line() + " started, pid " + std::to_string(pid),
+               {{"version", std::string_view(version())}, {"pid", pid}, {"pid1", setup_.is_pid_1}});
+    if (!log_file) {
+        log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again",
+                   {{"error", std::string_view(log_file.error().text())}});
+    }
+    for (std::string const& warning : options_.warnings)
+        log_.write(log::LogLevel::warning, "option-warning", warning);
+    if (!setup_.warning.empty()) log_.write(log::LogLevel::warning, "setup-warning", setup_.warning);
+}
+
+void LifeCycle::reopen_log() {
+    Result<bool> const reopened = log_.reopen_file(true);
+    if (!reopened) {
+        log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text(),
+                   {{"error", std::string_view(reopened.error().text())}});
+    } else if (*reopened) {
+        log_.write(log::LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again",
+                   {{"path", std::string_view(options_.log.path)}});
+    }
+}
+
+// The service manager.
+
+void LifeCycle::tell_manager(std::optional<std::uint32_t> wanted) {
+    if (!notifier_.is_on()) return;
+    if (supervisor_.phase() != SupervisorPhase::running) {
+        if (!std::exchange(told_stopping_, true)) notifier_.send("STOPPING=1\nSTATUS=stopping");
+        return;
+    }
+    if (wanted) tell_running(*wanted);
+}
+
+void LifeCycle::tell_running(std::uint32_t wanted) {
+    std::uint32_t const running = supervisor_.running_count();
+    std::string const status = "STATUS=" + std::to_string(running) + " of " + count_text(wanted) + " running";
+    if (std::exchange(is_reloaded_, false) && told_ready_) {
+        timespec now{};
+        (void)::clock_gettime(CLOCK_MONOTONIC, &now);
+        notifier_.send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000));
+        notifier_.send("READY=1\n" + status);
+    } else if (!told_ready_ && supervisor_.is_ready()) {
+        told_ready_ = true;
+        notifier_.send("READY=1\n" + status);
+    } else if (running != told_running_) {
+        notifier_.send(status);
+    }
+    told_running_ = running;
+}
+
+// For an upgrade.
+
+void LifeCycle::save(UpgradeState& state) const {
+    state.began = began_;
+    state.told_ready = told_ready_;
+    state.stop_requests = stop_requests_;
+    state.reboots = reboots_;
+}
+
+void LifeCycle::restore(UpgradeState const& state) {
+    began_ = state.began;
+    told_ready_ = state.told_ready;
+    stop_requests_ = state.stop_requests;
+    reboots_ = state.reboots;
+}
+
+}  // namespace triton::launcher

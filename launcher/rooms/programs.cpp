@@ -1,0 +1,262 @@
+#include "launcher/rooms/programs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <sys/resource.h>
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+// By then the children of a start have left our memory.
+constexpr Duration time_to_settle = milliseconds(250);
+// For all that is open beside what programs hold: control socket and clients, log, inotify, and the files of a moment.
+constexpr std::uint64_t spare_descriptors = 64;
+
+/// Pipes, groups and sockets of many processes are many descriptors: as many as the hard limit allows. select(2) is
+/// used by nobody here; what we start gets its own limit back.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// What we hold for a program from the first start of all its processes on.
+std::uint64_t descriptors_of(ProgramPlan const& plan) {
+    config::Program const& program = plan.settings;
+    bool const is_captured = plan.needs.output == StreamTarget::captured;
+    bool const has_one_pipe = program.output.file && program.output.format == config::OutputFormat::raw;
+    bool const is_notified = plan.policy.readiness == Readiness::notified;
+    std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
+    return each * plan.policy.count + (is_captured && program.output.file ? 1U : 0U) + plan.sockets.size() +
+           (program.landlock ? 1U : 0U);
+}
+
+/// A launcher that gave its last descriptor to a program could neither be asked nor given another configuration.
+Result<> check_descriptors(Plans const& plans) {
+    std::uint64_t needed = 0;
+    for (auto const& plan : plans)
+        needed += descriptors_of(*plan);
+    rlimit limit{};
+    if (needed == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed + spare_descriptors <= limit.rlim_max)
+        return {};
+    return fail("programs: their pipes and sockets need " + std::to_string(needed) +
+                " open files, and the launcher itself " + std::to_string(spare_descriptors) +
+                ", but its hard limit (RLIMIT_NOFILE) is " + std::to_string(limit.rlim_max));
+}
+
+}  // namespace
+
+Programs::Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor,
+                   Channels& channels, AgentHost& agent, EventSink& events, Owner& owner)
+    : loop_(loop),
+      log_(log),
+      table_(table),
+      supervisor_(supervisor),
+      channels_(channels),
+      agent_(agent),
+      events_(events),
+      owner_(owner),
+      schedule_timer_(loop,
+                      [this] {
+                          if (schedules_) schedules_->time_passed(steady_clock::now());
+                          arm();
+                      }),
+      settle_timer_(loop, [this] {
+          tidy();
+          owner_.settled();
+      }) {}
+
+/// The programs of a configuration (null: there is none yet), and those of our own that it needs.
+Plans Programs::plans_for(Accepted const* accepted) const {
+    Plans plans;
+    if (accepted) plans = accepted->programs;
+    if (agent_.plan() && agent_.is_needed(accepted)) plans.push_back(agent_.plan());
+    return plans;
+}
+
+Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> const& ids) const {
+    auto specs = std::make_shared<std::vector<ProgramSpec>>();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        ProgramPlan const& plan = *plans[i];
+        ProgramSpec spec{ids[i], plan.policy, true};
+        if (agent_.pod().is_isolated && !plan.policy.auxiliary) spec.policy.count = 0;
+        auto const ids_of = [&](std::vector<std::string> const& names, std::vector<ProgramId>& to) {
+            for (std::string const& name : names) {
+                auto const named = std::ranges::find(plans, name, [](auto const& one) { return one->settings.name; });
+                to.push_back(ids[static_cast<std::size_t>(named - plans.begin())]);
+            }
+        };
+        ids_of(plan.settings.after, spec.policy.after);
+        ids_of(plan.settings.requires_, spec.policy.requires_);
+        auto const at = static_cast<std::size_t>(ids[i]);
+        if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].is_configured)
+            spec.has_changed = !plan.starts_like(*table_[ids[i]].plan);
+        specs->push_back(std::move(spec));
+    }
+    return specs;
+}
+
+Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<void()> const& taken) {
+    bool const has_names = is_new && wanted->configuration.has_programs;
+    bool const runs_servers = wanted && wanted->configuration.run_servers;
+    if (is_new && wanted->needs_agent()) TRY(agent_.prepare());
+    if (has_names) {
+        raise_descriptor_limit();
+        channels_.open_groups();
+    }
+    Plans plans = plans_for(wanted);
+    TRY(check_descriptors(plans));
+    if (has_names || agent_.plan()) channels_.open();
+    std::vector<ProgramId> const ids = table_.choose_ids(plans);
+    TRY(channels_.prepare(plans, ids, plans_));
+    Specs const specs = specs_for(plans, ids);
+    owner_.make_room(*specs);
+    std::vector<ProgramTable::Entry> larger = table_.make_room(ids);
+
+    // From here on nothing fails.
+    table_.replace(std::move(larger));
+    for (ProgramTable::Entry& program : table_.entries())
+        program.is_configured = false;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        take(table_[ids[i]], plans[i]);
+    if (has_names) owner_.expect_leftovers();
+    if (taken) taken();
+    plans_ = std::move(plans);
+    table_.show(ids);
+    events_.dispatch(event::ConfigurationAccepted{specs});
+    channels_.close_sockets_but(plans_);
+    set_schedules(ids, runs_servers);
+    settle_soon();
+    return {};
+}
+
+void Programs::take(ProgramTable::Entry& program, std::shared_ptr<ProgramPlan const> plan) {
+    program.plan = std::move(plan);
+    program.name = program.plan->settings.name;
+    program.is_configured = true;
+    set_listening(program);
+    Channels::apply_limits(program);
+    program.remember_version();
+}
+
+void Programs::set_listening(ProgramTable::Entry& program) {
+    program.listen = channels_.listening(*program.plan);
+    if (program.plan == agent_.plan()) agent_.add_descriptors(program.listen);
+}
+
+// Schedules.
+
+void Programs::set_schedules(std::vector<ProgramId> const& ids, bool runs_servers) {
+    for (std::size_t at = 0; schedules_ && at < table_.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        if (!table_[id].is_configured || !table_[id].plan->settings.schedule) schedules_->remove(id);
+    }
+    if (!runs_servers || agent_.pod().is_isolated) {
+        schedules_.reset();
+        return arm();
+    }
+    for (ProgramId const id : ids) {
+        auto const& schedule = table_[id].plan->settings.schedule;
+        if (!schedule) continue;
+        if (!schedules_) {
+            schedules_ = std::make_unique<Schedules>(
+                loop_, [this](ProgramId due) { events_.dispatch(event::ScheduleDue{due}); });
+        }
+        Result<> const set = schedules_->set(id, *schedule, steady_clock::now());
+        if (set) continue;
+        log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
+                   {{"error", std::string_view(set.error().text())}});
+    }
+    arm();
+}
+
+std::optional<Duration> Programs::next_run_in(ProgramId id) const {
+    return schedules_ ? schedules_->next_run_in(id, steady_clock::now()) : std::nullopt;
+}
+
+// What is left behind.
+
+void Programs::settle_soon() { settle_timer_.arm(steady_clock::now() + time_to_settle); }
+
+/// Lets go of what belongs to programs and numbers that are not there any more.
+void Programs::tidy() {
+    for (std::size_t at = 0; at < table_.size(); ++at)
+        tidy(ProgramId{static_cast<std::uint32_t>(at)});
+    table_.show(table_.ids_of(plans_));
+}
+
+void Programs::tidy(ProgramId id) {
+    ProgramTable::Entry& program = table_[id];
+    if (!program.plan || program.name.empty()) return;
+    std::uint32_t const count = program.is_configured ? program.plan->policy.count : 0;
+    for (std::uint32_t number = count + 1; number <= supervisor_.size(id); ++number) {
+        // While it lives, its end will ask for the next time.
+        if (!supervisor_.view({id, ProcessNumber{number}}).pid) channels_.close({id, ProcessNumber{number}});
+    }
+    if (program.is_configured || !supervisor_.is_idle(id)) return;
+    channels_.forget(id);
+    program = {};
+}
+
+// For an upgrade.
+
+void Programs::save(UpgradeState& state) const {
+    if (schedules_) state.schedules = schedules_->next_runs();
+}
+
+/// A program whose configuration is gone, or cannot be read any more: it can be stopped, not started.
+std::shared_ptr<ProgramPlan const> Programs::plan_without_start(UpgradeState::Program const& program,
+                                                                ProgramPolicy const& policy) {
+    auto plan = std::make_shared<ProgramPlan>();
+    plan->settings.name = program.name;
+    plan->settings.output = program.output;
+    plan->policy = policy;
+    decide_needs(*plan);
+    return plan;
+}
+
+void Programs::restore(UpgradeState const& state, Accepted const* active) {
+    if (active && active->configuration.has_programs) {
+        channels_.open();
+        owner_.expect_leftovers();
+    }
+    table_.entries().resize(state.programs.size());
+    channels_.restore_sockets(state);
+    agent_.restore(state, active);
+    plans_ = plans_for(active);
+    for (std::size_t at = 0; at < table_.size(); ++at) {
+        if (!state.programs[at].is_used) continue;
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        ProgramTable::Entry& program = table_[id];
+        ProgramRecord const& record = state.supervisor.programs[at];
+        program.name = state.programs[at].name;
+        auto const named =
+            std::ranges::find(plans_, program.name, [](auto const& plan) { return plan->settings.name; });
+        program.is_configured = record.is_configured && named != plans_.end();
+        program.plan = program.is_configured ? *named : plan_without_start(state.programs[at], record.policy);
+        set_listening(program);
+        if (program.name.empty()) continue;
+        channels_.open();
+        owner_.expect_leftovers();
+        if (program.is_captured()) channels_.capture_again(id);
+    }
+    table_.restore_versions(state);
+    channels_.restore_instances(state);
+}
+
+void Programs::restore_schedules(UpgradeState const& state, Accepted const* active) {
+    std::vector<ProgramId> const ids = table_.ids_of(plans_);
+    if (active) set_schedules(ids, active->configuration.run_servers);
+    for (Schedules::NextRun const& next : state.schedules) {
+        if (schedules_) schedules_->import_next_run(next);
+    }
+    arm();
+    table_.show(ids);
+}
+
+}  // namespace triton::launcher

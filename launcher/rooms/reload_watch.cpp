@@ -1,0 +1,71 @@
+#include "launcher/rooms/reload_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/duration.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+// A burst of changes is one reading: it waits until nothing has happened for a moment, but not for ever.
+constexpr Duration quiet_time = milliseconds(2);
+constexpr Duration longest_burst = milliseconds(20);
+constexpr Duration between_reloads = milliseconds(50);
+constexpr Duration between_looks = std::chrono::seconds(10);
+
+}  // namespace
+
+ReloadWatch::ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read)
+    : loop_(loop), log_(log), timer_(loop, std::move(read)) {}
+
+void ReloadWatch::read_now() { timer_.arm(steady_clock::now()); }
+
+void ReloadWatch::ask() {
+    TimePoint const now = steady_clock::now();
+    if (!timer_.is_armed()) burst_began_ = now;
+    TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
+    // One more than their rate allows: a change soon after the start or after another one is taken at once.
+    timer_.arm(std::max(when, next_look_ - between_reloads));
+}
+
+void ReloadWatch::begin_look() {
+    timer_.disarm();
+    last_look_ = steady_clock::now();
+    next_look_ = std::max(next_look_, last_look_) + between_reloads;
+}
+
+Result<> ReloadWatch::watch(std::vector<std::string> const& paths) {
+    if (!watcher_) {
+        PathWatcher watcher = TRY(PathWatcher::create());
+        watch_ = TRY(loop_.on_readable(
+            watcher.fd(),
+            [this] {
+                if (watcher_->take_events()) ask();
+            }));
+        watcher_ = std::move(watcher);
+    }
+    return watcher_->watch(paths);
+}
+
+void ReloadWatch::end_look(Result<> const& watched) {
+    if (watched) {
+        is_blind_ = false;
+        return;
+    }
+    timer_.arm(last_look_ + between_looks);
+    log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
+    log_.write(level, "watch-failed",
+               watched.error().text() + "; looking every " + format_duration(between_looks) + " instead",
+               {{"error", std::string_view(watched.error().text())}});
+}
+
+void ReloadWatch::forget() {
+    timer_.disarm();
+    if (!std::exchange(has_forgotten_, true) && watcher_) watcher_->forget();
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/event_loop.h"
+#include "lib/base/path_watcher.h"
+#include "lib/log/log.h"
+
+namespace triton::launcher {
+
+/// Says when the configuration is to be read again: when one of its files has changed. A burst of changes is one
+/// reading, and readings keep to a rate, since whoever may write to the files chooses how often they change.
+class ReloadWatch {
+public:
+    /// `read`: calls begin_look(), watch() and end_look() in this order. The loop and the log outlive this.
+    ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read);
+
+    /// Reads in the next round.
+    void read_now();
+    void read_at(TimePoint when) { timer_.arm(when); }
+    /// Reads when no more changes come for a moment.
+    void ask();
+
+    /// The files are read now, for whatever reason.
+    void begin_look();
+    /// From now on these are watched. Errors: those of inotify, whose instances and watches a node may have used up.
+    Result<> watch(std::vector<std::string> const& paths);
+    /// `watched`: what watch() has said last. Files that nobody can watch are looked at now and then instead: this is
+    /// the one thing that is ever polled.
+    void end_look(Result<> const& watched);
+
+    /// Nothing is read any more. The kernel frees watches after a grace period, and closing inotify waits for that: up
+    /// to 20 ms at our end. Called when a stop begins, the period passes while the processes stop.
+    void forget();
+
+private:
+    EventLoop& loop_;
+    log::Log& log_;
+    std::optional<PathWatcher> watcher_;
+    EventLoop::Watch watch_;  // after what it watches, to be dropped before it
+    EventLoop::Timer timer_;
+    TimePoint burst_began_{};
+    TimePoint last_look_{};
+    TimePoint next_look_{};  // at their rate, one each between_reloads
+    bool is_blind_ = false;  // changes of files go unseen
+    bool has_forgotten_ = false;
+};
+
+}  // namespace triton::launcher

@@ -1,0 +1,203 @@
+#include "launcher/rooms/report.h"
+
+#include <cstdlib>
+#include <vector>
+
+#include <sys/wait.h>
+
+#include "lib/base/duration.h"
+#include "lib/base/result.h"
+#include "lib/base/signal_text.h"
+#include "lib/process/spawn.h"
+
+namespace triton::launcher {
+
+namespace {
+
+std::int64_t as_field(ProcessNumber number) { return static_cast<std::int64_t>(number); }
+std::int64_t as_field(Pid pid) { return static_cast<std::int64_t>(pid); }
+
+std::string restart_text(std::optional<Duration> restart_in) {
+    if (!restart_in) return "";
+    return *restart_in == Duration::zero() ? "; starting it again"
+                                           : "; starting it again in " + short_duration(*restart_in);
+}
+
+std::string_view text(HealthAction action) {
+    switch (action) {
+        case HealthAction::restart: return "restart";
+        case HealthAction::report: return "report";
+        case HealthAction::exit: return "exit";
+    }
+    std::unreachable();
+}
+
+std::string with_pid(std::string who, Pid pid) {
+    return std::move(who.append(" (pid ").append(std::to_string(as_field(pid))).append(")"));
+}
+
+}  // namespace
+
+std::string short_duration(Duration duration) {
+    auto const rounded = duration < std::chrono::seconds(10)
+                             ? Duration(std::chrono::round<milliseconds>(duration))
+                             : Duration(std::chrono::round<std::chrono::seconds>(duration));
+    return format_duration(rounded);
+}
+
+double as_seconds(Duration duration) {
+    return std::chrono::duration<double>(std::chrono::round<milliseconds>(duration)).count();
+}
+
+std::string count_text(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " process" : " processes"); }
+
+std::string Reporter::who(ProcessId id) const {
+    ProgramName const program = names_(id.program);
+    std::string const number = std::to_string(as_field(id.number));
+    if (program.name.empty()) return "process " + number;
+    std::string name(program.name);
+    return program.has_numbers ? name.append(":").append(number) : name;
+}
+
+/// Every record about a process has its program (if that has a name) and its number first.
+void Reporter::write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
+                     std::initializer_list<log::LogField> fields) {
+    std::vector<log::LogField> all;
+    all.reserve(fields.size() + 2);
+    std::string_view const name = names_(id.program).name;
+    if (!name.empty()) all.push_back({"program", name});
+    all.push_back({"process", as_field(id.number)});
+    all.insert(all.end(), fields.begin(), fields.end());
+    log_.write(level, event, message, all);
+}
+
+void Reporter::on(action::ReportExited const& exited) {
+    bool const by_signal = WIFSIGNALED(exited.status);
+    int const code = by_signal ? WTERMSIG(exited.status) : WEXITSTATUS(exited.status);
+    std::string how = by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code);
+    if (exited.was_oom_killed) how += ", for want of memory,";
+    std::string const message = with_pid(who(exited.id), exited.pid) + " ended " + how + " after " +
+                                short_duration(exited.run) + restart_text(exited.restart_in);
+    log::LogField const status{by_signal ? "signal" : "exit_code", std::int64_t{code}};
+    log::LogField const pid{"pid", as_field(exited.pid)};
+    log::LogField const run{"run_seconds", as_seconds(exited.run)};
+    log::LogLevel const level = exited.status == 0 || exited.was_asked_for ? log::LogLevel::info
+                                : exited.restart_in                        ? log::LogLevel::warning
+                                                                           : log::LogLevel::error;
+    if (exited.was_oom_killed) {
+        write(log::LogLevel::error, "process-oom-killed",
+              with_pid(who(exited.id), exited.pid) + ": its control group ran out of memory", exited.id, {pid});
+    }
+    if (exited.restart_in) {
+        write(level, "process-exited", message, exited.id,
+              {pid, status, run, {"restart_in_seconds", as_seconds(*exited.restart_in)}});
+    } else {
+        write(level, "process-exited", message, exited.id, {pid, status, run});
+    }
+}
+
+void Reporter::on(action::ReportStartFailed const& failed) {
+    std::string const stage = process::stage_text(failed.error.stage);
+    std::string const what = process::stage_text(failed.error.stage, names_(failed.id.program).plan);
+    std::string const error = what + ": " + errno_text(failed.error.code);
+    std::string const message = "cannot start " + who(failed.id) + ": " + error + restart_text(failed.restart_in);
+    log::LogField const where{"stage", std::string_view(stage)};
+    log::LogField const code{"errno", std::int64_t{failed.error.code}};
+    log::LogField const why{"error", std::string_view(error)};
+    if (failed.restart_in) {
+        write(log::LogLevel::error, "process-start-failed", message, failed.id,
+              {where, code, why, {"restart_in_seconds", as_seconds(*failed.restart_in)}});
+    } else {
+        write(log::LogLevel::error, "process-start-failed", message, failed.id, {where, code, why});
+    }
+}
+
+void Reporter::tell(action::Signal const& signal, bool is_stopping) {
+    log::LogField const pid{"pid", as_field(signal.pid)};
+    log::LogField const signo{"signal", std::int64_t{signal.signo}};
+    std::string const whom = with_pid(who(signal.id), signal.pid);
+    switch (signal.why) {
+        case action::Why::forward: return;
+        case action::Why::stop:
+            // In a stop of all, one line says so for all.
+            return write(is_stopping ? log::LogLevel::debug : log::LogLevel::info, "process-stopping",
+                         "stopping " + whom, signal.id, {pid, signo});
+        case action::Why::kill:
+            return write(log::LogLevel::warning, "process-killed", whom + " gets SIGKILL", signal.id, {pid});
+        case action::Why::reload:
+            return write(log::LogLevel::info, "process-signalled",
+                         signal_text(signal.signo) + " to " + whom + ": its configuration has changed", signal.id,
+                         {pid, signo});
+        case action::Why::asked:
+            return write(log::LogLevel::info, "process-signalled", signal_text(signal.signo) + " to " + whom, signal.id,
+                         {pid, signo});
+        case action::Why::watchdog: return;  // told by its timeout
+    }
+}
+
+void Reporter::on(action::ReportStarted const& started) {
+    write(log::LogLevel::info, "process-started",
+          who(started.id) + " started, pid " + std::to_string(as_field(started.pid)), started.id,
+          {{"pid", as_field(started.pid)}});
+}
+
+void Reporter::on(action::ReportReady const& ready) {
+    write(log::LogLevel::info, "process-ready", who(ready.id) + " is ready after " + short_duration(ready.after),
+          ready.id, {{"after_seconds", as_seconds(ready.after)}});
+}
+
+void Reporter::on(action::ReportLeft const& left) {
+    write(log::LogLevel::error, "process-left",
+          with_pid(who(left.id), left.pid) + " did not end by SIGKILL within the stop limit", left.id,
+          {{"pid", as_field(left.pid)}});
+}
+
+void Reporter::on(action::ReportGaveUp const& gave_up) {
+    write(log::LogLevel::error, "process-gave-up",
+          who(gave_up.id) + " is given up: " + "started " + std::to_string(gave_up.starts) +
+              (gave_up.starts == 1 ? " time" : " times") + " in too short a time",
+          gave_up.id, {{"starts", std::int64_t{gave_up.starts}}});
+}
+
+void Reporter::on(action::ReportTimedOut const& late) {
+    struct Words {
+        std::string_view field;
+        char const* message;
+    };
+    auto const words = [&]() -> Words {
+        switch (late.what) {
+            case action::TimedOut::start: return {"start", " was not ready in time: killed"};
+            case action::TimedOut::watchdog: return {"watchdog", " missed its watchdog: aborted"};
+        }
+        std::unreachable();
+    }();
+    write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
+}
+
+void Reporter::on(action::ReportUnhealthy const& unhealthy) {
+    write(log::LogLevel::error, "process-unhealthy",
+          who(unhealthy.id) + " is unhealthy: " + std::to_string(unhealthy.failures) + " probes in a row have failed",
+          unhealthy.id, {{"failures", std::int64_t{unhealthy.failures}}, {"action", text(unhealthy.action)}});
+}
+
+void Reporter::on(action::ReportSkipped const& skipped) {
+    std::string_view const name = names_(skipped.program).name;
+    log_.write(log::LogLevel::warning, "schedule-skipped",
+               "run of " + std::string(name) + " skipped: the one before has not ended", {{"program", name}});
+}
+
+void Reporter::on(action::ReportEnding const& ending) {
+    write(ending.exit_code == 0 ? log::LogLevel::info : log::LogLevel::error, "container-ending",
+          "the container ends with exit code " + std::to_string(ending.exit_code) + ", because of " + who(ending.id),
+          ending.id, {{"exit_code", std::int64_t{ending.exit_code}}});
+}
+
+void Reporter::tell(Report const& report, bool) {
+    std::visit([this](auto const& which) { on(which); }, report);
+}
+
+void Reporter::tell(Told const& told, bool is_stopping) {
+    std::visit([&](auto const& which) { tell(which, is_stopping); }, told);
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/control/control_server.h"
+#include "launcher/plan/configuration_source.h"
+#include "launcher/supervisor/supervisor.h"
+
+namespace triton::launcher {
+
+// How the rooms of the launcher know each other. The Shell (shell.h) is the event pump: what happens goes in as events,
+// the Supervisor decides, and what it wants done comes out as actions. Around it are rooms of one subject each:
+//
+//     ../children/sys.h       the kernel, in our words; a test has a fake
+//     ../children/children.h  pids, starts, reaping, helper commands
+//     channels.h              what programs are given: output, readiness, control groups, listening sockets
+//     program_table.h         what is kept for each program; programs.h changes it when a configuration is accepted
+//     helper_commands.h       hooks and probes of a process
+//     configuration_keeper.h  which configuration is active, which was rejected (configuration_ledger.h), and when to
+//                             look again (reload_watch.h)
+//     agent_host.h            the agent, what it is asked for and what it tells
+//     control_port.h          what the control socket asks (ControlBackend)
+//     upgrader.h              becoming another version
+//     life_cycle.h            signals, the stop, the exit code, the service manager
+//
+// A room is given what it needs at its construction: the Supervisor to look at, the table, rooms that stand below it in
+// this list, and an interface of its own (`Listener`, `Owner`) or one of those here for what it brings about elsewhere.
+// No room holds the Shell.
+
+/// Takes what happens to the supervisor. What the actions do about it may be done later than this returns.
+class EventSink {
+public:
+    virtual ~EventSink() = default;
+    virtual void dispatch(Event const& event) = 0;
+};
+
+/// The line to the clients of the control socket. Nothing is told as long as nobody serves one.
+class ControlLine {
+public:
+    void connect(std::unique_ptr<ControlServer> server) { server_ = std::move(server); }
+    [[nodiscard]] ControlServer* server() const { return server_.get(); }
+
+    void state_changed() const {
+        if (server_) server_->state_changed();
+    }
+    void configuration_changed() const {
+        if (server_) server_->configuration_changed();
+    }
+    void adopt(UniqueFd connection) const {
+        if (server_) server_->adopt(std::move(connection), ControlRole::agent);
+    }
+    void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) const {
+        if (server_) server_->answer_stage(ticket, answer);
+    }
+    void answer_upgrade(Result<UpgradeVersions> const& answer) const {
+        if (server_) server_->answer_upgrade(answer);
+    }
+    void send_probe(ProbeRequest const& request) const {
+        if (server_) server_->send_probe(request);
+    }
+    void cancel_probe(std::uint64_t id) const {
+        if (server_) server_->cancel_probe(id);
+    }
+    [[nodiscard]] bool has_followers() const { return server_ && server_->has_followers(); }
+    void publish_output(std::string_view program, OutputLine const& line) const {
+        if (server_) server_->publish_output(program, line);
+    }
+    [[nodiscard]] Duration agent_deaf_for() const { return server_ ? server_->agent_deaf_for() : Duration{}; }
+
+private:
+    std::unique_ptr<ControlServer> server_;
+};
+
+/// Calls `take` for each line of a text, without its newline.
+template <class Take>
+void for_each_line(std::string_view text, Take take) {
+    while (!text.empty()) {
+        std::size_t const end = text.find('\n');
+        take(text.substr(0, end));
+        if (end == std::string_view::npos) return;
+        text.remove_prefix(end + 1);
+    }
+}
+
+}  // namespace triton::launcher

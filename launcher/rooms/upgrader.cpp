@@ -1,0 +1,224 @@
+#include "launcher/rooms/upgrader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "launcher/children/own_program.h"
+#include "launcher/plan/configuration_source.h"
+#include "launcher/plan/version.h"
+#include "launcher/rooms/agent_host.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+/// How a version that can take over answers `upgrade-check`, before its version line.
+constexpr std::string_view fit = "fit to take over: ";
+constexpr milliseconds time_to_check{10000};
+constexpr milliseconds time_to_drain{500};
+// Children that still share our memory, or output that nobody takes: how long they may hold up an upgrade.
+constexpr Duration time_to_get_ready = std::chrono::seconds(5);
+constexpr Duration between_tries = milliseconds(2);
+
+std::vector<std::string> lines_of(std::string_view text) {
+    std::vector<std::string> lines;
+    for_each_line(text, [&](std::string_view line) {
+        if (!line.empty()) lines.emplace_back(line);
+    });
+    return lines;
+}
+
+/// What is in a pipe whose writers have ended; what they said beyond its size they have not said.
+std::string take_all(int fd) {
+    std::string text(65536, '\0');
+    ssize_t const size = ::read(fd, text.data(), text.size());
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    return text;
+}
+
+}  // namespace
+
+void set_close_on_exec(std::vector<int> const& descriptors, bool is_set) {
+    for (int const fd : descriptors)
+        (void)::fcntl(fd, F_SETFD, is_set ? FD_CLOEXEC : 0);
+}
+
+Upgrader::Upgrader(LaunchOptions const& options, char const* const* environment, Sys& sys, EventLoop& loop,
+                   log::Log& log, Console& console, Supervisor const& supervisor, Children& children,
+                   ControlLine const& line, Owner& owner)
+    : options_(options),
+      environment_(environment),
+      sys_(sys),
+      log_(log),
+      console_(console),
+      supervisor_(supervisor),
+      children_(children),
+      line_(line),
+      owner_(owner),
+      try_timer_(loop, [this] { try_now(); }) {}
+
+Result<> Upgrader::begin(std::string const& path) {
+    if (supervisor_.phase() != SupervisorPhase::running) return fail(ErrorKind::refused, "the launcher is stopping");
+    if (attempt_) return fail(ErrorKind::refused, "an upgrade is under way");
+    log_.write(log::LogLevel::info, "upgrade-started", "upgrade to " + path + " begins",
+               {{"path", std::string_view(path)}});
+    attempt_.emplace();
+    attempt_->path = path;
+    if (Result<> const begun = check_successor(); !begun) give_up(begun.error());
+    return {};
+}
+
+/// Runs `PATH upgrade-check OUR-ARGUMENTS` with the state as its standard input.
+Result<> Upgrader::check_successor() {
+    UniqueFd const state = TRY(seal_upgrade_state(write_upgrade_state(owner_.state())));
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe");
+    attempt_->answer = UniqueFd{ends[0]};
+    UniqueFd const theirs{ends[1]};
+    // Of our end alone: what it started may hold the other one when it is read.
+    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "make a pipe");
+
+    std::vector<std::string> words{"upgrade-check"};
+    for (char const* const* word = options_.arguments + 1; *word; ++word)
+        words.emplace_back(*word);
+    auto const plan = TRY(own_program(environment_, words, attempt_->path));
+    children_.run_command(upgrade_key, time_to_check, [&]() -> Result<pid_t> {
+        return children_.spawn_command(plan, ProcessNumber{1},
+                                       {.in = state.get(), .out = theirs.get(), .err = theirs.get()});
+    });
+    return {};
+}
+
+void Upgrader::answered(Children::Outcome const& outcome) {
+    if (!attempt_) return;
+    std::string const text = take_all(attempt_->answer.get());
+    attempt_->answer = {};
+    std::vector<std::string> lines = lines_of(text);
+    if (supervisor_.phase() != SupervisorPhase::running)
+        return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
+    if (outcome.is_ok() && !lines.empty() && lines.front().starts_with(fit)) {
+        attempt_->version = lines.front().substr(fit.size());
+        attempt_->is_checked = true;
+        attempt_->give_up_at = steady_clock::now() + time_to_get_ready;
+        return try_timer_.arm(steady_clock::now());
+    }
+    if (outcome.not_executed)
+        return refuse("execute " + attempt_->path + ": " + errno_text(outcome.not_executed->code));
+    std::string reason = attempt_->path + " cannot take over";
+    if (outcome.how == process::CommandRunner::How::timed_out) reason += ": it did not answer in time";
+    if (outcome.how == process::CommandRunner::How::not_started) reason += ": " + outcome.error.text();
+    if (lines.empty() && outcome.how == process::CommandRunner::How::exited)
+        reason += ": it is not a launcher that can be upgraded to";
+    refuse(std::move(reason), std::move(lines));
+}
+
+/// It was tried.
+void Upgrader::refuse(std::string reason, std::vector<std::string> details) {
+    give_up({ErrorKind::internal, {}, std::move(reason), std::move(details)});
+}
+
+void Upgrader::give_up(Error error) {
+    attempt_.reset();
+    try_timer_.disarm();
+    log_.write(log::LogLevel::error, "upgrade-failed", "upgrade failed: " + error.text(),
+               {{"error", std::string_view(error.text())}, {"details", std::span<std::string const>(error.details)}});
+    line_.answer_upgrade(std::unexpected(std::move(error)));
+}
+
+/// Tries until nothing stands in the way: no child that shares our memory, no output that waits here.
+void Upgrader::try_now() {
+    if (!attempt_ || !attempt_->is_checked) return;
+    if (supervisor_.phase() != SupervisorPhase::running)
+        return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
+    owner_.bring_up_to_date();
+    bool const is_clear = !children_.is_memory_shared() && !console_.is_blocked();
+    TimePoint const now = steady_clock::now();
+    if (!is_clear && now < attempt_->give_up_at) return try_timer_.arm(now + between_tries);
+    if (console_.is_blocked()) return refuse("standard output takes nothing: lines would be lost");
+    become_successor();
+}
+
+/// Returns only when that has failed; then everything is as it was.
+void Upgrader::become_successor() {
+    UpgradeState state = owner_.state();
+    owner_.stop_output(state);
+    log_.flush();
+    console_.drain(time_to_drain);
+    if (console_.has_pending() || log_.has_pending()) {
+        owner_.resume_output();
+        return refuse("lines would be lost: the log takes nothing");
+    }
+    auto const sealed = seal_upgrade_state(write_upgrade_state(state));
+    int err = sealed ? 0 : sealed.error().code;
+    if (sealed) {
+        line_.answer_upgrade(UpgradeVersions{std::string(version()), attempt_->version});
+        err = execute(state, sealed->get());
+    }
+    owner_.resume_output();
+    refuse("execute " + attempt_->path + ": " + errno_text(err));
+}
+
+/// Returns an errno, or not at all.
+int Upgrader::execute(UpgradeState const& state, int sealed) {
+    std::vector<int> descriptors = state.descriptors();
+    descriptors.push_back(sealed);
+    std::string const variable = std::string(upgrade_variable) + "=" + std::to_string(sealed);
+    std::vector<char const*> environment;
+    for (char const* const* entry = environment_; *entry; ++entry) {
+        // Ours may have one already: of the upgrade that it began with.
+        if (!std::string_view(*entry).starts_with(upgrade_variable + std::string("="))) environment.push_back(*entry);
+    }
+    environment.push_back(variable.c_str());
+    environment.push_back(nullptr);
+    set_close_on_exec(descriptors, false);
+    int const err = sys_.execute(attempt_->path.c_str(), options_.arguments, environment.data());
+    set_close_on_exec(descriptors, true);
+    return err;
+}
+
+// The other side: the new version.
+
+UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, char const* const* environment) {
+    auto const state = read_upgrade_state(text);
+    UpgradeCheck result;
+    if (!state) {
+        result.exit_code = 1;
+        if (!state.error().error.empty()) {
+            result.output = "the state cannot be read: " + state.error().error + "\n";
+            return result;
+        }
+        for (std::string const& place : state.error().lost)
+            result.output += "would be lost: " + place + "\n";
+        return result;
+    }
+    if (state->has_configuration) {
+        SourceOptions source = options.source;
+        source.descriptor_limit = state->descriptor_limit;
+        source.variables = state->pod.variables;
+        auto const loaded = load_configuration(state->configuration, source, environment);
+        std::vector<std::string> problems = loaded ? loaded->warnings : loaded.error().errors;
+        // What the version that runs warns of, too, is lost already.
+        if (loaded)
+            std::erase_if(problems, [&](auto const& one) {
+                return std::ranges::find(state->warnings, one) != state->warnings.end();
+            });
+        for (std::string const& problem : problems)
+            result.output += (loaded ? "would be lost: " : "the active configuration is refused: ") + problem + "\n";
+        if (!problems.empty()) {
+            result.exit_code = 1;
+            return result;
+        }
+    }
+    result.output = std::string(fit) + std::string(version()) + "\n";
+    return result;
+}
+
+}  // namespace triton::launcher

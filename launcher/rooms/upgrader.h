@@ -1,0 +1,80 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launcher/children/children.h"
+#include "launcher/children/sys.h"
+#include "launcher/output/console.h"
+#include "launcher/plan/launch_options.h"
+#include "launcher/rooms/rooms.h"
+#include "launcher/upgrade/upgrade_state.h"
+#include "lib/base/event_loop.h"
+#include "lib/log/log.h"
+
+namespace triton::launcher {
+
+/// The room of the upgrade: first a child of the new version says whether it can go on from our state, then we become
+/// it. Until then, and whenever it fails, everything goes on as it was.
+class Upgrader {
+public:
+    class Owner {
+    public:
+        virtual ~Owner() = default;
+        /// Everything that another version goes on with, but what output() adds.
+        virtual UpgradeState state() = 0;
+        /// Reaps what has ended and tells what there is to tell.
+        virtual void bring_up_to_date() = 0;
+        /// From here on no output is read: adds what was. Until resume_output().
+        virtual void stop_output(UpgradeState& state) = 0;
+        virtual void resume_output() = 0;
+    };
+    /// All outlive this.
+    Upgrader(LaunchOptions const& options, char const* const* environment, Sys& sys, EventLoop& loop, log::Log& log,
+             Console& console, Supervisor const& supervisor, Children& children, ControlLine const& line, Owner& owner);
+
+    /// See ControlBackend::upgrade().
+    Result<> begin(std::string const& path);
+    /// The child of the new version has ended.
+    void answered(Children::Outcome const& outcome);
+
+private:
+    struct Attempt {
+        std::string path;
+        std::string version;  // of the new one, once it has answered
+        UniqueFd answer;      // of the check
+        bool is_checked = false;
+        TimePoint give_up_at{};
+    };
+    Result<> check_successor();
+    void try_now();
+    void become_successor();
+    [[nodiscard]] int execute(UpgradeState const& state, int sealed);
+    void give_up(Error error);
+    void refuse(std::string reason, std::vector<std::string> details = {});
+
+    LaunchOptions const& options_;
+    char const* const* environment_;
+    Sys& sys_;
+    log::Log& log_;
+    Console& console_;
+    Supervisor const& supervisor_;
+    Children& children_;
+    ControlLine const& line_;
+    Owner& owner_;
+    std::optional<Attempt> attempt_;
+    EventLoop::Timer try_timer_;
+};
+
+/// What was handed over is to be closed in every child. Each by itself: that works whatever a seccomp profile refuses.
+void set_close_on_exec(std::vector<int> const& descriptors, bool is_set);
+
+/// What `upgrade-check` answers: one line that the version which runs knows, or why it cannot be.
+struct UpgradeCheck {
+    std::string output;
+    int exit_code = 0;
+};
+/// Whether this version can go on from that state, with these options. `text`: see write_upgrade_state().
+UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, char const* const* environment);
+
+}  // namespace triton::launcher

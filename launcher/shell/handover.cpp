@@ -1,0 +1,56 @@
+#include "launcher/shell/handover.h"
+
+#include <utility>
+
+#include "launcher/plan/version.h"
+
+namespace triton::launcher {
+
+UpgradeState Handover::collect() const {
+    UpgradeState state;
+    state.version = version();
+    state.pid = rooms_.sys.own_pid();
+    state.supervisor = rooms_.supervisor.state();
+    for (process::CommandRunner::Running const& running : rooms_.children.commands()) {
+        if (running.key < first_own_key) state.helpers.push_back(running);
+    }
+    state.inherited_mask = rooms_.setup.inherited.mask;
+    state.sigchld_was_ignored = rooms_.setup.inherited.sigchld_was_ignored;
+    state.descriptor_limit = rooms_.source.descriptor_limit;
+    rooms_.table.save(state);
+    rooms_.channels.save(state);
+    rooms_.agent.save(state);
+    rooms_.programs.save(state);
+    rooms_.keeper.save(state);
+    rooms_.life.save(state);
+    rooms_.port.save(state);
+    return state;
+}
+
+void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
+    rooms_.source.descriptor_limit = state.descriptor_limit;
+    rooms_.source.variables = state.pod.variables;
+    rooms_.supervisor = Supervisor(policy, state.supervisor);
+    rooms_.channels.restore_groups(state);
+    rooms_.agent.restore_pod(state);
+    rooms_.keeper.restore(state);
+    rooms_.programs.restore(state, rooms_.keeper.active());
+    adopt_processes(state.supervisor);
+    rooms_.channels.restore(state);
+    rooms_.children.adopt(std::move(state.helpers));
+    rooms_.agent.restore_probes(state);
+    rooms_.programs.restore_schedules(state, rooms_.keeper.active());
+    rooms_.life.restore(state);
+}
+
+void Handover::adopt_processes(SupervisorState const& state) {
+    for (std::size_t at = 0; at < state.programs.size(); ++at) {
+        ProgramId const program{static_cast<std::uint32_t>(at)};
+        for (std::uint32_t number = 1; number <= state.programs[at].processes.size(); ++number) {
+            ProcessId const id{program, ProcessNumber{number}};
+            if (auto const pid = rooms_.supervisor.view(id).pid) rooms_.children.adopt(id, *pid);
+        }
+    }
+}
+
+}  // namespace triton::launcher

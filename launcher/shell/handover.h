@@ -1,0 +1,50 @@
+#pragma once
+
+#include "launcher/children/children.h"
+#include "launcher/children/process_setup.h"
+#include "launcher/children/sys.h"
+#include "launcher/rooms/agent_host.h"
+#include "launcher/rooms/channels.h"
+#include "launcher/rooms/configuration_keeper.h"
+#include "launcher/rooms/control_port.h"
+#include "launcher/rooms/life_cycle.h"
+#include "launcher/rooms/program_table.h"
+#include "launcher/rooms/programs.h"
+#include "launcher/supervisor/supervisor.h"
+#include "launcher/upgrade/upgrade_state.h"
+
+namespace triton::launcher {
+
+/// What travels to another version of the launcher: each room saves its part, and takes it back in the order in which
+/// the rooms need each other.
+class Handover {
+public:
+    /// All outlive this.
+    struct Rooms {
+        ProcessSetup const& setup;
+        Sys& sys;
+        SourceOptions& source;
+        Supervisor& supervisor;
+        ProgramTable& table;
+        Children& children;
+        Channels& channels;
+        AgentHost& agent;
+        Programs& programs;
+        ConfigurationKeeper& keeper;
+        LifeCycle& life;
+        ControlPort& port;
+    };
+    explicit Handover(Rooms const& rooms) : rooms_(rooms) {}
+
+    /// Everything but what is captured of output, which must be read no more by then: see Channels.
+    [[nodiscard]] UpgradeState collect() const;
+    /// Before any room has done anything.
+    void restore(SupervisorPolicy const& policy, UpgradeState& state);
+
+private:
+    void adopt_processes(SupervisorState const& state);
+
+    Rooms rooms_;
+};
+
+}  // namespace triton::launcher
