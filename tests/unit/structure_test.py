@@ -2,7 +2,8 @@
 """Promises of the tree that no compiler checks:
 
 1. includes and CMake's link lists follow the table FOLDERS, which has no circle; every folder has a library of its own, and
-   headers declare into the namespace of their folder; only lib/net includes <boost/...>;
+   headers declare into the namespace of their folder; only lib/net includes <boost/...>,
+   and foreign libraries of the host are seen by the one folder that SEEN_BY names;
 2. every *_test.cpp and *_fuzz.cpp below tests/ is built by a target: its folder is in a call of tests_of(), or a CMakeLists.txt
    names it; every directory with Python tests is run by CTest or by ./dev;
 3. .clang-tidy looks at the headers of every folder, and ARCHITECTURE.md names nothing that is not there;
@@ -51,16 +52,34 @@ FOLDERS = {
         "triton::agent",
         "lib/base lib/json lib/flags lib/log lib/files lib/net config sidecar sidecar/control sidecar/kubernetes",
     ),
+    "host/storage": ("triton::storage", "lib/base lib/json lib/files lib/process"),
+    "host/role": ("triton::role", "lib/base lib/json lib/process"),
+    "host/verify": ("triton::verify", "lib/base lib/json lib/files lib/process host/role"),
+    "host/unpack": ("triton::unpack", "lib/base lib/json lib/files lib/process host/role"),
+    "host/download": ("triton::download", "lib/base lib/json host/role"),
+    "host/content": ("triton::content", "lib/base lib/json lib/files lib/process host/role"),
+    "host/image": ("triton::image", "lib/base lib/json lib/log lib/files lib/process host/storage host/content"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
         " launcher/rooms launcher/shell sidecar",
     ),
     "programs/triton-launch-agent": ("", "lib/base sidecar/agent"),
+    "programs/triton-download": ("", "lib/base lib/json host/role host/download"),
+    "programs/triton-verify": ("", "lib/base lib/json host/role host/verify"),
+    "programs/triton-unpack": ("", "lib/base lib/json host/role host/unpack"),
+    "programs/imgadm": ("triton::program", "lib/base lib/json lib/log lib/files lib/process host/storage host/content host/image"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
 ASIO = re.compile(r"^boost/")
+# Foreign headers -> the one folder that sees them: what verifies and unpacks never meets what talks to a network.
+SEEN_BY = {
+    re.compile(r"^curl/"): "host/download",
+    re.compile(r"^sqlite3"): "host/content",
+    re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
+    re.compile(r"^CLI/"): "programs/imgadm",
+}
 # Written before lib/net had names for what they need of Asio. A file leaves this list when it is done, and none comes.
 STILL_WITH_ASIO = {
     "sidecar/agent/probe_runner.cpp",
@@ -116,6 +135,19 @@ def wrong_asio(root: Path) -> list[str]:
     foreign = {user for user in users if folder_of(user) != "lib/net"}
     found = [f"{user} includes <boost/...>, which is for lib/net" for user in sorted(foreign - STILL_WITH_ASIO)]
     return found + [f"{user} is in STILL_WITH_ASIO and needs not be" for user in sorted(STILL_WITH_ASIO - foreign)]
+
+
+def wrong_libraries(root: Path) -> list[str]:
+    found = []
+    for folder in FOLDERS:
+        for source in sorted(source for kind in ("*.h", "*.cpp") for source in (root / folder).glob(kind)):
+            for name in INCLUDE.findall(source.read_text()):
+                found += [
+                    f"{source.relative_to(root)} includes {name}, which is for {owner}"
+                    for pattern, owner in SEEN_BY.items()
+                    if pattern.match(name) and folder != owner
+                ]
+    return found
 
 
 def wrong_links(root: Path) -> list[str]:
@@ -218,7 +250,7 @@ def foreign_symbols(nm: str, objects: list[str]) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]).resolve()
-    found = circles() + wrong_includes(root) + wrong_asio(root) + wrong_links(root) + wrong_namespaces(root)
+    found = circles() + wrong_includes(root) + wrong_asio(root) + wrong_libraries(root) + wrong_links(root) + wrong_namespaces(root)
     found += unlisted_tests(root) + unrun_suites(root) + unlooked_folders(root) + stale_names(root)
     if arguments[1:2] == ["--nm"]:
         found += foreign_symbols(arguments[2], arguments[3:])

@@ -1,0 +1,28 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "host/storage/pool.h"
+
+namespace triton::storage {
+
+namespace {
+
+constexpr std::array<std::pair<Backend, std::string_view>, 4> backends{{
+    {Backend::zfs, "zfs"},
+    {Backend::btrfs, "btrfs"},
+    {Backend::reflink, "reflink"},
+    {Backend::directory, "directory"},
+}};
+
+}  // namespace
+
+std::string_view name_of(Backend backend) { return backends[std::to_underlying(backend)].second; }
+
+Result<Backend> parse_backend(std::string_view name) {
+    auto const* const row = std::ranges::find(backends, name, &std::pair<Backend, std::string_view>::second);
+    if (row != backends.end()) return row->first;
+    return fail("unknown storage backend \"" + std::string(name) + "\" (known: zfs, btrfs, reflink, directory)");
+}
+
+}  // namespace triton::storage

@@ -1,0 +1,56 @@
+#include "host/storage/names.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace triton::storage {
+
+namespace {
+
+constexpr bool is_alphanumeric(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+constexpr bool is_allowed(char c) { return is_alphanumeric(c) || c == '_' || c == '.' || c == ':' || c == '-'; }
+
+/// What is wrong with one component, if anything is. A dot in front is the pool's own mark, a dash would be an option.
+std::optional<std::string_view> problem_of_component(std::string_view text) {
+    if (text.empty()) return "it has an empty component";
+    if (!is_alphanumeric(text.front())) return "a component must begin with a letter or a digit";
+    if (!std::ranges::all_of(text, is_allowed)) return "only letters, digits and _ . : - may be in it";
+    return std::nullopt;
+}
+
+/// The text comes from anywhere: no more of it than a name can have is shown, and nothing that a terminal would obey.
+std::unexpected<Error> not_a_name(std::string_view what, std::string_view text, std::string_view problem) {
+    std::string shown(text.substr(0, TreeName::most_characters));
+    std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+    if (text.size() > TreeName::most_characters) shown += "...";
+    return fail("\"" + shown + "\" is not a name of a " + std::string(what) + ": " + std::string(problem));
+}
+
+}  // namespace
+
+Result<TreeName> TreeName::parse(std::string_view text) {
+    if (text.size() > most_characters)
+        return not_a_name("tree", text, "it has more than " + std::to_string(most_characters) + " characters");
+    std::size_t components = 0;
+    for (std::size_t begin = 0; begin <= text.size(); ++components) {
+        std::size_t const slash = std::min(text.find('/', begin), text.size());
+        if (auto const problem = problem_of_component(text.substr(begin, slash - begin)))
+            return not_a_name("tree", text, *problem);
+        begin = slash + 1;
+    }
+    if (components > most_components)
+        return not_a_name("tree", text, "it has more than " + std::to_string(most_components) + " components");
+    return TreeName(text);
+}
+
+Result<SnapshotName> SnapshotName::parse(std::string_view text) {
+    if (text.size() > most_characters)
+        return not_a_name("snapshot", text, "it has more than " + std::to_string(most_characters) + " characters");
+    if (auto const problem = problem_of_component(text)) return not_a_name("snapshot", text, *problem);
+    return SnapshotName(text);
+}
+
+}  // namespace triton::storage
