@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/image/uuid.h"
+#include "lib/base/result.h"
+#include "lib/json/reader.h"
+
+namespace triton::image {
+
+/// How far an image is on its server. Only active ones can be installed.
+enum class ImageState : std::uint8_t { active, unactivated, disabled, creating, failed };
+
+/// What an image is made of.
+enum class ImageType : std::uint8_t { zone_dataset, lx_dataset, zvol, docker, lxd, other };
+
+enum class Compression : std::uint8_t { none, gzip, bzip2, xz, zstd };
+
+std::string_view name_of(ImageState state);
+std::string_view name_of(ImageType type);
+std::string_view name_of(Compression compression);
+
+/// The file that an image's manifest describes.
+struct ImageFile {
+    std::uint64_t size = 0;
+    std::string sha256 = {};  ///< hexadecimal; empty in manifests that are older than we are
+    std::string sha1 = {};    ///< hexadecimal; what old manifests have instead
+    Compression compression = Compression::none;
+    std::string dataset_guid = {};
+    std::string uncompressed_digest = {};  ///< "sha256:<hex>" of what it decompresses to
+    std::string path = {};                 ///< of a directory source: the file's name beside the index
+};
+
+struct Requirements {
+    std::string brand = {};
+    bool has_platform = false;  ///< a range of SmartOS platforms, which no Linux host is in
+};
+
+/// An image's manifest of IMGAPI, version 2. Source: the IMGAPI documentation, "Image manifests".
+struct Manifest {
+    std::optional<Uuid> uuid;
+    std::optional<Uuid> origin;
+    std::optional<Uuid> owner;
+    std::string name;
+    std::string version;
+    std::string description;
+    ImageState state = ImageState::active;
+    bool is_disabled = false;
+    bool is_public = true;
+    std::string published_at;
+    ImageType type = ImageType::other;
+    std::string os;
+    std::vector<ImageFile> files;
+    Requirements requirements;
+    std::vector<std::string> acl;
+    std::uint64_t image_size = 0;  ///< in MiB; of disks
+
+    /// All that it has, what only other programs know included.
+    json::Node document;
+
+    /// The document as JSON in one line.
+    [[nodiscard]] std::string text() const;
+    /// "alpine@3.20"
+    [[nodiscard]] std::string title() const { return name + "@" + version; }
+};
+
+/// What a manifest must have to be taken.
+enum class ManifestUse : std::uint8_t {
+    install,  ///< uuid, name, version, type and os
+    create,   ///< nothing: what is missing is filled in
+};
+
+struct ReadManifest {
+    Manifest manifest;
+    std::vector<std::string> warnings;  ///< of unknown keys
+};
+
+/// Reads a manifest. `what`: names it in errors: "manifest from https://...".
+/// Errors: `invalid`, "<what> is not a manifest", with every problem and its place in the details.
+Result<ReadManifest> read_manifest(std::string_view text, std::string_view what, ManifestUse use);
+
+/// Why a host that runs Linux machines cannot install this image, as an error of kind `refused` or `unsupported`:
+/// its state, its type, its operating system. Success: it can.
+Result<> check_installable(Manifest const& manifest);
+
+/// The reference page of a manifest's keys, in Markdown.
+std::string manifest_reference_page();
+
+/// What a document of ours says of an image that came without a manifest.
+struct NewManifest {
+    Uuid uuid;
+    std::string name;
+    std::string version;
+    std::string description = {};
+    std::string os = "linux";
+    ImageType type = ImageType::other;
+    std::optional<Uuid> origin = {};
+    std::string published_at = {};
+    std::vector<ImageFile> files = {};
+    json::Object further = {};  ///< keys that are taken over as they are; those above win
+};
+
+/// The manifest with all that IMGAPI wants of one. Errors: as read_manifest(), when a text is too long.
+Result<Manifest> make_manifest(NewManifest const& facts);
+
+}  // namespace triton::image

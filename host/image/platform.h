@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// What an image runs on. Source: OCI image-spec, image-index.md, "platform".
+struct Platform {
+    std::string os = "linux";
+    std::string architecture;  ///< as Go names it: "amd64", "arm64"
+    std::string variant = {};  ///< "v7", "v8", "v2"; empty: the architecture's first
+
+    /// "linux/arm/v7"
+    [[nodiscard]] std::string text() const;
+    bool operator==(Platform const&) const = default;
+};
+
+/// Reads "linux/amd64", "linux/arm/v7", "arm64". Errors: `invalid`.
+Result<Platform> parse_platform(std::string_view text);
+
+/// That of this machine, by uname(2).
+Platform host_platform();
+
+/// How well an image of platform `offered` runs where `wanted` is: higher is better; nullopt: not at all. An older
+/// variant of the architecture runs on a newer one, never the reverse.
+std::optional<int> fitness(Platform const& offered, Platform const& wanted);
+
+/// The best of an index's platforms, the first of equal ones. Entries without a platform (nullopt) fit nothing, unless
+/// the index has only one entry.
+std::optional<std::size_t> select_platform(std::span<std::optional<Platform> const> offered, Platform const& wanted);
+
+}  // namespace triton::image

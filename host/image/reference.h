@@ -1,0 +1,76 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "host/image/uuid.h"
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// What a user may name when an image is imported. Each has been checked in form, and nothing of it has been looked at.
+
+/// An image in a registry: "docker.io/library/alpine:3.20", "host:5000/name@sha256:<hex>".
+struct RegistryReference {
+    std::string host;        ///< with ":port" if one was given; "docker.io" as it is
+    std::string repository;  ///< "library/alpine"
+    std::string tag;         ///< "latest" when neither tag nor digest is given; empty with a digest alone
+    std::string digest;      ///< "sha256:<hex>", or empty
+
+    /// "docker.io/library/alpine:3.20": what parse_reference() reads as the same.
+    [[nodiscard]] std::string text() const;
+    /// Where its API is: "registry-1.docker.io" for docker.io.
+    [[nodiscard]] std::string_view endpoint() const;
+    bool operator==(RegistryReference const&) const = default;
+};
+
+/// An image in an OCI layout: a directory, or a tar archive of one.
+struct LayoutReference {
+    std::string path;
+    std::string tag;     ///< empty: the only image of the layout
+    std::string digest;  ///< "sha256:<hex>" of a manifest, or empty
+    bool is_archive = false;
+
+    [[nodiscard]] std::string text() const;
+    bool operator==(LayoutReference const&) const = default;
+};
+
+/// A file or directory: a root tarball, a ZFS stream, a tree. What it is shows when it is opened.
+struct PathReference {
+    std::string path;
+    bool operator==(PathReference const&) const = default;
+};
+
+using Reference = std::variant<Uuid, RegistryReference, LayoutReference, PathReference>;
+
+/// Reads what stands on a command line:
+///
+///     <uuid>                                    an image of a source
+///     HOST[:PORT]/NAME[:TAG][@sha256:HEX]       an image of a registry; "docker://" may stand before it
+///     oci:DIRECTORY[:TAG|@sha256:HEX]           an image of an OCI layout
+///     oci-archive:FILE[:TAG]                    the same in a tar archive
+///     /PATH, ./PATH, ../PATH                    a file or a directory
+///
+/// Errors: `invalid`, with what was probably meant.
+Result<Reference> parse_reference(std::string_view text);
+
+/// "sha256:" and 64 lower-case hexadecimal digits: the only digests that we trust.
+bool is_sha256_digest(std::string_view text);
+
+/// "[A-Za-z0-9_][A-Za-z0-9._-]{0,127}". Source: OCI distribution-spec, "Pulling manifests".
+bool is_tag(std::string_view text);
+
+/// The name of one file: letters, digits and "._+~-", not beginning with a dot or a dash, at most 255 bytes.
+bool is_file_name(std::string_view text);
+
+/// Lower-case path components. Source: the same.
+bool is_repository(std::string_view text);
+
+/// A DNS name or address with an optional port.
+bool is_registry_host(std::string_view text);
+
+/// Whether only this machine answers at a registry's host: "localhost", "127.x.y.z", "[::1]", with or without port.
+bool is_loopback(std::string_view host);
+
+}  // namespace triton::image

@@ -1,0 +1,233 @@
+#include "host/image/sources.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "host/image/reference.h"
+#include "lib/json/schema.h"
+#include "lib/json/table.h"
+#include "lib/json/values.h"
+#include "lib/json/writer.h"
+
+namespace triton::image {
+
+namespace {
+
+using json::as;
+using json::Need;
+
+constexpr std::array<std::string_view, 3> type_names{"imgapi", "directory", "registry"};
+constexpr std::array<std::string_view, 3> policy_names{"required", "if-present", "none"};
+static_assert(type_names.size() == static_cast<std::size_t>(SourceType::registry) + 1);
+static_assert(policy_names.size() == static_cast<std::size_t>(SignaturePolicy::none) + 1);
+
+constexpr json::Limits limits{.document_bytes = 1 << 20, .depth = 16, .values = 1 << 14, .problems = 20};
+constexpr std::size_t longest_url = 2048;
+
+struct Reading : json::Reading {
+    Reading() : json::Reading(limits.problems) {}
+};
+
+bool is_url_text(std::string_view text) {
+    return !text.empty() && text.size() <= longest_url &&
+           std::ranges::all_of(text, [](char c) { return c > ' ' && c != 0x7f && c != '"' && c != '<' && c != '>'; });
+}
+
+std::unexpected<Error> bad_url(std::string_view url, std::string why) {
+    return fail("source " + json::quoted(url, 120) + ": " + std::move(why));
+}
+
+/// What stands between "://" and the next slash.
+std::string_view host_of(std::string_view url) {
+    std::string_view const rest = url.substr(url.find("://") + 3);
+    return rest.substr(0, rest.find('/'));
+}
+
+Result<> check_url(SourceType type, std::string_view url, bool is_insecure) {
+    if (!is_url_text(url)) return bad_url(url, "it is not a URL");
+    if (url.starts_with('/')) {
+        if (type == SourceType::directory) return {};
+        return bad_url(url, "only a source of type directory is a path");
+    }
+    bool const is_plain = url.starts_with("http://");
+    if (!is_plain && !url.starts_with("https://")) return bad_url(url, "it begins with neither https:// nor http://");
+    std::string_view const host = host_of(url);
+    if (host.find('@') != std::string_view::npos)
+        return bad_url(url.substr(0, url.find("://") + 3), "credentials belong in an authfile, not in the URL");
+    if (!is_registry_host(host)) return bad_url(url, json::quoted(host) + " is not a host");
+    if (url.find_first_of("?#") != std::string_view::npos) return bad_url(url, "it has a query or a fragment");
+    if (is_plain && !is_insecure && !is_loopback(host))
+        return bad_url(url, "it is not encrypted; use https://, or allow it with -k");
+    return {};
+}
+
+constexpr json::Shape url_text{.types = "string", .shortest = 1, .longest = longest_url};
+std::optional<std::string> read_url(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    auto text = json::read_text(node, at, reading);
+    if (!text || is_url_text(*text)) return text;
+    reading.problems.add(at, json::quoted(*text) + " is not a URL");
+    return std::nullopt;
+}
+using Url = json::Kind<read_url, url_text>;
+
+/// An old configuration calls a registry "docker".
+std::optional<SourceType> read_type(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    std::string const* const text = node.get<std::string>();
+    if (text && *text == "docker") return SourceType::registry;
+    return json::Choice<SourceType, type_names>::read(node, at, reading);
+}
+constexpr json::Shape type_text{.types = "string", .choices = type_names};
+using Type = json::Kind<read_type, type_text>;
+
+std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Reading>) {
+    static constexpr std::array<json::Field<Source, Reading>, 9> rows{{
+        {.name = "type", .value = as<&Source::type, Type>, .description = "What answers there. Default: `imgapi`."},
+        {.name = "url",
+         .need = Need::required,
+         .value = as<&Source::url, Url>,
+         .description = "Where it is: `https://...`; `http://` on this machine, elsewhere with `insecure`; a path for "
+                        "a source of type `directory`."},
+        {.name = "insecure",
+         .value = as<&Source::is_insecure, json::Boolean>,
+         .description = "Whether HTTP, and certificates that nobody vouches for, are good enough. Default: false."},
+        {.name = "signature",
+         .value = as<&Source::signature, json::Choice<SignaturePolicy, policy_names>>,
+         .description = "Whether what comes from there must be signed. With `required` what has no good signature is "
+                        "refused; with `if-present` only what has a bad one. Default: `none`."},
+        {.name = "keys",
+         .value = as<&Source::keys, json::List<json::Path>>,
+         .description = "Files with the public keys: of minisign (`*.pub`), or key rings of OpenPGP."},
+        {.name = "signatures",
+         .value = as<&Source::signatures, Url>,
+         .description = "Where `SHA256SUMS` and its signature are. Default: the `url`."},
+        {.name = "authfile",
+         .value = as<&Source::authfile, json::Path>,
+         .description = "Credentials, in the format of `~/.docker/config.json`."},
+        {.name = "mirrors",
+         .value = as<&Source::mirrors, json::List<Url>>,
+         .description = "Other URLs with the same content. They are tried in turn after `url`."},
+        {.name = "channel",
+         .value = as<&Source::channel, json::Text>,
+         .description = "The channel of an IMGAPI server."},
+    }};
+    return rows;
+}
+
+void check_source(Source const& source, json::Present<Source, Reading> const& present, json::Where const& at,
+                  Reading& reading) {
+    if (present.has("url") && !present.is_faulty("url")) {
+        if (auto const good = check_url(source.type, source.url, source.is_insecure); !good)
+            reading.problems.add(at, good.error().text());
+    }
+    if (source.signature != SignaturePolicy::none && source.keys.empty())
+        reading.problems.add(json::Where{&at, "keys"}, "a signature is checked with keys, and there are none");
+}
+
+constexpr json::Shape source_shape = json::object_shape("Source");
+
+std::span<json::Field<Configuration, Reading> const> table(json::TableOf<Configuration, Reading>) {
+    static constexpr json::Value<Configuration, Reading> ignored{
+        &json::any_text, [](json::Node const&, json::Where const&, Configuration&, Reading&) {}};
+    static constexpr std::array<json::Field<Configuration, Reading>, 3> rows{{
+        {.name = "sources",
+         .value = as<&Configuration::sources, json::List<json::Record<Source, source_shape, check_source>>>,
+         .description = "Where images come from, in the order in which they are asked."},
+        {.name = "userAgentExtra",
+         .value = as<&Configuration::user_agent_extra, json::Text>,
+         .description = "What is added to the name with which a server is asked."},
+        {.name = "upgradedToVer", .value = ignored, .description = "Of SmartOS; it has no effect."},
+    }};
+    return rows;
+}
+
+void write_source(json::Writer& out, Source const& source) {
+    out.open('{').member("type", name_of(source.type)).member("url", source.url);
+    if (source.is_insecure) out.member("insecure", true);
+    if (source.signature != SignaturePolicy::none) out.member("signature", name_of(source.signature));
+    if (!source.keys.empty()) out.key("keys").list(source.keys);
+    if (!source.signatures.empty()) out.member("signatures", source.signatures);
+    if (!source.authfile.empty()) out.member("authfile", source.authfile);
+    if (!source.mirrors.empty()) out.key("mirrors").list(source.mirrors);
+    if (!source.channel.empty()) out.member("channel", source.channel);
+    out.close('}');
+}
+
+std::string without_slash(std::string_view url) {
+    while (url.size() > 1 && url.ends_with('/'))
+        url.remove_suffix(1);
+    return std::string(url);
+}
+
+}  // namespace
+
+std::string_view name_of(SourceType type) { return type_names[static_cast<std::size_t>(type)]; }
+std::string_view name_of(SignaturePolicy policy) { return policy_names[static_cast<std::size_t>(policy)]; }
+
+Result<ReadConfiguration> read_configuration(std::string_view text, std::string_view path) {
+    Reading reading;
+    std::optional<Configuration> configuration;
+    if (auto const node = json::read_json(text, limits, reading.problems))
+        configuration = json::read_object<Configuration>(*node, json::Where{}, reading);
+    auto const texts = [](json::ProblemList list) {
+        std::vector<std::string> all;
+        for (json::Problem const& problem : std::move(list).take())
+            all.push_back(problem.text());
+        return all;
+    };
+    if (!reading.problems.empty() || !configuration) {
+        return std::unexpected(Error{.kind = ErrorKind::invalid,
+                                     .attempted = {},
+                                     .reason = std::string(path) + " is not a configuration of imgadm",
+                                     .details = texts(std::move(reading.problems))});
+    }
+    for (Source& source : configuration->sources)
+        source.url = without_slash(source.url);
+    return ReadConfiguration{*std::move(configuration), texts(std::move(reading.warnings))};
+}
+
+std::string configuration_text(Configuration const& configuration) {
+    std::string text = "{\n  \"sources\": [";
+    char const* separator = "\n    ";
+    for (Source const& source : configuration.sources) {
+        text += separator + source_json(source);
+        separator = ",\n    ";
+    }
+    text += configuration.sources.empty() ? "]" : "\n  ]";
+    if (!configuration.user_agent_extra.empty()) {
+        text += ",\n  \"userAgentExtra\": ";
+        json::append_json_string(text, configuration.user_agent_extra);
+    }
+    return text + "\n}\n";
+}
+
+std::string source_json(Source const& source) {
+    json::Writer out(json::Spacing::blanks);
+    write_source(out, source);
+    return std::move(out).text();
+}
+
+Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure) {
+    std::string text = without_slash(url);
+    TRY(check_url(type, text, is_insecure));
+    return Source{.type = type, .url = std::move(text), .is_insecure = is_insecure};
+}
+
+Result<SourceType> parse_source_type(std::string_view name) {
+    if (name == "docker") return SourceType::registry;
+    if (name == "dsapi") return fail("sources of type dsapi have not existed since 2013; their successor is imgapi");
+    auto const at = std::ranges::find(type_names, name);
+    if (at != type_names.end()) return static_cast<SourceType>(at - type_names.begin());
+    return fail(json::quoted(name) + " is none of the types imgapi, directory, registry");
+}
+
+std::string configuration_reference_page() {
+    std::string page;
+    json::append_section(page, "imgadm.conf", json::described_keys<Configuration, Reading>());
+    json::append_section(page, "Source", json::described_keys<Source, Reading>());
+    return page;
+}
+
+}  // namespace triton::image

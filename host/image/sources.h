@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// What answers at a source.
+enum class SourceType : std::uint8_t {
+    imgapi,     ///< an IMGAPI server
+    directory,  ///< manifests and files, in a directory of this host or behind an HTTP server
+    registry,   ///< OCI distribution
+};
+
+/// Whether what comes from a source must be signed.
+enum class SignaturePolicy : std::uint8_t {
+    required,    ///< without a good signature nothing is imported
+    if_present,  ///< a signature must be good; there need be none
+    none,        ///< no signature is looked for
+};
+
+std::string_view name_of(SourceType type);
+std::string_view name_of(SignaturePolicy policy);
+
+/// Where images come from, and what is demanded of it.
+struct Source {
+    SourceType type = SourceType::imgapi;
+    std::string url;           ///< "https://images.smartos.org", "/srv/images", "https://registry.example:5000"
+    bool is_insecure = false;  ///< certificates are not checked; of a registry, HTTP is taken also beyond this machine
+    SignaturePolicy signature = SignaturePolicy::none;
+    std::vector<std::string> keys = {};     ///< files of public keys: minisign, or an OpenPGP key ring
+    std::string signatures = {};            ///< where SHA256SUMS and its signature are; empty: at the source itself
+    std::string authfile = {};              ///< credentials in the format of ~/.docker/config.json
+    std::vector<std::string> mirrors = {};  ///< other URLs with the same content, tried in turn
+    std::string channel = {};               ///< of an IMGAPI server
+
+    bool operator==(Source const&) const = default;
+};
+
+/// `<state>/imgadm/imgadm.conf`.
+struct Configuration {
+    std::vector<Source> sources;
+    std::string user_agent_extra;
+};
+
+struct ReadConfiguration {
+    Configuration configuration;
+    std::vector<std::string> warnings;
+};
+
+/// Reads imgadm.conf. `path`: for errors. Errors: `invalid`, "<path> is not a configuration of imgadm", with details.
+Result<ReadConfiguration> read_configuration(std::string_view text, std::string_view path);
+
+/// As it is written to the file: indented, a newline at the end.
+std::string configuration_text(Configuration const& configuration);
+
+/// One source as JSON in one line.
+std::string source_json(Source const& source);
+
+/// Checks a URL as a user types it and takes a slash at its end off. Errors: `invalid`: an unknown scheme; HTTP to
+/// another machine without `is_insecure`; a user name or password in it.
+Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure);
+
+/// "imgapi", "directory", "registry"; "docker" is the old name of the last. Errors: `invalid`.
+Result<SourceType> parse_source_type(std::string_view name);
+
+/// The reference page of imgadm.conf's keys, in Markdown.
+std::string configuration_reference_page();
+
+}  // namespace triton::image
