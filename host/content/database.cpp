@@ -1,0 +1,185 @@
+#include "host/content/database.h"
+
+#include <cerrno>
+#include <vector>
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include "lib/base/unique_fd.h"
+
+namespace triton::content {
+
+namespace {
+
+/// What a result code of SQLite means to our callers.
+/// Source: https://www.sqlite.org/rescode.html
+ErrorKind kind_of_code(int extended) {
+    switch (extended) {
+        case SQLITE_CONSTRAINT_UNIQUE:
+        case SQLITE_CONSTRAINT_PRIMARYKEY:
+        case SQLITE_CONSTRAINT_ROWID: return ErrorKind::exists;
+        default: break;  // SQLite's numbers, not an enum of ours
+    }
+    switch (extended & 0xff) {
+        case SQLITE_CONSTRAINT: return ErrorKind::refused;
+        case SQLITE_BUSY:
+        case SQLITE_LOCKED: return ErrorKind::busy;
+        case SQLITE_FULL: return ErrorKind::unavailable;
+        case SQLITE_CORRUPT:
+        case SQLITE_NOTADB: return ErrorKind::corrupt;
+        case SQLITE_READONLY:
+        case SQLITE_PERM:
+        case SQLITE_AUTH:
+        case SQLITE_CANTOPEN: return ErrorKind::denied;
+        case SQLITE_IOERR: return ErrorKind::unavailable;
+        default: return ErrorKind::internal;
+    }
+}
+
+std::string_view name_of_file(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
+std::unexpected<Error> database_error(sqlite3* handle) {
+    int const code = sqlite3_extended_errcode(handle);
+    std::string const path = sqlite3_db_filename(handle, "main") ?: "";
+    std::string reason = sqlite3_errmsg(handle);
+    if (int const err = sqlite3_system_errno(handle); err && (code & 0xff) == SQLITE_IOERR)
+        reason += " (" + errno_text(err) + ")";
+    return fail(kind_of_code(code), "use database " + path, std::move(reason));
+}
+
+}  // namespace
+
+Statement::~Statement() { (void)sqlite3_finalize(statement_); }  // repeats the error of step()
+
+Result<> Statement::begin_binding(std::size_t count) {
+    (void)sqlite3_reset(statement_);  // the same
+    if (sqlite3_bind_parameter_count(statement_) == static_cast<int>(count)) return {};
+    return fail(ErrorKind::internal, std::string("use statement ") + sqlite3_sql(statement_),
+                "it has another number of values");
+}
+
+// Binding fails only when memory is short, and then step() fails because a value is missing: NOT NULL.
+void Statement::bind_text(int at, std::string_view text) {
+    (void)sqlite3_bind_text64(statement_, at, text.data() ? text.data() : "", text.size(), SQLITE_TRANSIENT,
+                              SQLITE_UTF8);
+}
+void Statement::bind_integer(int at, std::int64_t value) { (void)sqlite3_bind_int64(statement_, at, value); }
+void Statement::bind_null(int at) { (void)sqlite3_bind_null(statement_, at); }
+
+Result<bool> Statement::step() {
+    switch (sqlite3_step(statement_)) {
+        case SQLITE_ROW: return true;
+        case SQLITE_DONE: return false;
+        default: return database_error(sqlite3_db_handle(statement_));
+    }
+}
+
+std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_, column); }
+
+std::string Statement::text(int column) const {
+    auto const* const bytes = reinterpret_cast<char const*>(sqlite3_column_text(statement_, column));
+    return bytes ? std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))) : "";
+}
+
+bool Statement::is_null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+
+Transaction::~Transaction() {
+    if (!database_) return;
+    // An error may have ended the whole transaction already; then there is nothing to take back.
+    int const depth = --database_->depth_;
+    if (sqlite3_get_autocommit(database_->handle_)) return;
+    (void)database_->execute(depth ? "ROLLBACK TO nested; RELEASE nested" : "ROLLBACK");
+}
+
+Result<> Transaction::commit() {
+    if (database_->depth_ > 1) {
+        TRY(database_->execute("RELEASE nested"));
+    } else {
+        TRY(database_->execute("COMMIT"));
+    }
+    --std::exchange(database_, nullptr)->depth_;
+    return {};
+}
+
+Result<Database> Database::open(std::string const& path, milliseconds patience) {
+    // SQLite would give it the mode of the umask.
+    UniqueFd const file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!file) return fail(errno, "open database " + path);
+    sqlite3* handle = nullptr;
+    int const code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+    if (!handle) return fail(ErrorKind::unavailable, "open database " + path, sqlite3_errstr(code));
+    Database database(handle, path);
+    if (code != SQLITE_OK) return database_error(handle);
+    (void)sqlite3_extended_result_codes(handle, 1);
+    (void)sqlite3_busy_timeout(handle, static_cast<int>(patience.count()));
+    // trusted_schema: a database that somebody else has written may not call functions by its views and triggers.
+    auto prepared = database.execute(
+        "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+        "CREATE TABLE IF NOT EXISTS areas (name TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL) STRICT");
+    if (!prepared) {
+        if (prepared.error().kind != ErrorKind::corrupt) return std::unexpected(std::move(prepared.error()));
+        return fail(ErrorKind::corrupt, path + " is not a database of ours: " + prepared.error().reason);
+    }
+    return database;
+}
+
+Database::Database(Database&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)), depth_(other.depth_) {}
+
+Database::~Database() { (void)sqlite3_close_v2(handle_); }  // waits by itself for statements that still live
+
+Result<> Database::migrate(std::string_view area, std::span<Migration const> steps) {
+    Transaction transaction = TRY(begin());
+    Statement row = TRY(query("SELECT version FROM areas WHERE name = ?", area));
+    auto const version = static_cast<std::size_t>(TRY(row.step()) ? row.integer(0) : 0);
+    if (version > steps.size()) {
+        return fail(ErrorKind::unsupported, std::string(name_of_file(path_))
+                                                .append(" has tables \"")
+                                                .append(area)
+                                                .append("\" of version " + std::to_string(version))
+                                                .append(", and this program knows " + std::to_string(steps.size())));
+    }
+    if (version == steps.size()) return {};
+    for (Migration const& step : steps.subspan(version))
+        TRY(execute(std::string(step.sql).c_str()));
+    TRY(run("INSERT INTO areas VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version", area,
+            steps.size()));
+    return transaction.commit();
+}
+
+Result<Statement> Database::prepare(std::string_view sql) {
+    sqlite3_stmt* statement = nullptr;
+    if (sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr) != SQLITE_OK)
+        return database_error(handle_);
+    return Statement(statement);
+}
+
+Result<Transaction> Database::begin() {
+    // At once for writing: a transaction that reads first and writes later may find that it cannot.
+    TRY(execute(depth_ ? "SAVEPOINT nested" : "BEGIN IMMEDIATE"));
+    ++depth_;
+    return Transaction(this);
+}
+
+Result<> Database::check() {
+    Statement rows = TRY(prepare("PRAGMA integrity_check(20)"));
+    Error error{ErrorKind::corrupt, "use database " + path_, "its pages are damaged", {}, 0};
+    auto more = rows.step();
+    for (; more && *more; more = rows.step()) {
+        if (rows.text(0) != "ok") error.details.push_back(rows.text(0));
+    }
+    if (!more) error.details.push_back(more.error().reason);
+    if (error.details.empty()) return {};
+    return std::unexpected(std::move(error));
+}
+
+Result<> Database::execute(char const* sql) {
+    if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return database_error(handle_);
+    return {};
+}
+
+std::int64_t Database::changed_rows() const { return sqlite3_changes64(handle_); }
+
+}  // namespace triton::content

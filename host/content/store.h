@@ -1,0 +1,222 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/content/boot_clock.h"
+#include "host/content/database.h"
+#include "host/content/digest.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::content {
+
+/// What is known of a blob besides its bytes. All of it is for showing, and decides nothing.
+struct BlobFacts {
+    std::string media_type;
+    std::string source;  ///< where it came from, without credentials and without a query
+};
+
+struct Blob {
+    Digest digest;
+    std::uint64_t size = 0;
+    BlobFacts facts;
+    std::int64_t verified_at = 0;  ///< seconds since 1970, for showing
+    bool is_pinned = false;
+    std::string quarantined = {};  ///< why it may not be used; empty: it is good
+};
+
+/// Who needs a blob: {"image", "<uuid>"}.
+struct Owner {
+    std::string kind;
+    std::string id;
+
+    auto operator<=>(Owner const&) const = default;
+};
+
+/// Why a blob is kept, or that nothing keeps it.
+struct Why {
+    std::optional<Blob> blob;              ///< none: the store does not have it
+    std::vector<Owner> owners;             ///< references
+    std::vector<std::string> leases;       ///< what is being built, by the purpose that it gave
+    std::optional<std::string> collected;  ///< why the next gc() takes it; none: it does not
+};
+
+enum class LeaseId : std::int64_t {};
+
+/// What gc() takes away, or would.
+struct Victim {
+    enum class Kind : std::uint8_t { blob, ingest, quarantined };
+    Kind kind = Kind::blob;
+    std::string name;  ///< digest, or the key of an unfinished ingest
+    std::uint64_t bytes = 0;
+    std::string reason;  ///< "nothing refers to it"
+};
+
+struct GcSettings {
+    bool dry_run = false;
+    milliseconds blob_grace{};                               ///< how long a blob stays after the last reference went
+    milliseconds ingest_grace = std::chrono::hours(24);      ///< how long an interrupted download can be resumed
+    milliseconds quarantine_grace = std::chrono::hours(24);  ///< how long bad bytes can be looked at
+};
+
+/// One blob that scrub() has read.
+struct Scrubbed {
+    Digest digest;
+    std::uint64_t bytes = 0;
+    std::optional<std::string> fault;  ///< why it is in quarantine now; none: it is good
+    std::vector<Owner> owners;         ///< of a bad one: what was made from it
+};
+
+struct StoreSettings {
+    std::uint64_t least_free_bytes = 64 << 20;  ///< what an ingest leaves free on the file system
+    std::uint64_t least_free_inodes = 64;
+};
+
+class Store;
+
+/// A blob on its way into the store, found again by its key after whatever interrupted it. One process at a time has
+/// it. Dropping it keeps what is there for the next time.
+class Ingest {
+public:
+    Ingest(Ingest&&) noexcept = default;
+    Ingest& operator=(Ingest&&) noexcept = default;
+
+    /// The file, open for reading and writing. Borrowed: for the verifier, which alone writes it.
+    [[nodiscard]] int fd() const { return data_.get(); }
+    /// Its directory, for the journal. Borrowed.
+    [[nodiscard]] int directory() const { return directory_.get(); }
+    [[nodiscard]] std::string const& key() const { return key_; }
+    /// Whether bytes were there before.
+    [[nodiscard]] bool is_resumed() const { return is_resumed_; }
+
+    /// Makes sure that this many bytes fit, and takes the blocks where the file system can promise them.
+    /// Errors: `unavailable`: "cannot store <key>: 2.0 GB are needed and 0.4 GB are free".
+    Result<> reserve(std::uint64_t size);
+
+    /// Empties it: what was there is of something else. Errors: those of ftruncate(2).
+    Result<> restart();
+
+private:
+    friend class Store;
+    Ingest() = default;
+    std::string key_;
+    std::string name_;  // of the directory
+    UniqueFd lock_;
+    UniqueFd directory_;
+    UniqueFd data_;
+    bool is_resumed_ = false;
+    StoreSettings settings_;
+};
+
+/// Holds the locks of some keys. They are given back when it goes, or its process dies.
+class KeyLock {
+public:
+    KeyLock(KeyLock&&) noexcept = default;
+    KeyLock& operator=(KeyLock&&) noexcept = default;
+    ~KeyLock();
+
+private:
+    friend class Store;
+    struct Held {
+        std::string path;
+        UniqueFd fd;
+    };
+    KeyLock() = default;
+    std::vector<Held> held_;
+};
+
+/// Blobs by their digests: files that never change, and a database that says what they are and who needs them.
+///
+///     content.db              facts, references, leases, pins, unfinished ingests; tables of host/image beside them
+///     blobs/sha256/<hex>      mode 0400; verified before it had this name
+///     ingest/<name>/data      what is on its way; <name> is the SHA-256 of its key
+///     quarantine/<hex>.<n>    what scrub() found to be bad
+///     locks/<name>            one for each key that is in use
+///
+/// Bytes are durable before their row is, and a row goes before its file does: after a crash a file may lack its row,
+/// never a row its file. open() puts such a file back among the ingests, so that it is verified again and not
+/// downloaded again. A Store belongs to one thread; other threads and processes open their own of the same directory.
+class Store {
+public:
+    /// Makes what is missing, brings the database up to date and recovers. It reads no content: recovery takes one look
+    /// at each name.
+    /// Errors: those of mkdir(2) and open(2); `corrupt` for a database that is not ours, and nothing is changed then.
+    static Result<Store> open(std::string const& directory, StoreSettings const& settings = {});
+    Store(Store&&) noexcept;
+    Store& operator=(Store&&) = delete;
+    ~Store();
+
+    /// For the tables of host/image: an image and its references change in one transaction.
+    Database& database();
+    [[nodiscard]] std::string const& directory() const;
+
+    /// A good blob. Returns: none when it is not there, is in quarantine, or its file is gone.
+    Result<std::optional<Blob>> find(Digest const& digest);
+    /// Its bytes, open for reading. Errors: `not_found`: "the content store does not have sha256:...".
+    Result<UniqueFd> open_blob(Digest const& digest);
+    /// All of them, bad ones too, by digest.
+    Result<std::vector<Blob>> list();
+
+    /// Waits until this process has the locks of all keys, taken in sorted order. `cancel`: a descriptor that becomes
+    /// readable to give up; -1: none.
+    /// Errors: `timeout`: "<key> is being imported by another process"; `refused`: "cancelled".
+    Result<KeyLock> lock(std::vector<std::string> keys, TimePoint deadline, int cancel = -1);
+
+    /// Begins, or finds again, what has this key: for a blob whose digest is known, its text. `facts` are remembered
+    /// for the row. Waits for another process that has it, as lock() does.
+    Result<Ingest> begin_ingest(std::string_view key, BlobFacts const& facts, TimePoint deadline, int cancel = -1);
+    /// Gives a verified ingest its name, then its row, durably, in this order; under the lease in the same step. A blob
+    /// that is there already is kept and the ingest goes.
+    /// Errors: those of fsync(2), rename(2) and the database; the ingest can be found again then.
+    Result<Blob> commit(Ingest ingest, Digest const& digest, std::optional<LeaseId> lease = {});
+    /// Throws it away. Errors: those of unlink(2).
+    Result<> abandon(Ingest ingest);
+
+    /// Refers to blobs which the store has. Each is counted once for each owner. Errors: `not_found` when one is not
+    /// there, and nothing is changed then.
+    Result<> add_references(Owner const& owner, std::span<Digest const> digests);
+    /// Forgets all references of the owner; none is fine.
+    Result<> remove_references(Owner const& owner);
+    Result<std::vector<Owner>> owners(Digest const& digest);
+    Result<std::vector<Digest>> referenced_by(Owner const& owner);
+
+    /// Protects what is being built for so long, by the boot-time clock: no step of the wall clock ends it, and a
+    /// reboot does. `purpose`: "import of docker.io/library/alpine:3.20", for why().
+    Result<LeaseId> make_lease(std::string_view purpose, milliseconds duration);
+    Result<> renew_lease(LeaseId lease, milliseconds duration);
+    /// Puts a blob under a lease. Returns: whether the store has it.
+    Result<bool> protect(LeaseId lease, Digest const& digest);
+    Result<> end_lease(LeaseId lease);
+
+    /// A pinned blob is never collected. Errors: `not_found`.
+    Result<> pin(Digest const& digest);
+    Result<> unpin(Digest const& digest);
+
+    Result<Why> why(Digest const& digest);
+
+    /// Takes away what nothing needs. Returns what that is.
+    Result<std::vector<Victim>> gc(GcSettings const& settings = {});
+
+    /// Reads every blob with idle priority of processor and disk, and quarantines bad ones. `call` is called after
+    /// each; false ends it. `cancel` as of lock(). Errors: `refused`: "cancelled".
+    Result<> scrub(std::function<bool(Scrubbed const&)> const& call, int cancel = -1);
+
+    /// Takes a blob out of use and keeps its bytes to look at; references stay, and fetching it again mends it.
+    /// Errors: `not_found`.
+    Result<> quarantine(Digest const& digest, std::string_view reason);
+
+private:
+    struct State;
+    explicit Store(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace triton::content

@@ -1,0 +1,156 @@
+#include "host/content/database.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+namespace triton::content {
+namespace {
+
+constexpr std::array<Migration, 2> steps{{
+    {"CREATE TABLE things (name TEXT PRIMARY KEY NOT NULL, size INTEGER) STRICT"},
+    {"ALTER TABLE things ADD COLUMN colour TEXT NOT NULL DEFAULT 'red'"},
+}};
+
+class DatabaseTest : public testing::Test {
+protected:
+    void SetUp() override {
+        std::string pattern = testing::TempDir() + "database.XXXXXX";
+        ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+        directory_ = pattern;
+        path_ = directory_ + "/content.db";
+    }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
+    Database open() {
+        auto database = Database::open(path_, milliseconds(50));
+        EXPECT_TRUE(database) << database.error().text();
+        EXPECT_TRUE(database->migrate("things", steps));
+        return std::move(*database);
+    }
+    static std::int64_t count(Database& database) {
+        auto rows = database.query("SELECT count(*) FROM things");
+        EXPECT_TRUE(rows && rows->step());
+        return rows->integer(0);
+    }
+
+    std::string directory_;
+    std::string path_;
+};
+
+TEST_F(DatabaseTest, KeepsValuesOfEachKind) {
+    Database database = open();
+    ASSERT_TRUE(database.run("INSERT INTO things (name, size) VALUES (?, ?)", "a\0b", std::nullopt));
+    ASSERT_TRUE(database.run("INSERT INTO things (name, size) VALUES (?, ?)", std::string("z"), std::int64_t{1} << 40));
+    auto rows = database.query("SELECT name, size, colour FROM things ORDER BY name");
+    ASSERT_TRUE(*rows->step());
+    EXPECT_TRUE(rows->is_null(1));
+    EXPECT_EQ(rows->integer(1), 0);
+    EXPECT_EQ(rows->text(2), "red");
+    ASSERT_TRUE(*rows->step());
+    EXPECT_EQ(rows->text(0), "z");
+    EXPECT_EQ(rows->integer(1), std::int64_t{1} << 40);
+    EXPECT_FALSE(*rows->step());
+}
+
+TEST_F(DatabaseTest, ForeignersCannotReadIt) {
+    Database const database = open();
+    struct stat status{};
+    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600U);
+}
+
+TEST_F(DatabaseTest, TransactionsNest) {
+    Database database = open();
+    {
+        Transaction outer = *database.begin();
+        ASSERT_TRUE(database.run("INSERT INTO things (name) VALUES (?)", "outer"));
+        {
+            Transaction const inner = *database.begin();
+            ASSERT_TRUE(database.run("INSERT INTO things (name) VALUES (?)", "taken back"));
+        }
+        {
+            Transaction inner = *database.begin();
+            ASSERT_TRUE(database.run("INSERT INTO things (name) VALUES (?)", "inner"));
+            ASSERT_TRUE(inner.commit());
+        }
+        EXPECT_EQ(count(database), 2);
+        ASSERT_TRUE(outer.commit());
+    }
+    EXPECT_EQ(count(database), 2);
+    {
+        Transaction const forgotten = *database.begin();
+        ASSERT_TRUE(database.run("DELETE FROM things"));
+    }
+    EXPECT_EQ(count(database), 2);
+}
+
+TEST_F(DatabaseTest, TellsErrorsApart) {
+    Database database = open();
+    ASSERT_TRUE(database.run("INSERT INTO things (name) VALUES (?)", "one"));
+    auto const twice = database.run("INSERT INTO things (name) VALUES (?)", "one");
+    EXPECT_EQ(twice.error().kind, ErrorKind::exists);
+    EXPECT_EQ(twice.error().text(), "cannot use database " + path_ + ": UNIQUE constraint failed: things.name");
+    EXPECT_EQ(database.run("INSERT INTO things (name) VALUES (?)", std::nullopt).error().kind, ErrorKind::refused);
+    EXPECT_EQ(database.run("INSERT INTO nothing VALUES (1)").error().kind, ErrorKind::internal);
+    EXPECT_EQ(database.run("INSERT INTO things (name) VALUES (?)").error().text(),
+              "cannot use statement INSERT INTO things (name) VALUES (?): it has another number of values");
+
+    Database other = open();
+    Transaction const held = *database.begin();
+    EXPECT_EQ(other.begin().error().kind, ErrorKind::busy);
+}
+
+TEST_F(DatabaseTest, GarbageIsAClearErrorAndStaysAsItIs) {
+    std::ofstream(path_) << std::string(8192, 'x');
+    auto const opened = Database::open(path_);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().kind, ErrorKind::corrupt);
+    EXPECT_EQ(opened.error().text(), path_ + " is not a database of ours: file is not a database");
+    EXPECT_EQ(std::filesystem::file_size(path_), 8192U);
+}
+
+TEST_F(DatabaseTest, ADamagedPageIsFoundByTheCheck) {
+    {
+        Database database = open();
+        Transaction transaction = *database.begin();
+        for (int i = 0; i < 2000; ++i)
+            ASSERT_TRUE(database.run("INSERT INTO things (name) VALUES (?)", std::to_string(i) + std::string(50, 'n')));
+        ASSERT_TRUE(transaction.commit());
+        ASSERT_TRUE(database.run("PRAGMA wal_checkpoint(TRUNCATE)"));
+    }
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(5 * 4096);
+    file << std::string(4096, '\xff');
+    file.close();
+    Database database = open();
+    auto const checked = database.check();
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().kind, ErrorKind::corrupt);
+    EXPECT_FALSE(checked.error().details.empty());
+}
+
+TEST_F(DatabaseTest, AnOlderProgramRefusesNewerTables) {
+    {
+        Database const database = open();
+    }
+    auto database = Database::open(path_);
+    auto const older = database->migrate("things", std::span(steps).first(1));
+    ASSERT_FALSE(older);
+    EXPECT_EQ(older.error().kind, ErrorKind::unsupported);
+    EXPECT_EQ(older.error().text(), "content.db has tables \"things\" of version 2, and this program knows 1");
+}
+
+TEST_F(DatabaseTest, AStepThatFailsLeavesTheOldVersion) {
+    Database database = open();
+    std::array<Migration, 3> const worse{steps[0], steps[1], Migration{"CREATE TABLE more (x TEXT); NONSENSE"}};
+    EXPECT_FALSE(database.migrate("things", worse));
+    EXPECT_TRUE(database.migrate("things", steps));
+    EXPECT_FALSE(database.run("SELECT * FROM more"));
+}
+
+}  // namespace
+}  // namespace triton::content
