@@ -91,8 +91,9 @@ struct Output {
     OutputKind kind = OutputKind::inherit;
     std::optional<std::string> file = {};  ///< absolute path
     OutputFormat format = OutputFormat::prefix;
-    std::uint64_t max_size = 10 << 20;  ///< bytes of one file; at least 1
-    std::uint32_t max_files = 5;        ///< FILE.1 .., beside FILE itself; 0: what is full is removed
+    std::uint64_t max_size = 10 << 20;       ///< bytes of one file; at least 1
+    std::uint32_t max_files = 5;             ///< FILE.1 .., beside FILE itself; 0: what is full is removed
+    std::optional<std::uint32_t> mode = {};  ///< of FILE; without: 0644 less the umask, when it is made
     WhenFull when_full = WhenFull::block;
 
     bool operator==(Output const&) const = default;

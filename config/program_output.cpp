@@ -18,7 +18,7 @@ void check_output(Output& output, Present<Output> present, json::Where const& at
         if (!present.has("format")) output.format = OutputFormat::raw;
         return;
     }
-    for (std::string_view const key : {"maxSize", "maxFiles"}) {
+    for (std::string_view const key : {"maxSize", "maxFiles", "mode"}) {
         if (present.has(key)) reading.warnings.add(json::Where{&at, key}, "has no effect without file");
     }
 }
@@ -55,7 +55,7 @@ void check_socket(ListenSocket const& socket, Present<ListenSocket> present, jso
 }  // namespace
 
 std::span<Field<Output> const> table(TableOf<Output>) {
-    static constexpr std::array<Field<Output>, 5> rows{{
+    static constexpr std::array<Field<Output>, 6> rows{{
         {.name = "file",
          .value = as<&Output::file, json::Path>,
          .description = "The file to append to. Absent: the launcher's own stdout and stderr."},
@@ -70,6 +70,10 @@ std::span<Field<Output> const> table(TableOf<Output>) {
         {.name = "maxFiles",
          .value = as<&Output::max_files, json::Integer<std::uint32_t, 0, 1000>>,
          .description = "With `file`: so many rotated files are kept, FILE.1 the youngest. The default is 5."},
+        {.name = "mode",
+         .value = as<&Output::mode, json::Octal<0777>>,
+         .description = "With `file`: its mode, in octal, also of a file that is there already. Absent: 0644 less the "
+                        "launcher's umask for a file that is made, and no change of another."},
         {.name = "whenFull",
          .value = as<&Output::when_full, json::Choice<WhenFull, when_full_choices>>,
          .description =

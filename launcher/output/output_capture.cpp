@@ -98,7 +98,8 @@ Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, 
     if (known && known->output == output && known->name == name) return {};
     std::unique_ptr<RotatingFile> file;
     if (output.file) {
-        file = std::make_unique<RotatingFile>(RotatingFile::Settings{*output.file, output.max_size, output.max_files});
+        file = std::make_unique<RotatingFile>(
+            RotatingFile::Settings{*output.file, output.max_size, output.max_files, output.mode});
         TRY(file->open());
     }
     auto& entry = programs_[program];

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/place.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -31,9 +33,10 @@ ssize_t write_quietly(int fd, std::string_view text) {
 }  // namespace
 
 Result<> RotatingFile::open() {
+    auto const place = Place::find(settings_.path, Place::LastLink::follow);
+    if (!place) return about("open " + settings_.path, place.error());
     // O_NONBLOCK: opening a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
-    UniqueFd fd{
-        ::open(settings_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644)};
+    UniqueFd fd = place->open(O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK, settings_.mode.value_or(0644));
     int const err = errno;
     if (!fd) return fail(err, "open " + settings_.path);
     struct stat status;
@@ -43,6 +46,12 @@ Result<> RotatingFile::open() {
         if (S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to our own standard output";
         return fail(ErrorKind::invalid, "log to " + settings_.path, std::move(reason));
     }
+    // Another name may belong to somebody else, who would find our lines and our mode there.
+    if (S_ISREG(status.st_mode) && status.st_nlink > 1)
+        return fail(ErrorKind::refused, "log to " + settings_.path, "the file has other names (hard links)");
+    if (S_ISREG(status.st_mode) && settings_.mode && (status.st_mode & 07777) != *settings_.mode &&
+        ::fchmod(fd.get(), *settings_.mode) != 0)
+        return fail(errno, "set the mode of " + settings_.path);
     fd_ = std::move(fd);
     is_regular_ = S_ISREG(status.st_mode);
     size_ = static_cast<std::uint64_t>(status.st_size);
@@ -66,14 +75,15 @@ std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
 Result<> RotatingFile::rotate() {
     // Until it works: what is written matters more than where, but not every line is to try it again.
     limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings_.max_size, overshoot);
-    auto const numbered = [this](std::uint32_t number) { return settings_.path + "." + std::to_string(number); };
+    auto const place = Place::find(settings_.path, Place::LastLink::keep);
+    if (!place) return about("rotate " + settings_.path, place.error());
+    auto const numbered = [&place](std::uint32_t number) { return place->name() + "." + std::to_string(number); };
     for (std::uint32_t number = settings_.max_files; number > 1; --number) {
-        if (::rename(numbered(number - 1).c_str(), numbered(number).c_str()) != 0 && errno != ENOENT)
-            return fail(errno, "rename " + numbered(number - 1));
+        if (!place->rename(numbered(number - 1), numbered(number)) && errno != ENOENT)
+            return fail(errno, "rename " + settings_.path + "." + std::to_string(number - 1));
     }
-    int const moved = settings_.max_files > 0 ? ::rename(settings_.path.c_str(), numbered(1).c_str())
-                                              : ::unlink(settings_.path.c_str());
-    if (moved != 0 && errno != ENOENT) return fail(errno, "rotate " + settings_.path);
+    bool const is_moved = settings_.max_files > 0 ? place->rename(place->name(), numbered(1)) : place->remove();
+    if (!is_moved && errno != ENOENT) return fail(errno, "rotate " + settings_.path);
     return open();
 }
 

@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include <sys/types.h>
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -20,6 +23,8 @@ public:
         std::string path;
         std::uint64_t max_size = 10 << 20;  ///< at least 1
         std::uint32_t max_files = 5;        ///< FILE.1 to FILE.max_files; 0: what is full is removed
+        std::optional<mode_t> mode =
+            {};  ///< of FILE, whoever has made it; without: 0644 less the umask when it is made
         bool operator==(Settings const&) const = default;
     };
     static constexpr std::size_t capacity = 256 * 1024;
@@ -28,8 +33,9 @@ public:
     explicit RotatingFile(Settings settings) : settings_(std::move(settings)) {}
 
     /// Opens the file, or opens it again under its name (SIGHUP, after somebody renamed it). Unless it can be opened
-    /// the one that was open stays. Errors: those of open(2), a missing directory among them; EINVAL for what is
-    /// neither a file nor a device or FIFO.
+    /// the one that was open stays. The program may own the directory: see Place.
+    /// Errors: those of open(2), a missing directory among them; `denied` for a link of somebody else; `refused` for a
+    /// file with other names; `invalid` for what is neither a file nor a device.
     Result<> open();
 
     /// Takes all of `text`, which has whole lines and at most one that is not ended, at its end. Check has_room()

@@ -28,10 +28,11 @@ bool is_stream(SocketKind kind) { return kind == SocketKind::tcp || kind == Sock
 
 int type_of(SocketKind kind) { return (is_stream(kind) ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC; }
 
-std::unexpected<Error> refuse(SocketRequest const& request, int err) {
+/// Says which request failed.
+std::unexpected<Error> refuse(SocketRequest const& request, Error const& why) {
     std::string text =
-        request.place + ": cannot listen on " + config::format_socket_address(request.address) + ": " + errno_text(err);
-    return std::unexpected(Error{kind_of_errno(err), {}, std::move(text), {}, err});
+        request.place + ": cannot listen on " + config::format_socket_address(request.address) + ": " + why.reason;
+    return std::unexpected(Error{why.kind, {}, std::move(text), {}, why.code});
 }
 
 /// A socket address of any family with its length.
@@ -106,66 +107,81 @@ UniqueFd open_ip(SocketAddress const& address) {
     return fd;
 }
 
-/// Whether a name in the file system is a socket that nobody listens on any more.
-bool is_stale(SocketKind kind, std::string const& path) {
-    struct stat status;
-    if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+/// A socket or FIFO that was opened, and the file that stands for it.
+struct Opened {
+    UniqueFd fd;
+    FileId file;
+    bool is_ours = false;  // it was not there before
+};
+
+/// Removes a socket that nobody listens on any more. Returns whether the name is free.
+bool make_way(SocketKind kind, Place const& place, BoundTo const& to) {
+    auto const there = place.status();
+    if (!there) return true;  // bind(2) says what is wrong, if something is
+    if (!S_ISSOCK(there->st_mode)) return false;
     UniqueFd const probe{::socket(AF_UNIX, type_of(kind) | SOCK_NONBLOCK, 0)};
-    BoundTo const to = unix_address(path);
     // Anything but a refusal, a full queue or another type of socket (EPROTOTYPE) say, means that somebody is there.
-    return probe && ::connect(probe.get(), to.get(), to.length) != 0 && errno == ECONNREFUSED;
+    if (!probe || ::connect(probe.get(), to.get(), to.length) == 0 || errno != ECONNREFUSED) return false;
+    return place.is(id_of(*there)) && place.remove();
 }
 
-UniqueFd open_unix(SocketAddress const& address) {
-    UniqueFd fd{::socket(AF_UNIX, type_of(address.kind), 0)};
-    if (!fd) return fd;
+/// By its whole path, which its users see in getsockname(2). Whoever can turn a directory of the path into a link at
+/// the right moment gets a socket elsewhere, which is then not under the name that we walked to, and is not used.
+Result<Opened> open_unix(SocketAddress const& address, mode_t mode) {
+    Place const place = TRY(Place::find(address.path, Place::LastLink::keep));
     BoundTo const to = unix_address(address.path);
-    // Nobody but us may connect until owner and mode are set.
-    mode_t const umask = ::umask(0777);
-    bool is_bound = ::bind(fd.get(), to.get(), to.length) == 0;
-    if (!is_bound && errno == EADDRINUSE) {
-        bool const may_replace = is_stale(address.kind, address.path) && ::unlink(address.path.c_str()) == 0;
-        is_bound = may_replace && ::bind(fd.get(), to.get(), to.length) == 0;
-        if (!may_replace) errno = EADDRINUSE;
-    }
+    if (!make_way(address.kind, place, to)) return fail(EADDRINUSE, {});
+    UniqueFd fd{::socket(AF_UNIX, type_of(address.kind), 0)};
+    mode_t const umask = ::umask(~mode & 0777);
+    bool const is_bound = fd && ::bind(fd.get(), to.get(), to.length) == 0;
     int const err = errno;
     ::umask(umask);
-    errno = err;
-    return is_bound ? std::move(fd) : UniqueFd{};
+    if (!is_bound) return fail(err, {});
+    auto const made = place.status();
+    if (!made || !S_ISSOCK(made->st_mode))
+        return fail(ErrorKind::refused, {}, "somebody has put another file in its place");
+    return Opened{std::move(fd), id_of(*made), true};
 }
 
-/// `is_ours`: it was not there before.
-UniqueFd open_fifo(std::string const& path, bool& is_ours) {
-    is_ours = ::mkfifo(path.c_str(), 0600) == 0;
-    if (!is_ours && errno != EEXIST) return {};
+Result<Opened> open_fifo(std::string const& path) {
+    Place const place = TRY(Place::find(path, Place::LastLink::keep));
+    Opened opened;
+    opened.is_ours = place.make_fifo();
+    if (!opened.is_ours && errno != EEXIST) return fail(errno, {});
     // For reading and writing: never waits for the other end (fifo(7)). O_NONBLOCK in case it is a device; taken off.
-    UniqueFd fd{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)};
+    opened.fd = place.open(O_RDWR | O_NONBLOCK | O_NOCTTY);
     struct stat status;
-    if (!fd || ::fstat(fd.get(), &status) != 0) return {};
-    if (!S_ISFIFO(status.st_mode)) {
-        errno = EEXIST;
-        return {};
-    }
-    return ::fcntl(fd.get(), F_SETFL, O_RDWR) == 0 ? std::move(fd) : UniqueFd{};
+    if (!opened.fd || ::fstat(opened.fd.get(), &status) != 0) return fail(errno, {});
+    if (!S_ISFIFO(status.st_mode)) return fail(EEXIST, {});
+    opened.file = id_of(status);
+    if (::fcntl(opened.fd.get(), F_SETFL, O_RDWR) != 0) return fail(errno, {});
+    return opened;
 }
 
-/// Owner, group, mode. A FIFO through its descriptor; a socket through its name, because its descriptor is not its
-/// file.
-bool set_access(SocketRequest const& request, int fd) {
-    char const* const path = request.address.path.c_str();
-    bool const is_fifo = request.address.kind == SocketKind::fifo;
-    uid_t const user = request.user.value_or(static_cast<uid_t>(-1));
-    gid_t const group = request.group.value_or(static_cast<gid_t>(-1));
-    if (request.user || request.group) {
-        if ((is_fifo ? ::fchown(fd, user, group) : ::lchown(path, user, group)) != 0) return false;
+Result<Opened> open_address(SocketRequest const& request) {
+    SocketAddress const& address = request.address;
+    switch (address.kind) {
+        case SocketKind::tcp:
+        case SocketKind::udp: {
+            UniqueFd fd = open_ip(address);
+            if (!fd) return fail(errno, {});
+            return Opened{std::move(fd), {}, false};
+        }
+        case SocketKind::unix_stream:
+        case SocketKind::unix_datagram: return open_unix(address, request.mode);
+        case SocketKind::fifo: return open_fifo(address.path);
     }
-    return (is_fifo ? ::fchmod(fd, request.mode) : ::chmod(path, request.mode)) == 0;
+    std::unreachable();
 }
 
-/// What can be set at any time. Returns whether it could; errno tells why not.
-bool set_up(SocketRequest const& request, int fd) {
-    if (has_path(request.address) && !set_access(request, fd)) return false;
-    return !is_stream(request.address.kind) || ::listen(fd, request.backlog) == 0;
+/// What can be set at any time.
+Result<> set_up(SocketRequest const& request, FileId file, int fd) {
+    if (has_path(request.address)) {
+        Place const place = TRY(Place::find(request.address.path, Place::LastLink::keep));
+        TRY(place.set_access(file, request.user, request.group, request.mode));
+    }
+    if (is_stream(request.address.kind) && ::listen(fd, request.backlog) != 0) return fail(errno, {});
+    return {};
 }
 
 }  // namespace
@@ -176,42 +192,18 @@ SocketTable::~SocketTable() {
 }
 
 Result<SocketTable::Entry> SocketTable::open_one(SocketRequest const& request) {
-    SocketAddress const& address = request.address;
-    Entry entry;
-    entry.address = address;
-    switch (address.kind) {
-        case SocketKind::tcp:
-        case SocketKind::udp: entry.fd = open_ip(address); break;
-        case SocketKind::unix_stream:
-        case SocketKind::unix_datagram:
-            entry.fd = open_unix(address);
-            entry.is_ours = static_cast<bool>(entry.fd);
-            break;
-        case SocketKind::fifo: entry.fd = open_fifo(address.path, entry.is_ours); break;
-    }
-    if (!entry.fd) {
-        int const err = errno;
-        if (entry.is_ours) (void)::unlink(address.path.c_str());
-        return refuse(request, err);
-    }
-    struct stat status{};
-    if (has_path(address) && ::lstat(address.path.c_str(), &status) == 0) {
-        entry.device = status.st_dev;
-        entry.inode = status.st_ino;
-    }
-    if (!set_up(request, entry.fd.get())) {
-        int const err = errno;
-        close_one(entry);
-        return refuse(request, err);
-    }
-    return entry;
+    Opened opened = TRY(open_address(request));
+    Entry entry{request.address, std::move(opened.fd), opened.is_ours, opened.file};
+    Result<> const done = set_up(request, entry.file, entry.fd.get());
+    if (done) return entry;
+    close_one(entry);
+    return std::unexpected(done.error());
 }
 
 void SocketTable::close_one(Entry& entry) {
-    struct stat status;
-    bool const is_ours = entry.is_ours && ::lstat(entry.address.path.c_str(), &status) == 0 &&
-                         status.st_dev == entry.device && status.st_ino == entry.inode;
-    if (is_ours) (void)::unlink(entry.address.path.c_str());  // a name that stays is replaced by the next one
+    if (entry.is_ours) {
+        if (auto const place = Place::find(entry.address.path, Place::LastLink::keep)) place->remove_if(entry.file);
+    }
     entry.fd = {};
 }
 
@@ -225,7 +217,7 @@ Result<> SocketTable::open(std::vector<SocketRequest> const& wanted) {
     for (SocketRequest const& request : wanted) {
         Result<> done;
         if (Entry* const entry = find(request.address)) {
-            if (!set_up(request, entry->fd.get())) done = refuse(request, errno);
+            done = set_up(request, entry->file, entry->fd.get());
         } else if (Result<Entry> made = open_one(request)) {
             entries_.push_back(std::move(*made));
         } else {
@@ -234,7 +226,7 @@ Result<> SocketTable::open(std::vector<SocketRequest> const& wanted) {
         if (done) continue;
         std::for_each(entries_.begin() + static_cast<std::ptrdiff_t>(before), entries_.end(), close_one);
         entries_.resize(before);
-        return done;
+        return refuse(request, done.error());
     }
     return {};
 }
@@ -255,14 +247,14 @@ int SocketTable::fd(SocketAddress const& address) const {
 SocketState SocketTable::export_state() const {
     SocketState state;
     for (Entry const& entry : entries_)
-        state.entries.push_back({entry.address, entry.fd.get(), entry.is_ours, entry.device, entry.inode});
+        state.entries.push_back({entry.address, entry.fd.get(), entry.is_ours, entry.file.device, entry.file.inode});
     return state;
 }
 
 void SocketTable::import_state(SocketState const& state) {
     for (SocketState::Entry const& saved : state.entries) {
         (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // fails for what is not open, which is found out at its use
-        entries_.push_back({saved.address, UniqueFd{saved.fd}, saved.is_ours, saved.device, saved.inode});
+        entries_.push_back({saved.address, UniqueFd{saved.fd}, saved.is_ours, {saved.device, saved.inode}});
     }
 }
 

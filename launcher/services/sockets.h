@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "config/program.h"
+#include "lib/base/place.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
@@ -41,7 +42,7 @@ struct SocketState {
 /// "tcp::80" listens on IPv6 and IPv4 (on IPv4 alone where there is no IPv6), "tcp:[::]:80" on IPv6 alone, so that it
 /// can stand beside "tcp:0.0.0.0:80". A name in the file system that an earlier listener left behind is replaced if
 /// nobody listens there; the FIFO that is there is used. FIFOs are open for writing too, so that readers never see an
-/// end.
+/// end. The program may own the directory: owner and mode are changed by descriptor, of the file that was made only.
 class SocketTable {
 public:
     SocketTable() = default;
@@ -71,8 +72,7 @@ private:
         config::SocketAddress address;
         UniqueFd fd;
         bool is_ours = false;
-        std::uint64_t device = 0;
-        std::uint64_t inode = 0;
+        FileId file;
     };
     static Result<Entry> open_one(SocketRequest const& request);
     static void close_one(Entry& entry);

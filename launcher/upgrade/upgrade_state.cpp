@@ -238,6 +238,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("format", &config::Output::format);
     a("max_size", &config::Output::max_size);
     a("max_files", &config::Output::max_files);
+    a("mode", &config::Output::mode);
     a("when_full", &config::Output::when_full);
 }
 

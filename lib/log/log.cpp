@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/place.h"
 #include "lib/json/text.h"
 #include "lib/log/log_output.h"
 
@@ -205,9 +206,10 @@ void Log::tell_listener(LogLevel level, std::string_view event, std::string_view
 
 Result<> Log::open_file() {
     if (!file_) return {};
+    auto const place = Place::find(settings_.path, Place::LastLink::follow);
+    if (!place) return about("open the log file " + settings_.path, place.error());
     // O_NONBLOCK: a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
-    UniqueFd fd{
-        ::open(settings_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644)};
+    UniqueFd fd = place->open(O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK, 0644);
     int const err = errno;
     if (!fd) return fail(err, "open the log file " + settings_.path);
     file_->output.replace(std::move(fd));
@@ -250,13 +252,18 @@ Result<> Log::rotate_file() {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return {};
     // Somebody else may have had the lock, and renamed the file, since we looked.
     if (TRY(reopen_file(false))) return {};
+    auto const place = Place::find(settings_.path, Place::LastLink::keep);
+    if (!place) {
+        (void)::flock(fd, LOCK_UN);
+        return about("rename the log file " + settings_.path, place.error());
+    }
     for (int number = kept_files; number > 0; --number) {
-        std::string const from = settings_.path + (number > 1 ? "." + std::to_string(number - 1) : "");
-        if (::rename(from.c_str(), (settings_.path + "." + std::to_string(number)).c_str()) == 0) continue;
+        std::string const suffix = number > 1 ? "." + std::to_string(number - 1) : "";
+        if (place->rename(place->name() + suffix, place->name() + "." + std::to_string(number))) continue;
         int const err = errno;
         if (err == ENOENT) continue;
         (void)::flock(fd, LOCK_UN);
-        return fail(err, "rename the log file " + from);
+        return fail(err, "rename the log file " + settings_.path + suffix);
     }
     TRY(open_file());
     size_limit_ = settings_.max_size;

@@ -29,31 +29,28 @@ Result<> make_directory_of(std::string const& path) {
     std::string const directory = path.substr(0, path.rfind('/'));
     if (directory.empty() || directory == path) return {};  // the root, or where we stand
     // Not bound by our umask: that is for the files of our processes.
-    if (::mkdir(directory.c_str(), 0755) == 0) {
-        (void)::chmod(directory.c_str(), 0755);  // ours, just made; with less, others see less
-        return {};
-    }
+    mode_t const umask = ::umask(0);
+    bool const is_made = ::mkdir(directory.c_str(), 0755) == 0;
     int const err = errno;
+    ::umask(umask);
+    if (is_made) return {};
     struct stat status;
     if (err == EEXIST || (::stat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode))) return {};
     return fail(err, "make the directory " + directory);
 }
 
 /// Removes what a dead program has left. Errors: as of Listener::create().
-Result<> make_way(std::string const& path, sockaddr_un const& address) {
-    struct stat status;
-    if (::lstat(path.c_str(), &status) != 0) return {};  // bind(2) says what is wrong, if something is
-    if (!S_ISSOCK(status.st_mode)) return fail(ErrorKind::exists, "listen on " + path, "it exists and is not a socket");
+Result<> make_way(Place const& place, std::string const& path, sockaddr_un const& address) {
+    auto const there = place.status();
+    if (!there) return {};  // bind(2) says what is wrong, if something is
+    if (!S_ISSOCK(there->st_mode)) return fail(ErrorKind::exists, "listen on " + path, "it exists and is not a socket");
     UniqueFd const probe = TRY(open_socket());
     int const result = ::connect(probe.get(), as_address(address), sizeof address);
     int const err = errno;
     // EAGAIN: there is a listener, and a crowd before it.
     if (result == 0 || err == EAGAIN) return fail(ErrorKind::busy, "listen on " + path, "another launcher does");
     if (err != ECONNREFUSED && err != ENOENT) return fail(err, "find out who listens on " + path);
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-        int const unlink_error = errno;
-        return fail(unlink_error, "replace " + path);
-    }
+    if (!place.remove() && errno != ENOENT) return fail(errno, "replace " + path);
     return {};
 }
 
@@ -100,28 +97,22 @@ bool is_in_group(int fd, Peer const& peer, gid_t group) {
 Result<Listener> Listener::create(std::string path, mode_t mode, std::optional<gid_t> group) {
     sockaddr_un const address = TRY(socket_address(path));
     TRY(make_directory_of(path));
-    TRY(make_way(path, address));
+    auto const place = Place::find(path, Place::LastLink::keep);
+    if (!place) return about("listen on " + path, place.error());
+    TRY(make_way(*place, path, address));
     UniqueFd fd = TRY(open_socket());
-    if (::bind(fd.get(), as_address(address), sizeof address) != 0) {
-        int const err = errno;
-        return fail(err, "listen on " + path);
-    }
-    // From here on the file is ours and goes when this fails. Nobody can connect before listen(2), so that the mode
-    // need not be right before it, whatever the umask is.
+    mode_t const umask = ::umask(~mode & 0777);
+    bool const is_bound = ::bind(fd.get(), as_address(address), sizeof address) == 0;
+    int const err = errno;
+    ::umask(umask);
+    if (!is_bound) return fail(err, "listen on " + path);
+    // From here on the file is ours and goes when this fails. Nobody can connect before listen(2), so that the group
+    // need not be right before it.
     Listener listener{path, std::move(fd)};
-    struct stat status;
-    if (::lstat(path.c_str(), &status) == 0) {
-        listener.device_ = status.st_dev;
-        listener.inode_ = status.st_ino;
-    }
-    bool const is_set =
-        (!group || ::lchown(path.c_str(), static_cast<uid_t>(-1), *group) == 0) && ::chmod(path.c_str(), mode) == 0;
-    int const set_error = errno;
-    if (!is_set) return fail(set_error, "set the group and mode of " + path);
-    if (::listen(listener.fd(), backlog) != 0) {
-        int const err = errno;
-        return fail(err, "listen on " + path);
-    }
+    if (auto const made = place->status(); made && S_ISSOCK(made->st_mode)) listener.file_ = id_of(*made);
+    Result<> const is_set = place->set_access(listener.file_, std::nullopt, group, mode);
+    if (!is_set) return about("set the group and mode of " + path, is_set.error());
+    if (::listen(listener.fd(), backlog) != 0) return fail(errno, "listen on " + path);
     return listener;
 }
 
@@ -135,16 +126,13 @@ Result<Listener> Listener::adopt(std::string path, HandedSocket const& socket) {
     if (is_listening == 0) return fail(EINVAL, "take over the control socket " + path);
     (void)::fcntl(socket.fd, F_SETFD, FD_CLOEXEC);  // it was open over an execve; cannot fail for an open descriptor
     Listener listener{std::move(path), UniqueFd{socket.fd}};
-    listener.device_ = socket.device;
-    listener.inode_ = socket.inode;
+    listener.file_ = {socket.device, socket.inode};
     return listener;
 }
 
 Listener::~Listener() {
-    struct stat status;
-    bool const is_ours = fd_ && inode_ != 0 && ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
-                         status.st_ino == inode_;
-    if (is_ours) (void)::unlink(path_.c_str());  // whoever comes next replaces it otherwise
+    if (!fd_ || file_.inode == 0) return;
+    if (auto const place = Place::find(path_, Place::LastLink::keep)) place->remove_if(file_);
 }
 
 }  // namespace triton::varlink

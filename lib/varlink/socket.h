@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include "lib/base/place.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
@@ -56,15 +57,14 @@ public:
     ~Listener();
 
     [[nodiscard]] int fd() const { return fd_.get(); }
-    [[nodiscard]] HandedSocket socket() const { return {fd_.get(), device_, inode_}; }
+    [[nodiscard]] HandedSocket socket() const { return {fd_.get(), file_.device, file_.inode}; }
 
 private:
     Listener(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
     std::string path_;
     UniqueFd fd_;
-    std::uint64_t device_ = 0;
-    std::uint64_t inode_ = 0;
+    FileId file_;
 };
 
 }  // namespace triton::varlink

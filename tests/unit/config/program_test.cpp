@@ -298,9 +298,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Found{R"("output":"nul")", {R"(programs.web.output: "nul" is none of inherit, null; did you mean "null"?)"}},
         Found{R"("output":7)", {"programs.web.output: expected a string or an object, found number"}},
-        Found{R"("output":{"maxSize":"1Mi","maxFiles":2})",
+        Found{R"("output":{"maxSize":"1Mi","maxFiles":2,"mode":"0600"})",
               {"warning: programs.web.output.maxSize: has no effect without file",
-               "warning: programs.web.output.maxFiles: has no effect without file"}},
+               "warning: programs.web.output.maxFiles: has no effect without file",
+               "warning: programs.web.output.mode: has no effect without file"}},
+        Found{R"("output":{"file":"/log","mode":"1777"})",
+              {R"(programs.web.output.mode: "1777" is not an octal number from 0 to 777)"}},
         Found{R"("output":{"file":"log","format":"text","maxSize":0,"maxFiles":-1,"whenFull":"lose"})",
               {R"(programs.web.output.file: "log" is not an absolute path)",
                R"(programs.web.output.format: "text" is none of raw, prefix, json)",
@@ -367,7 +370,8 @@ TEST(ParsePrograms, ReadsEverything) {
         "seccomp": {"profile": "strict", "allow": ["@clock"], "deny": ["ptrace"], "action": "kill"},
         "landlock": {"readOnly": ["/usr"], "readWrite": ["/tmp"], "execute": ["/bin"]},
         "parentDeathSignal": "KILL",
-        "output": {"file": "/var/log/web", "format": "json", "maxSize": "1Mi", "maxFiles": 2, "whenFull": "drop"},
+        "output": {"file": "/var/log/web", "format": "json", "maxSize": "1Mi", "maxFiles": 2, "mode": "0640",
+                   "whenFull": "drop"},
         "sockets": [{"name": "http", "listen": "tcp:[::]:80", "backlog": 128},
                     {"name": "ctl", "listen": "unix:/run/ctl", "mode": "0600", "user": "www", "group": 0}])");
     Program expected;
@@ -420,7 +424,7 @@ TEST(ParsePrograms, ReadsEverything) {
     expected.seccomp = {process::SeccompProfile::strict, {"@clock"}, {"ptrace"}, process::SeccompAction::kill};
     expected.landlock = {{"/usr"}, {"/tmp"}, {"/bin"}};
     expected.parent_death_signal = SIGKILL;
-    expected.output = {OutputKind::captured, "/var/log/web", OutputFormat::json, 1 << 20, 2, WhenFull::drop};
+    expected.output = {OutputKind::captured, "/var/log/web", OutputFormat::json, 1 << 20, 2, 0640, WhenFull::drop};
     expected.sockets = {{.name = "http", .address = {SocketKind::tcp, "::", 80, ""}, .backlog = 128},
                         {.name = "ctl",
                          .address = {SocketKind::unix_stream, "", 0, "/run/ctl"},

@@ -73,10 +73,10 @@ protected:
     }
 
     config::Output to_file(OutputFormat format, WhenFull when_full = WhenFull::block) const {
-        return {config::OutputKind::captured, file, format, 10 << 20, 2, when_full};
+        return {config::OutputKind::captured, file, format, 10 << 20, 2, {}, when_full};
     }
     static config::Output to_console(OutputFormat format, WhenFull when_full = WhenFull::block) {
-        return {config::OutputKind::captured, {}, format, 10 << 20, 2, when_full};
+        return {config::OutputKind::captured, {}, format, 10 << 20, 2, {}, when_full};
     }
     void configure(std::uint32_t program, std::string_view name, config::Output const& output) {
         auto const done = capture->configure(program, name, output);

@@ -124,6 +124,38 @@ TEST_F(RotatingFileTest, MissingDirectoryIsAnErrorAndTheOpenFileStays) {
     EXPECT_EQ(content(), "a\n");
 }
 
+TEST_F(RotatingFileTest, HasTheModeThatIsAskedFor) {
+    mode_t const umask = ::umask(077);
+    RotatingFile plain = open(100, 1);
+    struct stat status{};
+    EXPECT_TRUE(::stat(path.c_str(), &status) == 0 && (status.st_mode & 07777) == 0600);
+    RotatingFile file{{path, 4, 1, 0664}};
+    EXPECT_TRUE(file.open());
+    EXPECT_TRUE(::stat(path.c_str(), &status) == 0 && (status.st_mode & 07777) == 0664);
+    file.write("a\nb\n");
+    file.write("c\n");
+    ::umask(umask);
+    EXPECT_EQ(content(), "c\n");
+    EXPECT_TRUE(::stat(path.c_str(), &status) == 0 && (status.st_mode & 07777) == 0664);
+}
+
+TEST_F(RotatingFileTest, LeavesFilesOfOthersAlone) {
+    {
+        std::ofstream(directory + "/victim") << "theirs";
+    }
+    ASSERT_EQ(::link((directory + "/victim").c_str(), path.c_str()), 0);
+    RotatingFile file{{path, 100, 1, 0666}};
+    EXPECT_EQ(file.open().error().text(), "cannot log to " + path + ": the file has other names (hard links)");
+    struct stat status{};
+    EXPECT_TRUE(::stat(path.c_str(), &status) == 0 && (status.st_mode & 0777) != 0666);
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    ASSERT_EQ(::symlink("victim", path.c_str()), 0);
+    EXPECT_TRUE(file.open());  // a link of our own
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, for a file of somebody else";
+    ASSERT_EQ(::lchown(path.c_str(), 4711, 4711), 0);
+    EXPECT_EQ(file.open().error().text(), "cannot open " + path + ": log on the way is a symbolic link of user 4711");
+}
+
 TEST_F(RotatingFileTest, TakesNoFifoAndNoDirectory) {
     ASSERT_EQ(::mkfifo((directory + "/fifo").c_str(), 0600), 0);
     RotatingFile fifo{{directory + "/fifo", 100, 1}};

@@ -111,7 +111,7 @@ UpgradeState odd_state() {
     state.programs = {
         {"web",
          true,
-         {config::OutputKind::captured, "/log/\xff", config::OutputFormat::raw, 1, 0, config::WhenFull::drop},
+         {config::OutputKind::captured, "/log/\xff", config::OutputFormat::raw, 1, 0, 0640, config::WhenFull::drop},
          {"7.1", "7.3"},
          {1, 0, 1}},
         {}};
