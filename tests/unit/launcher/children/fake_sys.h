@@ -116,7 +116,9 @@ public:
     }
 
     UniqueFd open_null_device() override { return UniqueFd{::eventfd(0, EFD_CLOEXEC)}; }
-    int execute(char const*, char const* const*, char const* const*) override { return ENOSYS; }
+    int execute(char const* path, char const* const* arguments, char const* const* environment) override {
+        return on_execute ? on_execute(path, arguments, environment) : ENOSYS;
+    }
     void reboot() override { calls.emplace_back("reboot"); }
 
     // What the test does.
@@ -152,6 +154,7 @@ public:
     int reads_of_signals = 0;
     std::function<void(pid_t)> on_spawn;
     std::function<void(pid_t, int)> on_signal;
+    std::function<int(char const*, char const* const*, char const* const*)> on_execute;  // returns an errno
 
 private:
     int next_wait_error() {

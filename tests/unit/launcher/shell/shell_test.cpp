@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +104,38 @@ TEST_F(ShellTest, AStormOfSignalsHoldsUpNothing) {
     };
     EXPECT_EQ(run(), 0);
     EXPECT_LT(sys.reads_of_signals, 100);
+}
+
+/// Nobody reads the log: it waits in its buffer, and nothing waits for it.
+TEST_F(ShellTest, AFullPipeHoldsUpNoProcess) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    UniqueFd const reader{ends[0]};
+    UniqueFd const writer{ends[1]};
+    while (::write(writer.get(), std::string(4096, 'x').data(), 4096) > 0) {
+    }
+    ASSERT_EQ(::fcntl(writer.get(), F_SETFL, 0), 0);  // a write that did not fit would wait for ever
+    UniqueFd const known{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
+    ASSERT_EQ(::dup2(writer.get(), STDERR_FILENO), STDERR_FILENO);
+    options.log.console = STDERR_FILENO;
+    options.log.level = log::LogLevel::info;
+    options.log.format = log::LogFormat::json;
+    std::string text(1 << 20, '\0');
+    int started = 0;
+    sys.on_spawn = [&](pid_t pid) {
+        if (++started == 1) return sys.end(pid, 1 << 8);  // restarted at once
+        EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 65536);
+        sys.send(SIGTERM);
+    };
+    int const code = run();
+    ASSERT_EQ(::dup2(known.get(), STDERR_FILENO), STDERR_FILENO);
+    EXPECT_EQ(code, 0);
+    EXPECT_EQ(started, 2);
+    ssize_t const size = ::read(reader.get(), text.data(), text.size());
+    ASSERT_GT(size, 0);
+    text.resize(static_cast<std::size_t>(size));
+    EXPECT_THAT(text, testing::HasSubstr(R"("event":"launcher-stopped")")) << "nothing is lost";
+    EXPECT_THAT(text, testing::HasSubstr(R"("event":"process-exited")"));
 }
 
 TEST_F(ShellTest, RefusesToRunWhereItCannotWaitForChildren) {

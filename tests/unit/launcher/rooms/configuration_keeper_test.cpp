@@ -1,0 +1,155 @@
+// Which configuration is active, which was rejected and why, and when the file is looked at again.
+
+#include "launcher/rooms/configuration_keeper.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/launcher/rooms/rooms_subject.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr char const* good = R"({"programs":{"a":{"command":["/bin/true"]}}})";
+constexpr char const* better = R"({"programs":{"a":{"command":["/bin/true"]},"b":{"command":["/bin/true"]}}})";
+
+class ConfigurationKeeperTest : public RoomsSubject {
+protected:
+    void begin(std::string_view text) {
+        write(options.configuration_path, text);
+        keeper.tell(keeper.look_first());
+        keeper.look_again();  // from here on it is watched
+        told.clear();
+    }
+};
+
+TEST_F(ConfigurationKeeperTest, WatchesTheFile) {
+    begin(good);
+    EXPECT_EQ(keeper.ledger().changes(), 1);
+    EXPECT_TRUE(keeper.ledger().accepted_at());
+    write(options.configuration_path, better);
+    until([this] { return !told.empty(); });
+    EXPECT_THAT(told, ElementsAre("accepted 2"));
+    EXPECT_TRUE(keeper.take_news());
+    EXPECT_FALSE(keeper.take_news());
+    EXPECT_EQ(keeper.ledger().state().text, better);
+}
+
+TEST_F(ConfigurationKeeperTest, ABadOneNeverReplacesAGoodOne) {
+    begin(good);
+    std::uint64_t const sequence = keeper.ledger().state().sequence;
+    write(options.configuration_path, "{");
+    until([this] { return !keeper.ledger().rejection().empty(); });
+    EXPECT_EQ(keeper.ledger().state().text, good);
+    EXPECT_EQ(keeper.ledger().state().sequence, sequence + 1);
+    EXPECT_THAT(logged(),
+                HasSubstr("configuration " + options.configuration_path + " rejected; the running one stays:"));
+    write(options.configuration_path, good);
+    until([this] { return keeper.ledger().rejection().empty(); });
+    EXPECT_EQ(keeper.ledger().changes(), 1) << "it is the one that has been running";
+    EXPECT_THAT(told, testing::Not(testing::Contains("accepted 1")));
+}
+
+TEST_F(ConfigurationKeeperTest, TheSameRejectionIsToldOnce) {
+    begin("{");
+    std::string const once = logged();
+    EXPECT_THAT(once, HasSubstr(" rejected:"));
+    std::uint64_t const sequence = keeper.ledger().state().sequence;
+    keeper.look_again();
+    EXPECT_EQ(logged(), once);
+    EXPECT_EQ(keeper.ledger().state().sequence, sequence);
+    EXPECT_FALSE(keeper.ledger().accepted_at());
+}
+
+/// Whoever compares documents wants to see the new text; nothing else happens for it.
+TEST_F(ConfigurationKeeperTest, TheSameInOtherWordsIsTheSame) {
+    begin(good);
+    std::string const spaced = std::string(good) + "\n";
+    write(options.configuration_path, spaced);
+    until([&] { return keeper.ledger().state().text == spaced; });
+    EXPECT_EQ(keeper.ledger().changes(), 2);
+    EXPECT_FALSE(keeper.take_news());
+    EXPECT_THAT(told, testing::Not(testing::Contains("accepted 1")));
+}
+
+TEST_F(ConfigurationKeeperTest, WantOfMemoryIsAReasonLikeAnother) {
+    begin(good);
+    has_no_memory = true;
+    write(options.configuration_path, better);
+    keeper.look_again();
+    EXPECT_THAT(keeper.ledger().rejection(), ElementsAre("not enough memory for its processes"));
+    EXPECT_EQ(keeper.ledger().state().text, good);
+    has_no_memory = false;
+    keeper.look_again();
+    EXPECT_THAT(keeper.ledger().rejection(), IsEmpty());
+    EXPECT_EQ(keeper.ledger().state().text, better);
+}
+
+TEST_F(ConfigurationKeeperTest, AMissingFileIsAwaited) {
+    keeper.tell(keeper.look_first());
+    EXPECT_THAT(keeper.ledger().rejection(),
+                ElementsAre("cannot open " + options.configuration_path + ": No such file or directory"));
+    keeper.look_again();
+    write(options.configuration_path, good);
+    until([this] { return keeper.active() != nullptr; });
+    EXPECT_THAT(told, testing::Contains("accepted 1"));
+}
+
+/// It may be isolated: nothing starts before that is known, or the wait is over.
+TEST_F(ConfigurationKeeperTest, WaitsForWhatTheAgentTellsOfThePod) {
+    options.agent.is_reporting = true;
+    options.wait_for_pod = std::chrono::hours(1);
+    write(options.configuration_path, good);
+    ConfigurationKeeper::FirstLook first = keeper.look_first();
+    EXPECT_TRUE(first.rejected);
+    EXPECT_TRUE(first.may_be_good);
+    keeper.tell(std::move(first));
+    EXPECT_THAT(logged(), HasSubstr("waiting for the annotations of the pod"));
+    keeper.begin_to_watch();
+    keeper.look_again();
+    EXPECT_EQ(keeper.active(), nullptr);
+    agent.set_pod({});
+    until([this] { return keeper.active() != nullptr; });
+    EXPECT_THAT(told, testing::Contains("accepted 1"));
+}
+
+TEST_F(ConfigurationKeeperTest, AStopForgetsTheFiles) {
+    begin(good);
+    keeper.forget_files();
+    write(options.configuration_path, better);
+    write(directory + "/other", "");
+    // Another watch of the same directory has seen both changes by then.
+    auto other = PathWatcher::create();
+    ASSERT_TRUE(other);
+    ASSERT_TRUE(other->watch({directory + "/third"}));
+    auto const watch = loop->on_readable(other->fd(), [&] { (void)other->take_events(), told.emplace_back("seen"); });
+    ASSERT_TRUE(watch);
+    write(directory + "/third", "");
+    until([this] { return !told.empty(); });
+    EXPECT_EQ(keeper.ledger().state().text, good);
+}
+
+TEST_F(ConfigurationKeeperTest, GoesOnFromWhatWasActiveBeforeAnUpgrade) {
+    UpgradeState state;
+    state.has_configuration = true;
+    state.configuration = good;
+    state.configuration_changes = 7;
+    state.configuration_time = 1234;
+    keeper.restore(state);
+    ASSERT_NE(keeper.active(), nullptr);
+    EXPECT_EQ(keeper.ledger().changes(), 7);
+    EXPECT_EQ(keeper.ledger().accepted_at(), 1234);
+    EXPECT_THAT(told, IsEmpty());
+    UpgradeState again;
+    keeper.save(again);
+    EXPECT_EQ(again.configuration, good);
+    EXPECT_EQ(again.configuration_changes, 7);
+}
+
+}  // namespace
+
+}  // namespace triton::launcher

@@ -1,0 +1,90 @@
+// What the control socket is answered from the rooms, and what may not be asked now.
+
+#include "launcher/rooms/control_port.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/launcher/control/control_subject.h"
+#include "tests/unit/launcher/rooms/rooms_subject.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class ControlPortTest : public RoomsSubject {
+protected:
+    std::string ask(std::string_view name, std::string_view parameters = "{}") {
+        TestClient client(*loop, options.control_socket);
+        client.call(method(name), parameters);
+        until([&] { return !client.replies.empty() || client.is_ended; });
+        return client.replies.empty() ? "" : client.replies.front();
+    }
+};
+
+TEST_F(ControlPortTest, TellsOfWhatRuns) {
+    port.open({});
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"count":2}}})"));
+    start();
+    end(FakeSys::first_pid, 3 << 8);
+    std::string const status = ask("List");
+    EXPECT_THAT(status, HasSubstr(R"("name":"web")"));
+    EXPECT_THAT(status, HasSubstr(R"("pid":101)"));
+    EXPECT_THAT(status, HasSubstr(R"("code":3)"));
+}
+
+TEST_F(ControlPortTest, AskedToSignalWhatDoesNotRunItSaysSo) {
+    port.open({});
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"count":2}}})"));
+    start();
+    end(FakeSys::first_pid);
+    EXPECT_THAT(ask("Signal", R"({"program":"web","process":1,"signal":"10"})"),
+                HasSubstr("process 1 of web does not run"));
+    EXPECT_THAT(ask("Signal", R"({"program":"web","process":2,"signal":"10"})"), HasSubstr(R"({"parameters":{})"));
+    EXPECT_THAT(told, Contains("command to web"));
+}
+
+TEST_F(ControlPortTest, SaysWhyNothingIsToRun) {
+    port.open({});
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"count":0}}})"));
+    EXPECT_THAT(ask("Start", R"({"program":"web"})"), HasSubstr("web is to have no process: its count is 0"));
+    options.agent.is_reporting = true;
+    agent.set_pod(isolated());
+    EXPECT_THAT(ask("Restart", R"({"program":"web"})"), HasSubstr("the pod is isolated: nothing is to run"));
+}
+
+TEST_F(ControlPortTest, NothingIsStartedInAStop) {
+    port.open({});
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"]}}})"));
+    start();
+    dispatch(event::StopAsked{});
+    EXPECT_THAT(ask("Stop", R"({"program":"web"})"), HasSubstr("the launcher is stopping"));
+    EXPECT_THAT(ask("Reload"), HasSubstr("the launcher is stopping"));
+    EXPECT_THAT(ask("Signal", R"({"program":"web","signal":"10"})"), HasSubstr(R"({"parameters":{})"));
+}
+
+TEST_F(ControlPortTest, AReloadSaysWhyItWasRejected) {
+    port.open({});
+    EXPECT_THAT(ask("Reload"), HasSubstr("cannot open " + options.configuration_path + ": No such file or directory"));
+}
+
+TEST_F(ControlPortTest, WithoutAPlaceForASocketTheLauncherRunsAllTheSame) {
+    options.control_socket = "/proc/nothing/here/control";
+    port.open({});
+    EXPECT_EQ(line.server(), nullptr);
+    EXPECT_THAT(logged(), HasSubstr("no control socket: "));
+    port.open_for_agent();
+    EXPECT_NE(line.server(), nullptr);
+}
+
+TEST_F(ControlPortTest, AnUnknownGroupIsNamed) {
+    options.control_group = "no-such-group";
+    port.open({});
+    EXPECT_THAT(logged(), HasSubstr(R"(no control socket: --control-group: no group "no-such-group" in /etc/group)"));
+}
+
+}  // namespace
+
+}  // namespace triton::launcher

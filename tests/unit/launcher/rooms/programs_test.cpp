@@ -1,0 +1,96 @@
+// A configuration is taken whole or not at all, and what it has no more is let go of.
+
+#include "launcher/rooms/programs.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/launcher/rooms/rooms_subject.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ProgramsTest : public RoomsSubject {};
+
+TEST_F(ProgramsTest, TheDesignsFormNeedsNothingBesideItsProcesses) {
+    ASSERT_TRUE(activate(R"({"version":"7.1.57","arguments":[{"value":"/bin/fdbserver"}]})"));
+    EXPECT_THAT(told, ElementsAre("accepted 1"));
+    EXPECT_FALSE(expects_leftovers);
+    EXPECT_EQ(channels.output(), nullptr);
+}
+
+TEST_F(ProgramsTest, NamedProgramsAreShownInTheDocumentsOrder) {
+    ASSERT_TRUE(activate(R"({"programs":{"b":{"command":["/bin/b"]},"a":{"command":["/bin/a"]}}})"));
+    EXPECT_THAT(shown(), ElementsAre("b", "a"));
+    EXPECT_TRUE(expects_leftovers);
+}
+
+TEST_F(ProgramsTest, WantOfMemoryChangesNothing) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"]}}})"));
+    start();
+    auto const before = table[ProgramId{0}].plan;
+    has_no_memory = true;
+    Accepted const wanted = load(R"({"programs":{"a":{"command":["/bin/new"]},"b":{"command":["/bin/b"]}}})");
+    bool is_taken = false;
+    EXPECT_THROW((void)programs.activate(&wanted, true, [&] { is_taken = true; }), std::bad_alloc);
+    EXPECT_FALSE(is_taken);
+    EXPECT_EQ(table[ProgramId{0}].plan, before);
+    EXPECT_THAT(shown(), ElementsAre("a"));
+    EXPECT_THAT(told, ElementsAre("accepted 1"));
+}
+
+TEST_F(ProgramsTest, ARefusedConfigurationChangesNothing) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"]}}})"));
+    Accepted const wanted = load(R"({"programs":{"a":{"command":["/bin/new"],"output":{"file":")" + directory +
+                                 R"("}},"b":{"command":["/bin/b"]}}})");
+    Result<> const refused = programs.activate(&wanted, true);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().text(), "programs.a.output: cannot open " + directory + ": Is a directory");
+    EXPECT_EQ(table.size(), 1);
+    EXPECT_STREQ(table[ProgramId{0}].plan->start->program(), "/bin/a");
+    EXPECT_THAT(told, ElementsAre("accepted 1"));
+}
+
+TEST_F(ProgramsTest, WhatIsGoneIsForgottenOnceItHasEnded) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"]},"b":{"command":["/bin/b"]}}})"));
+    start();
+    ASSERT_TRUE(activate(R"({"programs":{"b":{"command":["/bin/b"]}}})"));
+    until([this] { return told.back() == "settled"; });
+    EXPECT_THAT(shown(), ElementsAre("b", "a"));
+    EXPECT_EQ(table[ProgramId{0}].name, "a");
+    end(FakeSys::first_pid);
+    told.clear();
+    programs.settle_soon();
+    until([this] { return !told.empty(); });
+    EXPECT_THAT(shown(), ElementsAre("b"));
+    EXPECT_EQ(table[ProgramId{0}].plan, nullptr);
+}
+
+TEST_F(ProgramsTest, AnIsolatedPodRunsNothing) {
+    options.agent.is_reporting = true;
+    agent.set_pod(isolated());
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"count":3}}})"));
+    start();
+    EXPECT_EQ(sys.started, 0);
+    EXPECT_EQ(supervisor.policy(ProgramId{0}).count, 0);
+    agent.set_pod({});
+    ASSERT_TRUE(programs.activate(active.get(), false));
+    start();
+    EXPECT_EQ(sys.started, 3);
+}
+
+TEST_F(ProgramsTest, RunsOfASchedulePassWithTheConfigurationThatHasIt) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"schedule":{"every":"1h"}}}})"));
+    auto const next = programs.next_run_in(ProgramId{0});
+    ASSERT_TRUE(next);
+    EXPECT_GT(*next, std::chrono::minutes(50));
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"]}}})"));
+    EXPECT_FALSE(programs.next_run_in(ProgramId{0}));
+}
+
+}  // namespace
+
+}  // namespace triton::launcher

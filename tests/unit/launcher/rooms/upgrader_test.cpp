@@ -1,0 +1,138 @@
+// Becoming another version: asked first, then executed, and given up without a trace.
+
+#include "launcher/rooms/upgrader.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/launcher/rooms/rooms_subject.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class UpgraderTest : public RoomsSubject {
+protected:
+    void SetUp() override {
+        write(directory + "/new", "");
+        sys.on_execute = [this](char const* path, char const* const*, char const* const* entries) {
+            for (char const* const* entry = entries; *entry; ++entry) {
+                std::string_view const text(*entry);
+                if (text.starts_with(upgrade_variable)) state_fd = std::atoi(*entry + text.find('=') + 1);
+            }
+            executed.emplace_back(path);
+            is_inherited = ::fcntl(state_fd, F_GETFD) == 0;
+            auto const read = read_sealed(state_fd);
+            state_text = read ? *read : read.error().text();
+            return ENOEXEC;
+        };
+    }
+    /// The new version says this, and ends so.
+    void answer(std::string const& text, int status = 0) {
+        sys.on_spawn = [this, text, status](pid_t pid) {
+            EXPECT_EQ(::write(sys.last_files.out, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+            sys.end(pid, status);
+        };
+    }
+    void upgrade() {
+        ASSERT_TRUE(upgrader.begin(directory + "/new"));
+        children.reap();
+    }
+    [[nodiscard]] std::string failure() {
+        std::string const text = logged();
+        std::size_t const begin = text.find("upgrade failed: ");
+        return begin == text.npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+    }
+
+    std::vector<std::string> executed;
+    int state_fd = -1;
+    bool is_inherited = false;
+    std::string state_text;
+};
+
+TEST_F(UpgraderTest, ExecutesWhatCanTakeOver) {
+    answer("fit to take over: 2.0\n");
+    upgrade();
+    until([this] { return !executed.empty(); });
+    EXPECT_THAT(executed, ElementsAre(directory + "/new"));
+    EXPECT_TRUE(is_inherited) << "the state stays open";
+    EXPECT_THAT(state_text, HasSubstr(R"("version":"1.0")"));
+    EXPECT_THAT(told, ElementsAre("output stopped", "output resumed"));
+    EXPECT_THAT(failure(), HasSubstr("upgrade failed: execute " + directory + "/new: Exec format error"));
+    answer("fit to take over: 2.0\n");
+    upgrade();
+    until([this] { return executed.size() == 2; });
+}
+
+TEST_F(UpgraderTest, GivesUpNothingForAVersionThatCannot) {
+    answer("would be lost: programs[0].pets\n", 1 << 8);
+    upgrade();
+    EXPECT_THAT(failure(), HasSubstr("upgrade failed: " + directory + "/new cannot take over"));
+    EXPECT_THAT(logged(), HasSubstr("would be lost: programs[0].pets"));
+    EXPECT_THAT(executed, IsEmpty());
+    EXPECT_THAT(told, IsEmpty());
+}
+
+TEST_F(UpgraderTest, AProgramThatSaysNothingIsNotALauncher) {
+    answer("");
+    upgrade();
+    EXPECT_THAT(failure(),
+                HasSubstr(directory + "/new cannot take over: it is not a launcher that can be upgraded to"));
+}
+
+TEST_F(UpgraderTest, ACloneThatFailsIsTheReason) {
+    sys.spawn_errors = {EAGAIN};
+    upgrade();
+    EXPECT_THAT(failure(), HasSubstr("Resource temporarily unavailable"));
+    EXPECT_THAT(executed, IsEmpty());
+}
+
+TEST_F(UpgraderTest, OneAtATime) {
+    ASSERT_TRUE(upgrader.begin(directory + "/new"));
+    Result<> const second = upgrader.begin(directory + "/new");
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().text(), "an upgrade is under way");
+    EXPECT_EQ(second.error().kind, ErrorKind::refused);
+}
+
+TEST_F(UpgraderTest, AStopComesFirst) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"]}}})"));
+    start();
+    sys.on_spawn = [this](pid_t pid) {
+        dispatch(event::StopAsked{});
+        sys.end(pid, 0);
+    };
+    upgrade();
+    EXPECT_THAT(failure(), HasSubstr("upgrade failed: the launcher is stopping"));
+    Result<> const later = upgrader.begin(directory + "/new");
+    ASSERT_FALSE(later);
+    EXPECT_EQ(later.error().text(), "the launcher is stopping");
+}
+
+/// Lines that wait here would be lost: the reader of our standard output is waited for.
+TEST_F(UpgraderTest, WaitsForAReaderOfAFullPipe) {
+    console.out().append(std::string(200'000, 'x') + "\n");
+    console.flush();
+    ASSERT_TRUE(console.is_blocked());
+    console.attach(*loop, [] {});
+    answer("fit to take over: 2.0\n");
+    upgrade();
+    int rounds = 0;
+    until([&] { return ++rounds == 5; });
+    EXPECT_THAT(executed, IsEmpty());
+    std::string drained(1 << 20, '\0');
+    auto const watch = loop->on_readable(console_reader.get(),
+                                         [&] { (void)!::read(console_reader.get(), drained.data(), drained.size()); });
+    ASSERT_TRUE(watch);
+    until([this] { return !executed.empty(); });
+    EXPECT_FALSE(console.has_pending());
+}
+
+}  // namespace
+
+}  // namespace triton::launcher
