@@ -103,37 +103,41 @@ std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::stri
 }
 
 /// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
-/// leads to the same places again, which were all watched then.
+/// leads to the same places again, which were all watched then. A directory that was gone when it was to be watched, and
+/// is back when it is looked for, leads to the same places too.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     Wanted watched;
+    bool were_all_there = false;
     for (int walks = 0; walks < most_walks; ++walks) {
         Wanted wanted;
         for (std::string const& path : paths)
             collect(path, wanted);
-        if (walks > 0 && wanted == watched) return {};
-        TRY(watch(wanted));
+        if (were_all_there && wanted == watched) return {};
+        were_all_there = TRY(watch(wanted));
         watched = std::move(wanted);
     }
     return fail("what leads to " + paths.front() + " does not stop changing");
 }
 
-Result<> PathWatcher::watch(Wanted const& wanted) {
+Result<bool> PathWatcher::watch(Wanted const& wanted) {
     std::unordered_map<int, std::vector<std::string>> names;
-    Result<> result;
+    Result<bool> were_all_there = true;
     for (auto const& [directory, what] : wanted) {
         // One directory may have two names (bind mounts): the narrower wish must not replace the wider one.
         std::uint32_t const mask = what.names.empty() ? of_itself | IN_MASK_ADD : of_names;
         int const watch = ::inotify_add_watch(inotify_.get(), directory.c_str(), mask);
         int const err = errno;
-        // A directory that is gone by now, or may not be read: its parent tells when that changes.
-        if (watch < 0 && err != ENOENT && err != ENOTDIR && err != EACCES) result = fail(err, "watch " + directory);
+        bool const is_gone = watch < 0 && (err == ENOENT || err == ENOTDIR);
+        if (is_gone && were_all_there) were_all_there = false;
+        // What may not be read: its parent tells when that changes.
+        if (watch < 0 && !is_gone && err != EACCES) were_all_there = fail(err, "watch " + directory);
         if (watch >= 0) names[watch].insert(names[watch].end(), what.names.begin(), what.names.end());
     }
     for (auto const& [watch, old] : names_) {
         if (!names.contains(watch)) (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone with its directory
     }
     names_ = std::move(names);
-    return result;
+    return were_all_there;
 }
 
 void PathWatcher::forget() {

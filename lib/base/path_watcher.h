@@ -43,7 +43,8 @@ private:
     };
     using Wanted = std::unordered_map<std::string, Directory>;
     static void collect(std::string const& path, Wanted& wanted);
-    Result<> watch(Wanted const& wanted);
+    /// Returns whether all of it was there to be watched.
+    Result<bool> watch(Wanted const& wanted);
 
     UniqueFd inotify_;
     std::unordered_map<int, std::vector<std::string>> names_;  // by watch descriptor

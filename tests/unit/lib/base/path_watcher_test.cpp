@@ -78,5 +78,35 @@ TEST_F(PathWatcherTest, SeesWhatFollowsAPartOfTheWayThatCameWhileItWasWalked) {
     }
 }
 
+/// As a deployment does that swaps whole directories: the way is gone for a moment, and is the same in the next.
+TEST_F(PathWatcherTest, SeesADirectoryThatWasReplacedWhileItWasLookedFor) {
+    auto const place = directory / "place";
+    auto const file = place / "file";
+    for (int round = 0; round < 2000; ++round) {
+        auto const replacement = directory / "replacement";
+        auto const old = directory / "old";
+        std::filesystem::create_directory(place);
+        std::filesystem::create_directory(replacement);
+        std::barrier begin(2);
+        std::thread other([&] {
+            begin.arrive_and_wait();
+            std::filesystem::rename(place, old);
+            std::filesystem::rename(replacement, place);
+        });
+        begin.arrive_and_wait();
+        ASSERT_TRUE(watcher->watch({file}));
+        other.join();
+        // What has changed since is told now, or what changes from now on is told then.
+        if (!watcher->take_events()) {
+            std::ofstream(file) << "1";
+            ASSERT_TRUE(sees()) << "round " << round;
+        }
+        std::filesystem::remove_all(place);
+        std::filesystem::remove_all(old);
+        ASSERT_TRUE(watcher->watch({file}));
+        watcher->take_events();
+    }
+}
+
 }  // namespace
 }  // namespace triton
