@@ -10,7 +10,7 @@ import time
 import pytest
 
 from harness.agent import AGENT, Agent, Authority, read_to_end, run_agent
-from harness.process import Exit, eventually
+from harness.process import Exit, eventually, is_static
 
 if not os.access(AGENT, os.X_OK):
     pytest.skip("TRITON_AGENT names no agent", allow_module_level=True)
@@ -248,9 +248,10 @@ def start_with_probes(start, *arguments):
 
 
 def judge(name, idle, flooded):
-    """The figure is for the reader; the bound is for a machine that does much else, the attackers included."""
+    """The figure is for the reader; the bound is for a machine that does much else, the attackers included. A sanitizer
+    makes the agent ten times as slow, and the attackers stay as fast as they are."""
     print(f"/readyz under {name}: at most {flooded * 1000:.1f} ms (without: {idle * 1000:.1f} ms)")
-    assert flooded < 1.0
+    assert flooded < (1.0 if is_static(AGENT) else 10.0)
 
 
 def raise_descriptors():
