@@ -103,8 +103,8 @@ std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::stri
 }
 
 /// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
-/// leads to the same places again, which were all watched then. A directory that was gone when it was to be watched, and
-/// is back when it is looked for, leads to the same places too.
+/// leads to the same places again, which were all watched then. A directory that was gone when it was to be watched,
+/// and is back when it is looked for, leads to the same places too.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     Wanted watched;
     bool were_all_there = false;
