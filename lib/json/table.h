@@ -144,7 +144,7 @@ void warn_of_unknown_keys(Object const& json, Where const& at, std::span<Row con
         if (std::ranges::any_of(rows, [&member](Row const& row) { return row.name == member.key; })) continue;
         // the limit first: looking for a similar name is the slow part
         std::string const meant = reading.warnings.has_room() ? suggestion_from(member.key, rows) : "";
-        reading.warnings.add(at, "unknown key " + quoted(member.key) + meant);
+        reading.warnings.add(at, "unknown key " + json::quoted(member.key) + meant);
     }
 }
 

@@ -1,0 +1,68 @@
+#include "host/role/download_messages.h"
+
+namespace triton::role {
+
+namespace {
+
+constexpr std::size_t most_texts = 64;
+
+}  // namespace
+
+std::span<Row<Download> const> table(json::TableOf<Download>) {
+    static constexpr std::array<Row<Download>, 11> rows{{
+        required<&Download::id, Id>("id"),
+        required<&Download::urls, ListOf<json::Text, most_texts>>("urls"),
+        required<&Download::offset, Count>("offset"),
+        optional<&Download::length, Count>("length"),
+        required<&Download::if_range, String>("ifRange"),
+        required<&Download::maximum, Count>("maximum"),
+        required<&Download::accept, ListOf<json::Text, most_texts>>("accept"),
+        required<&Download::scope, String>("scope"),
+        required<&Download::proxy, String>("proxy"),
+        required<&Download::bytes_per_second, Count>("bytesPerSecond"),
+        required<&Download::stall_milliseconds, Count>("stallMilliseconds"),
+    }};
+    return rows;
+}
+
+std::span<Row<Cancel> const> table(json::TableOf<Cancel>) {
+    static constexpr std::array<Row<Cancel>, 1> rows{{required<&Cancel::id, Id>("id")}};
+    return rows;
+}
+
+std::span<Row<Answer> const> table(json::TableOf<Answer>) {
+    static constexpr std::array<Row<Answer>, 9> rows{{
+        required<&Answer::id, Id>("id"),
+        required<&Answer::status, Id>("status"),
+        optional<&Answer::length, Count>("length"),
+        optional<&Answer::offset, Count>("offset"),
+        optional<&Answer::size, Count>("size"),
+        required<&Answer::etag, String>("etag"),
+        required<&Answer::media_type, String>("mediaType"),
+        required<&Answer::final_host, String>("finalHost"),
+        required<&Answer::digest, String>("digest"),
+    }};
+    return rows;
+}
+
+std::span<Row<Downloaded> const> table(json::TableOf<Downloaded>) {
+    static constexpr std::array<Row<Downloaded>, 2> rows{{
+        required<&Downloaded::id, Id>("id"),
+        required<&Downloaded::bytes, Count>("bytes"),
+    }};
+    return rows;
+}
+
+std::span<Row<DownloadFailed> const> table(json::TableOf<DownloadFailed>) {
+    static constexpr std::array<Row<DownloadFailed>, 6> rows{{
+        required<&DownloadFailed::id, Id>("id"),
+        required<&DownloadFailed::kind, ErrorKindName>("kind"),
+        required<&DownloadFailed::reason, String>("reason"),
+        required<&DownloadFailed::is_transient, Flag>("isTransient"),
+        required<&DownloadFailed::status, Id>("status"),
+        optional<&DownloadFailed::retry_after_milliseconds, Count>("retryAfterMilliseconds"),
+    }};
+    return rows;
+}
+
+}  // namespace triton::role

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/role/failed_message.h"
+#include "host/role/message.h"
+
+namespace triton::role {
+
+// Between the library and triton-download. One process serves many requests, side by side.
+
+/// With 1 descriptor, the write end of a pipe; with 2 also a sealed memfd with credentials, in JSON as
+/// host/download/credentials.h has it; with 3 also a sealed memfd with certificates of authorities in PEM (the second
+/// may be an empty memfd then).
+struct Download {
+    static constexpr std::string_view name = "download";
+    std::uint32_t id = 0;
+    std::vector<std::string> urls;  ///< http or https; those after the first are mirrors
+    std::uint64_t offset = 0;
+    std::optional<std::uint64_t> length = {};  ///< a closed range from `offset`; none: all there is
+    std::string if_range = {};                 ///< entity tag; empty: none
+    std::uint64_t maximum = 0;                 ///< bytes that may come
+    std::vector<std::string> accept = {};
+    std::string scope = {};  ///< "repository:library/alpine:pull"
+    std::string proxy = {};
+    std::uint64_t bytes_per_second = 0;  ///< 0: no limit
+    std::uint64_t stall_milliseconds = 30'000;
+};
+struct Cancel {
+    static constexpr std::string_view name = "cancel";
+    std::uint32_t id = 0;
+};
+
+/// The server has answered; bytes follow in the pipe.
+struct Answer {
+    static constexpr std::string_view name = "answer";
+    std::uint32_t id = 0;
+    std::uint32_t status = 0;
+    std::optional<std::uint64_t> length = {};  ///< of the body
+    std::optional<std::uint64_t> offset = {};  ///< Content-Range, of 206
+    std::optional<std::uint64_t> size = {};    ///< of all, Content-Range or the length of a 200
+    std::string etag = {};
+    std::string media_type = {};
+    std::string final_host = {};  ///< after redirects
+    std::string digest = {};      ///< Docker-Content-Digest: a hint
+};
+/// All of it was written to the pipe, which is closed.
+struct Downloaded {
+    static constexpr std::string_view name = "downloaded";
+    std::uint32_t id = 0;
+    std::uint64_t bytes = 0;
+};
+/// The pipe is closed; what came before is in it.
+struct DownloadFailed {
+    static constexpr std::string_view name = "downloadFailed";
+    std::uint32_t id = 0;
+    ErrorKind kind = ErrorKind::internal;
+    std::string reason;
+    bool is_transient = false;
+    std::uint32_t status = 0;  ///< of HTTP; 0: it did not come so far
+    std::optional<std::uint64_t> retry_after_milliseconds = {};
+};
+
+std::span<Row<Download> const> table(json::TableOf<Download>);
+std::span<Row<Cancel> const> table(json::TableOf<Cancel>);
+std::span<Row<Answer> const> table(json::TableOf<Answer>);
+std::span<Row<Downloaded> const> table(json::TableOf<Downloaded>);
+std::span<Row<DownloadFailed> const> table(json::TableOf<DownloadFailed>);
+
+}  // namespace triton::role

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/role/channel.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::role {
+
+/// The three programs of the wall. Each has a user of its own, by its program's name, and namespaces of its own.
+enum class Role : std::uint8_t { download, verify, unpack };
+
+/// Which ids of the host a role's user namespace has: 0 to count-1 are first to first+count-1.
+struct IdRange {
+    std::uint32_t first = 0;
+    std::uint32_t count = UINT32_MAX;
+
+    bool operator==(IdRange const&) const = default;
+};
+
+struct RoleSettings {
+    /// Where the programs are. Empty: TRITON_LIBEXEC, else the directory of the running program when it has the role
+    /// (a build tree), else /usr/libexec/triton.
+    std::string directory = {};
+    /// Of its user namespace. A role without a target has one id, which is nobody's.
+    IdRange ids = {};
+    /// Further words of its command line, from us and never from outside.
+    std::vector<std::string> arguments = {};
+};
+
+/// "triton-verify": the program, and the user that it runs as.
+std::string_view program_of(Role role);
+
+/// A role that runs. It is killed and reaped when this object goes; it dies with us also when we are killed.
+class RoleProcess {
+public:
+    /// Starts the program in new namespaces (user, PID, mount, IPC, UTS; all but `download` also network). What it must
+    /// have to confine itself it has from here; sandbox.h does the rest.
+    /// Errors: `denied` without root's rights: "cannot start triton-verify: this needs root"; those of clone(2) and
+    /// execve(2), with the program's path.
+    static Result<RoleProcess> start(Role role, RoleSettings const& settings = {});
+
+    RoleProcess(RoleProcess&& other) noexcept;
+    RoleProcess& operator=(RoleProcess&& other) noexcept;
+    ~RoleProcess();
+
+    Channel& channel() { return channel_; }
+
+    /// Readable once it has ended. Borrowed.
+    [[nodiscard]] int pidfd() const { return pidfd_.get(); }
+    [[nodiscard]] int pid() const { return pid_; }
+
+    /// Closes the channel and waits for its end. Returns: nothing when it exited with 0. Errors: `timeout`, and it is
+    /// killed then; `corrupt`: "triton-verify was killed by SIGSYS", "triton-verify exited with code 1".
+    Result<> finish(TimePoint deadline);
+
+    /// Ends it at once. finish() tells nothing new afterwards.
+    void kill();
+
+private:
+    RoleProcess(Role role, Channel channel, UniqueFd pidfd, int pid);
+    Result<> reap();
+    Role role_;
+    Channel channel_;
+    UniqueFd pidfd_;
+    int pid_ = -1;  // -1: reaped
+};
+
+}  // namespace triton::role

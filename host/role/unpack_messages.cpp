@@ -1,0 +1,45 @@
+#include "host/role/unpack_messages.h"
+
+namespace triton::role {
+
+static std::span<Row<UnpackLimits> const> table(json::TableOf<UnpackLimits>) {
+    static constexpr std::array<Row<UnpackLimits>, 4> rows{{
+        required<&UnpackLimits::entries, Count>("entries"),
+        required<&UnpackLimits::bytes, Count>("bytes"),
+        required<&UnpackLimits::depth, Id>("depth"),
+        required<&UnpackLimits::seconds, Id>("seconds"),
+    }};
+    return rows;
+}
+
+std::span<Row<Unpack> const> table(json::TableOf<Unpack>) {
+    static constexpr std::array<Row<Unpack>, 4> rows{{
+        required<&Unpack::compression, Name<Compression, compression_names>>("compression"),
+        optional<&Unpack::diff_id, DigestText>("diffId"),
+        required<&Unpack::limits, ObjectOf<UnpackLimits>>("limits"),
+        required<&Unpack::applies_whiteouts, Flag>("appliesWhiteouts"),
+    }};
+    return rows;
+}
+
+std::span<Row<Unpacking> const> table(json::TableOf<Unpacking>) {
+    static constexpr std::array<Row<Unpacking>, 3> rows{{
+        required<&Unpacking::read, Count>("read"),
+        required<&Unpacking::entries, Count>("entries"),
+        required<&Unpacking::bytes, Count>("bytes"),
+    }};
+    return rows;
+}
+
+std::span<Row<Unpacked> const> table(json::TableOf<Unpacked>) {
+    static constexpr std::array<Row<Unpacked>, 5> rows{{
+        required<&Unpacked::entries, Count>("entries"),
+        required<&Unpacked::bytes, Count>("bytes"),
+        required<&Unpacked::diff_id, DigestText>("diffId"),
+        required<&Unpacked::skipped_devices, Count>("skippedDevices"),
+        required<&Unpacked::skipped_attributes, Count>("skippedAttributes"),
+    }};
+    return rows;
+}
+
+}  // namespace triton::role

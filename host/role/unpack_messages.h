@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "host/role/failed_message.h"
+#include "host/role/message.h"
+
+namespace triton::role {
+
+// Between the library and triton-unpack. One process does one job.
+
+enum class Compression : std::uint8_t { automatic, none, gzip, zstd, xz, bzip2 };
+inline constexpr std::array<std::string_view, 6> compression_names{"auto", "none", "gzip", "zstd", "xz", "bzip2"};
+
+/// What an archive may cost.
+struct UnpackLimits {
+    std::uint64_t entries = 4'000'000;
+    std::uint64_t bytes = std::uint64_t{256} << 30;  ///< of the archive, uncompressed, and of all files, holes included
+    std::uint32_t depth = 1024;                      ///< of directories
+    std::uint32_t seconds = 6 * 3600;
+};
+
+/// The job. With 2 descriptors: the archive, open for reading; and the target directory, as a detached mount
+/// (open_tree(2)): the role makes it its root, and sees nothing else.
+struct Unpack {
+    static constexpr std::string_view name = "unpack";
+    Compression compression = Compression::automatic;
+    std::optional<Digest> diff_id = {};  ///< of the uncompressed archive, every byte of it
+    UnpackLimits limits = {};
+    bool applies_whiteouts = true;  ///< false: a plain archive, whose names mean themselves
+};
+
+/// At most ten a second.
+struct Unpacking {
+    static constexpr std::string_view name = "unpacking";
+    std::uint64_t read = 0;  ///< bytes of the blob
+    std::uint64_t entries = 0;
+    std::uint64_t bytes = 0;  ///< of the archive, uncompressed
+};
+/// The last answer. Nothing is on disk for sure before the caller's syncfs(2).
+struct Unpacked {
+    static constexpr std::string_view name = "unpacked";
+    std::uint64_t entries = 0;
+    std::uint64_t bytes = 0;  ///< of the archive, uncompressed
+    Digest diff_id;
+    std::uint64_t skipped_devices = 0;
+    std::uint64_t skipped_attributes = 0;  ///< trusted.*, and what the file system does not have
+};
+
+std::span<Row<Unpack> const> table(json::TableOf<Unpack>);
+std::span<Row<Unpacking> const> table(json::TableOf<Unpacking>);
+std::span<Row<Unpacked> const> table(json::TableOf<Unpacked>);
+
+}  // namespace triton::role

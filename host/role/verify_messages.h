@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/role/failed_message.h"
+#include "host/role/message.h"
+
+namespace triton::role {
+
+// Between the library and triton-verify. One process does one job, which the first message names.
+
+/// Bytes [offset, offset + length) of a file.
+struct Interval {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    bool operator==(Interval const&) const = default;
+};
+std::span<Row<Interval> const> table(json::TableOf<Interval>);
+inline constexpr std::size_t most_intervals = 512;
+inline constexpr std::uint32_t most_ranges = 16;  ///< open at a time
+
+/// What the bytes must be. Size or digest may be unknown, `maximum` never is.
+struct Expected {
+    std::uint64_t maximum = 0;
+    std::optional<std::uint64_t> size = {};
+    std::optional<Digest> digest = {};
+    std::optional<std::string> sha1 = {};  ///< of old manifests
+};
+
+/// Job: write ranges into a file as they come from pipes, and hash it. With 1 descriptor: the file, open for reading
+/// and writing. `landed` is what is in it already; it is hashed, too.
+struct Receive {
+    static constexpr std::string_view name = "receive";
+    Expected expected;
+    std::vector<Interval> landed;
+};
+/// One range more. With 1 descriptor: the pipe's read end. Without a length: until its end, or the maximum.
+struct Range {
+    static constexpr std::string_view name = "range";
+    std::uint32_t id = 0;
+    std::uint64_t offset = 0;
+    std::optional<std::uint64_t> length = {};
+};
+/// No range comes any more: the file has this size.
+struct End {
+    static constexpr std::string_view name = "end";
+    std::uint64_t size = 0;
+};
+
+/// Job: copy a file (reflinked where that can be) and hash the copy. With 2 descriptors: what to copy, and the file.
+struct Check {
+    static constexpr std::string_view name = "check";
+    Expected expected;
+};
+
+enum class DocumentKind : std::uint8_t {
+    image,        ///< an index or a manifest, whichever it says it is
+    index,        ///< OCI image index, Docker manifest list
+    manifest,     ///< OCI image manifest, Docker schema 2
+    config,       ///< OCI image configuration
+    imgapi,       ///< one manifest of IMGAPI, version 2
+    imgapi_list,  ///< an array of them
+    tags,         ///< a registry's answer to tags/list
+    other,        ///< any JSON within the limits
+};
+inline constexpr std::array<std::string_view, 8> document_kind_names{"image",  "index",       "manifest", "config",
+                                                                     "imgapi", "imgapi-list", "tags",     "other"};
+
+/// Job: read and check a JSON document. With 1 descriptor: the document, a file or the read end of a pipe; with 2 also
+/// a file to keep its bytes in.
+struct ReadDocument {
+    static constexpr std::string_view name = "document";
+    DocumentKind kind = DocumentKind::other;
+    Expected expected;
+    std::string media_type = {};  ///< what its parent, or else the server, says it is; empty: nobody said
+    std::uint32_t most_layers = 128;
+};
+
+enum class SignatureKind : std::uint8_t { minisign, openpgp_sums };
+inline constexpr std::array<std::string_view, 2> signature_kind_names{"minisign", "openpgp-sums"};
+
+/// Job: check that somebody who is trusted has signed that the file `signed_name` has this digest. With 3 descriptors:
+/// what is signed (minisign: the file itself; openpgp-sums: SHA256SUMS), the signature (which is empty where the sums
+/// are signed inline), and the keys: public keys of minisign, one a line; or certificates of OpenPGP.
+struct CheckSignature {
+    static constexpr std::string_view name = "signature";
+    SignatureKind kind = SignatureKind::minisign;
+    std::string signed_name;
+    Digest digest;
+};
+
+// Answers.
+
+/// What is in the file now; at most four a second.
+struct Landed {
+    static constexpr std::string_view name = "landed";
+    std::vector<Interval> intervals;
+    std::uint64_t bytes = 0;  ///< of all of them
+};
+/// No more comes from that pipe: it was closed, or all of the range has come.
+struct RangeEnded {
+    static constexpr std::string_view name = "rangeEnded";
+    std::uint32_t id = 0;
+    std::uint64_t received = 0;
+};
+/// The last answer of Receive and Check: the file is what was expected, and on disk.
+struct Verified {
+    static constexpr std::string_view name = "verified";
+    std::uint64_t size = 0;
+    Digest digest;
+};
+/// The last answer of ReadDocument, with 1 descriptor: a sealed memfd with the document as JSON that is strict, has no
+/// key twice, and means the same. `media_type` is what the document turned out to be; empty where that has no name.
+struct CheckedDocument {
+    static constexpr std::string_view name = "checkedDocument";
+    std::uint64_t size = 0;
+    Digest digest;
+    std::string media_type;
+};
+/// The last answer of CheckSignature. `key`: fingerprint or id of the key that has signed.
+struct Signed {
+    static constexpr std::string_view name = "signed";
+    std::string key;
+    std::string comment;
+};
+
+std::span<Row<Receive> const> table(json::TableOf<Receive>);
+std::span<Row<Range> const> table(json::TableOf<Range>);
+std::span<Row<End> const> table(json::TableOf<End>);
+std::span<Row<Check> const> table(json::TableOf<Check>);
+std::span<Row<ReadDocument> const> table(json::TableOf<ReadDocument>);
+std::span<Row<CheckSignature> const> table(json::TableOf<CheckSignature>);
+std::span<Row<Landed> const> table(json::TableOf<Landed>);
+std::span<Row<RangeEnded> const> table(json::TableOf<RangeEnded>);
+std::span<Row<Verified> const> table(json::TableOf<Verified>);
+std::span<Row<CheckedDocument> const> table(json::TableOf<CheckedDocument>);
+std::span<Row<Signed> const> table(json::TableOf<Signed>);
+
+}  // namespace triton::role
