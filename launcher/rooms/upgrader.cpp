@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/children/own_program.h"
@@ -72,8 +73,37 @@ Result<> Upgrader::begin(std::string const& path) {
                {{"path", std::string_view(path)}});
     attempt_.emplace();
     attempt_->path = path;
-    if (Result<> const begun = check_successor(); !begun) give_up(begun.error());
+    if (auto program = open_successor(path)) {
+        attempt_->program = std::move(*program);
+        if (Result<> const begun = check_successor(); !begun) give_up(begun.error());
+    } else {
+        give_up(program.error());
+    }
     return {};
+}
+
+/// Errors: those of open(2); `unavailable` without /proc, by which a descriptor is executed.
+Result<Upgrader::Successor> Upgrader::open_successor(std::string const& path) {
+    Successor program{UniqueFd{::open(path.c_str(), O_PATH | O_CLOEXEC)}, {}, false};
+    struct stat status;
+    if (!program.file || ::fstat(program.file.get(), &status) != 0)
+        return fail(ErrorKind::internal, "execute " + path + ": " + errno_text(errno));
+    if (::access(program.path().c_str(), F_OK) != 0)
+        return fail(ErrorKind::unavailable, "execute " + path, "/proc is not mounted");
+    program.changed = status.st_ctim;
+    if (!S_ISREG(status.st_mode)) return program;  // execve says what is wrong with it
+    UniqueFd const content{::open(program.path().c_str(), O_RDONLY | O_CLOEXEC)};
+    char start[2];
+    program.is_script = content && ::read(content.get(), start, 2) == 2 && start[0] == '#' && start[1] == '!';
+    return program;
+}
+
+/// Whether somebody has written to the file, or taken its name away, since it was opened.
+bool Upgrader::has_changed() const {
+    struct stat status;
+    timespec const& before = attempt_->program.changed;
+    return ::fstat(attempt_->program.file.get(), &status) != 0 || status.st_ctim.tv_sec != before.tv_sec ||
+           status.st_ctim.tv_nsec != before.tv_nsec;
 }
 
 /// Runs `PATH upgrade-check OUR-ARGUMENTS` with the state as its standard input.
@@ -89,11 +119,15 @@ Result<> Upgrader::check_successor() {
     std::vector<std::string> words{"upgrade-check"};
     for (char const* const* word = options_.arguments + 1; *word; ++word)
         words.emplace_back(*word);
-    auto const plan = TRY(own_program(environment_, words, attempt_->path));
+    auto const plan = TRY(own_program(environment_, words, attempt_->program.path()));
+    std::vector<int> inherited;
+    if (attempt_->program.is_script) inherited.push_back(attempt_->program.file.get());
+    set_close_on_exec(inherited, false);
     children_.run_command(upgrade_key, time_to_check, [&]() -> Result<pid_t> {
         return children_.spawn_command(plan, ProcessNumber{1},
                                        {.in = state.get(), .out = theirs.get(), .err = theirs.get()});
     });
+    set_close_on_exec(inherited, true);
     return {};
 }
 
@@ -148,7 +182,9 @@ void Upgrader::try_now() {
 
 /// Returns only when that has failed; then everything is as it was.
 void Upgrader::become_successor() {
+    if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
     UpgradeState state = owner_.state();
+    if (attempt_->program.is_script) state.script = attempt_->program.file.get();
     owner_.stop_output(state);
     log_.flush();
     console_.drain(time_to_drain);
@@ -160,15 +196,14 @@ void Upgrader::become_successor() {
     int err = sealed ? 0 : sealed.error().code;
     if (sealed) {
         line_.answer_upgrade(UpgradeVersions{std::string(version()), attempt_->version});
-        err = execute(state, sealed->get());
+        err = execute(state.descriptors(), sealed->get());
     }
     owner_.resume_output();
     refuse("execute " + attempt_->path + ": " + errno_text(err));
 }
 
 /// Returns an errno, or not at all.
-int Upgrader::execute(UpgradeState const& state, int sealed) {
-    std::vector<int> descriptors = state.descriptors();
+int Upgrader::execute(std::vector<int> descriptors, int sealed) {
     descriptors.push_back(sealed);
     std::string const variable = std::string(upgrade_variable) + "=" + std::to_string(sealed);
     std::vector<char const*> environment;
@@ -179,7 +214,7 @@ int Upgrader::execute(UpgradeState const& state, int sealed) {
     environment.push_back(variable.c_str());
     environment.push_back(nullptr);
     set_close_on_exec(descriptors, false);
-    int const err = sys_.execute(attempt_->path.c_str(), options_.arguments, environment.data());
+    int const err = sys_.execute(attempt_->program.path().c_str(), options_.arguments, environment.data());
     set_close_on_exec(descriptors, true);
     return err;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <ctime>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/children/children.h"
 #include "launcher/children/sys.h"
@@ -39,17 +41,27 @@ public:
     void answered(Children::Outcome const& outcome);
 
 private:
+    /// The file that is asked and then executed, by one descriptor: what its path means may change meanwhile.
+    struct Successor {
+        UniqueFd file;     // O_PATH
+        timespec changed;  // ctime
+        bool is_script;    // its interpreter opens the descriptor again, so that it must inherit it
+        [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(file.get()); }
+    };
     struct Attempt {
         std::string path;
+        Successor program;
         std::string version;  // of the new one, once it has answered
         UniqueFd answer;      // of the check
         bool is_checked = false;
         TimePoint give_up_at{};
     };
+    static Result<Successor> open_successor(std::string const& path);
     Result<> check_successor();
+    [[nodiscard]] bool has_changed() const;
     void try_now();
     void become_successor();
-    [[nodiscard]] int execute(UpgradeState const& state, int sealed);
+    [[nodiscard]] int execute(std::vector<int> descriptors, int sealed);
     void give_up(Error error);
     void refuse(std::string reason, std::vector<std::string> details = {});
 

@@ -4,7 +4,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "launcher/children/process_setup.h"
@@ -28,13 +32,21 @@ Result<std::optional<UpgradeState>> inherited_state() {
     if (!state) return fail("the state of the version before cannot be read: " + state.error().error);
     if (state->pid != ::getpid()) return std::nullopt;  // of our parent, whose environment it was
     (void)::close(fd);
+    if (state->script) (void)::close(*std::exchange(state->script, std::nullopt));
     return std::move(*state);
+}
+
+/// As execve(2) does for a path. We were executed by a descriptor, whose number would be our name in ps(1).
+void set_own_name(std::string_view path) {
+    std::string const name{path.substr(path.rfind('/') + 1)};
+    (void)::prctl(PR_SET_NAME, name.c_str());
 }
 
 }  // namespace
 
 Result<int> launch(LaunchOptions const& options, char const* const* environment) {
     auto state = TRY(inherited_state());
+    if (state) set_own_name(options.arguments[0]);
     ProcessSetup setup = TRY(set_up_process(options.parent_death_signal, state.has_value()));
     auto const loop = TRY(EventLoop::create());
     // PID 1 needs no signal for its orphans: the kernel ends its namespace with it.

@@ -316,6 +316,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("pod", &UpgradeState::pod);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);
+    a("script", &UpgradeState::script);
 }
 
 /// Collects the names of the rows.
@@ -597,6 +598,7 @@ std::vector<int> UpgradeState::descriptors() const {
         all.push_back(agent_link.ours);
         all.push_back(agent_link.theirs);
     }
+    if (script) all.push_back(*script);
     return all;
 }
 

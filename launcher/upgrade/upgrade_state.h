@@ -72,6 +72,7 @@ struct UpgradeState {
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet
+    std::optional<int> script;            ///< by which the new version was executed: it is to be closed
 
     /// All that have to stay open.
     [[nodiscard]] std::vector<int> descriptors() const;

@@ -115,10 +115,10 @@ def test_upgrade_check():
 
 def test_removed_between(running, area):
     """The binary answers and is gone when it is to be executed: an error, and everything goes on."""
-    fleeting = executable(area, f'#!/bin/sh\nrm -- "$0"\nexec {BINARY} "$@"\n')
+    fleeting = executable(area, f'#!/bin/sh\nrm -f -- {area}/successor\nexec {BINARY} "$@"\n')
     pid = running.pid("web")
     complaint = running.ctl("upgrade", fleeting, expect=1)
-    assert f"execute {fleeting}: No such file or directory" in complaint
+    assert f"{fleeting} has changed since it was asked" in complaint
     assert_goes_on(running, pid)
 
 

@@ -141,6 +141,7 @@ UpgradeState odd_state() {
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
     state.configuration_time = 86;
+    state.script = 90;
     return state;
 }
 
@@ -225,6 +226,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.pod, state.pod);
     EXPECT_EQ(again.configuration_changes, 85U);
     EXPECT_EQ(again.configuration_time, 86);
+    EXPECT_EQ(again.script, 90);
 
     // A field that is compared nowhere above cannot get lost either, nor drift from upgrade to upgrade.
     EXPECT_EQ(write_upgrade_state(again), text);
@@ -312,7 +314,7 @@ TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
 }
 
 TEST(UpgradeState, ListsAllDescriptors) {
-    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 30, 31, 50, 80, 81}));
+    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 30, 31, 50, 80, 81, 90}));
     EXPECT_TRUE(UpgradeState{}.descriptors().empty());
 }
 
