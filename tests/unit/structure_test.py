@@ -59,6 +59,7 @@ FOLDERS = {
     "host/download": ("triton::download", "lib/base lib/json host/role"),
     "host/content": ("triton::content", "lib/base lib/json lib/files lib/process host/role"),
     "host/image": ("triton::image", "lib/base lib/json lib/log lib/files lib/process host/storage host/content"),
+    "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/varlink host/storage"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"

@@ -1,0 +1,309 @@
+#include "host/machine/listing.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <regex.h>
+
+#include "host/machine/nic.h"
+#include "host/machine/properties.h"
+#include "host/machine/values.h"
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr std::size_t width_of_part = 20;
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (;;) {
+        std::size_t const end = std::min(text.find(separator), text.size());
+        parts.push_back(text.substr(0, end));
+        if (end == text.size()) return parts;
+        text.remove_prefix(end + 1);
+    }
+}
+
+template <class Rows>
+bool has_row(Rows const& rows, std::string_view name) {
+    return std::ranges::any_of(rows, [name](auto const& row) { return row.name == name; });
+}
+
+bool is_index(std::string_view text) { return integer_of(text).value_or(-1) >= 0; }
+
+/// "nics.0.ip", "tags.role" and the like: what may stand after the first dot.
+bool is_part(std::vector<std::string_view> const& parts, bool may_be_any) {
+    Property const* const property = find_property(parts.front());
+    if (!property) return false;
+    if (property->rules.parts == Parts::keys) return parts.size() >= 2 && !parts[1].empty();
+    if (property->rules.parts != Parts::objects || parts.size() != 3) return false;
+    if (!is_index(parts[1]) && !(may_be_any && parts[1] == "*")) return false;
+    return property->name == "nics" ? has_row(table(json::TableOf<Nic, json::Reading>{}), parts[2])
+                                    : has_row(table(json::TableOf<Filesystem, json::Reading>{}), parts[2]);
+}
+
+bool is_key(std::string_view key, bool may_be_any) {
+    Property const* const property = find_property(key);
+    if (property) return property->is_public();
+    return key.find('.') != std::string_view::npos && is_part(split(key, '.'), may_be_any);
+}
+
+json::Node const* member_of(json::Node const& node, std::string_view key) {
+    auto const* const object = node.get<json::Object>();
+    if (!object) return nullptr;
+    auto const member = std::ranges::find(*object, key, &json::Member::key);
+    return member == object->end() ? nullptr : &member->node;
+}
+
+/// What is below a key. A key of an object may have dots itself, so that the rest is tried as one first.
+void collect(json::Node const& node, std::string_view key, std::vector<json::Node const*>& found) {
+    if (json::Node const* const whole = member_of(node, key)) {
+        found.push_back(whole);
+        return;
+    }
+    std::size_t const dot = key.find('.');
+    std::string_view const first = key.substr(0, dot);
+    std::string_view const rest = dot == std::string_view::npos ? "" : key.substr(dot + 1);
+    auto const go_on = [&](json::Node const& below) {
+        if (rest.empty())
+            found.push_back(&below);
+        else
+            collect(below, rest, found);
+    };
+    if (auto const* const list = node.get<json::Array>()) {
+        if (first == "*") std::ranges::for_each(*list, go_on);
+        auto const index = integer_of(first);
+        if (index && *index >= 0 && static_cast<std::size_t>(*index) < list->size())
+            go_on((*list)[static_cast<std::size_t>(*index)]);
+    } else if (json::Node const* const below = member_of(node, first); below && !rest.empty()) {
+        collect(*below, rest, found);
+    }
+}
+
+std::string text_of(json::Node const& node) {
+    if (auto const* const text = node.get<std::string>()) return *text;
+    if (auto const* const list = node.get<json::Array>()) {
+        std::string joined;
+        for (json::Node const& element : *list)
+            joined += (joined.empty() ? "" : ",") + text_of(element);
+        return joined;
+    }
+    json::Writer out;
+    out.value(node);
+    return std::move(out).text();
+}
+
+json::Node const* first_at(json::Node const& machine, std::string_view key) {
+    std::vector<json::Node const*> found;
+    collect(machine, key, found);
+    return found.empty() ? nullptr : found.front();
+}
+
+/// Numbers by size, before texts; what is missing comes first.
+std::strong_ordering compare(json::Node const* left, json::Node const* right) {
+    if (!left || !right) return (left != nullptr) <=> (right != nullptr);
+    auto const* const left_number = left->get<std::int64_t>();
+    auto const* const right_number = right->get<std::int64_t>();
+    if (left_number && right_number) return *left_number <=> *right_number;
+    return text_of(*left) <=> text_of(*right);
+}
+
+struct FreeRegex {
+    void operator()(regex_t* regex) const {
+        ::regfree(regex);
+        delete regex;
+    }
+};
+using Regex = std::unique_ptr<regex_t, FreeRegex>;
+
+Regex compile(std::string const& pattern) {
+    auto regex = std::make_unique<regex_t>();
+    if (::regcomp(regex.get(), pattern.c_str(), REG_EXTENDED | REG_ICASE | REG_NOSUB) != 0) return nullptr;
+    return Regex(regex.release());
+}
+
+std::string padded(std::string text, std::size_t width) {
+    std::size_t characters = 0;
+    for (char const c : text)
+        characters += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    if (characters < width) text.append(width - characters, ' ');
+    return text;
+}
+
+void add_line(std::string& out, std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+}
+
+void write_pretty(json::Node const& node, std::size_t depth, std::string& out) {
+    std::string const inner((depth + 1) * 2, ' ');
+    std::string const outer(depth * 2, ' ');
+    auto const* const object = node.get<json::Object>();
+    auto const* const array = node.get<json::Array>();
+    if (object && !object->empty()) {
+        out += "{";
+        for (std::size_t i = 0; i < object->size(); ++i) {
+            out += (i ? ",\n" : "\n") + inner;
+            json::append_json_string(out, (*object)[i].key);
+            out += ": ";
+            write_pretty((*object)[i].node, depth + 1, out);
+        }
+        out += "\n" + outer + "}";
+    } else if (array && !array->empty()) {
+        out += "[";
+        for (std::size_t i = 0; i < array->size(); ++i) {
+            out += (i ? ",\n" : "\n") + inner;
+            write_pretty((*array)[i], depth + 1, out);
+        }
+        out += "\n" + outer + "]";
+    } else {
+        json::Writer leaf;
+        leaf.value(node);
+        out += leaf.text();
+    }
+}
+
+}  // namespace
+
+Result<Filter> Filter::parse(std::string_view text, std::string_view what) {
+    std::size_t const equals = text.find('=');
+    if (equals == std::string_view::npos) return fail(json::quoted(text) + " is not a condition: expected KEY=VALUE");
+    Filter filter;
+    filter.key_ = text.substr(0, equals);
+    filter.value_ = text.substr(equals + 1);
+    if (!is_key(filter.key_, true)) return fail("Invalid " + std::string(what) + " key: " + json::quoted(filter.key_));
+    if (Property const* const property = find_property(filter.key_)) filter.key_ = property->name;
+    if (filter.value_.starts_with("~")) {
+        filter.is_pattern_ = true;
+        filter.value_.erase(0, 1);
+        if (!compile(filter.value_)) return fail(json::quoted(filter.value_) + " is not a regular expression");
+    } else if (auto mac = canonical_mac(filter.value_); mac && filter.key_.ends_with(".mac")) {
+        filter.value_ = std::move(*mac);
+    }
+    return filter;
+}
+
+bool Filter::matches(json::Node const& machine) const {
+    std::vector<json::Node const*> found;
+    collect(machine, key_, found);
+    Regex const regex = is_pattern_ ? compile(value_) : nullptr;
+    return std::ranges::any_of(found, [&](json::Node const* node) {
+        std::string const text = text_of(*node);
+        return regex ? ::regexec(regex.get(), text.c_str(), 0, nullptr, 0) == 0 : text == value_;
+    });
+}
+
+bool matches_all(std::span<Filter const> filters, json::Node const& machine) {
+    return std::ranges::all_of(filters, [&machine](Filter const& filter) { return filter.matches(machine); });
+}
+
+Result<std::vector<ListColumn>> parse_columns(std::string_view text, std::string_view what) {
+    std::vector<ListColumn> columns;
+    for (std::string_view const name : split(text, ',')) {
+        if (!is_key(name, false)) return fail("Invalid " + std::string(what) + " key: " + json::quoted(name));
+        Property const* const property = find_property(name);
+        if (property) {
+            std::size_t const width = property->rules.column.width;
+            columns.push_back({std::string(property->name), property->title(), width ? width : width_of_part});
+            continue;
+        }
+        std::string title(name);
+        std::ranges::transform(title, title.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c & ~0x20 : c; });
+        columns.push_back({std::string(name), std::move(title), width_of_part});
+    }
+    return columns;
+}
+
+Result<std::vector<SortKey>> parse_sort_keys(std::string_view text) {
+    std::vector<SortKey> keys;
+    for (std::string_view name : split(text, ',')) {
+        bool const is_descending = name.starts_with("-");
+        if (is_descending || name.starts_with("+")) name.remove_prefix(1);
+        if (!is_key(name, false)) return fail("Invalid sort key: " + json::quoted(name));
+        Property const* const property = find_property(name);
+        keys.push_back({std::string(property ? property->name : name), is_descending});
+    }
+    return keys;
+}
+
+void sort_machines(std::vector<json::Node>& machines, std::span<SortKey const> keys) {
+    std::ranges::stable_sort(machines, [keys](json::Node const& left, json::Node const& right) {
+        for (SortKey const& key : keys) {
+            auto const order = compare(first_at(left, key.key), first_at(right, key.key));
+            if (order != 0) return key.is_descending ? order > 0 : order < 0;
+        }
+        return false;
+    });
+}
+
+std::string text_at(json::Node const& machine, std::string_view key) {
+    json::Node const* const node = first_at(machine, key);
+    return node ? text_of(*node) : "";
+}
+
+std::string harmless(std::string_view text) {
+    std::string shown;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        auto const byte = static_cast<unsigned char>(text[i]);
+        // C1 control characters are U+0080 to U+009F: 0xc2 and a byte below 0xa0
+        bool const is_c1 = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+        if (is_c1) ++i;
+        shown += byte < 0x20 || byte == 0x7f || is_c1 ? '?' : text[i];
+    }
+    return shown;
+}
+
+std::string table_text(std::span<json::Node const> machines, std::span<ListColumn const> columns, bool with_header) {
+    std::string out;
+    std::string header;
+    for (ListColumn const& column : columns)
+        header += padded(column.title, column.width) + "  ";
+    if (with_header) add_line(out, std::move(header));
+    for (json::Node const& machine : machines) {
+        std::string line;
+        for (ListColumn const& column : columns) {
+            std::string text = harmless(text_at(machine, column.key));
+            if (column.key == "type") text.resize(std::min<std::size_t>(text.size(), 4));
+            line += padded(text.empty() ? "-" : std::move(text), column.width) + "  ";
+        }
+        add_line(out, std::move(line));
+    }
+    return out;
+}
+
+std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns) {
+    std::string out;
+    for (json::Node const& machine : machines) {
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            if (i) out += ':';
+            for (char const c : text_at(machine, columns[i].key)) {
+                if (c == ':' || c == '\\') out += '\\';
+                if (c == '\n')
+                    out += "\\n";
+                else
+                    out += c;
+            }
+        }
+        out += '\n';
+    }
+    return out;
+}
+
+std::string pretty(json::Node const& node) {
+    std::string out;
+    write_pretty(node, 0, out);
+    return out + "\n";
+}
+
+json::Node selection(json::Node const& machine, std::span<ListColumn const> columns) {
+    json::Object object;
+    for (ListColumn const& column : columns) {
+        if (json::Node const* const node = first_at(machine, column.key)) object.push_back({column.key, *node});
+    }
+    return json::Node{std::move(object)};
+}
+
+}  // namespace triton::machine

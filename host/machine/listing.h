@@ -1,0 +1,68 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/json/reader.h"
+
+namespace triton::machine {
+
+/// The forms in which `vmadm` shows machines. A machine is here the object that `vmadm get` shows.
+
+/// A condition on a machine: "alias=web0", "alias=~^web", "nics.*.ip=10.0.0.1".
+class Filter {
+public:
+    /// `what`: "filter" or "lookup", for the message.
+    /// Errors: invalid: `Invalid filter key: "x"`; a regular expression that is none; text without "=".
+    static Result<Filter> parse(std::string_view text, std::string_view what);
+
+    [[nodiscard]] bool matches(json::Node const& machine) const;
+
+private:
+    std::string key_;
+    std::string value_;
+    bool is_pattern_ = false;
+};
+
+bool matches_all(std::span<Filter const> filters, json::Node const& machine);
+
+/// A column of `vmadm list`: a property, or a part of one ("nics.0.ip", "tags.role").
+struct ListColumn {
+    std::string key;
+    std::string title;
+    std::size_t width = 0;
+};
+
+/// `text`: names with commas between. `what`: "order" for the columns, "sort", for the message.
+/// Errors: invalid: `Invalid order key: "x"`.
+Result<std::vector<ListColumn>> parse_columns(std::string_view text, std::string_view what = "order");
+
+struct SortKey {
+    std::string key;
+    bool is_descending = false;
+};
+/// "ram,-uuid". Errors: as above.
+Result<std::vector<SortKey>> parse_sort_keys(std::string_view text);
+void sort_machines(std::vector<json::Node>& machines, std::span<SortKey const> keys);
+
+/// The text of a part of a machine; empty: it is not there.
+std::string text_at(json::Node const& machine, std::string_view key);
+
+/// A table with a header line, if that is wanted. Nothing in it moves a terminal's cursor.
+std::string table_text(std::span<json::Node const> machines, std::span<ListColumn const> columns, bool with_header);
+/// Values with ":" between. "\" and ":" in a value have a "\" before them, a line feed is "\n".
+std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns);
+
+/// JSON in many lines, with two blanks for each level.
+std::string pretty(json::Node const& node);
+
+/// Only these parts of a machine, as an object.
+json::Node selection(json::Node const& machine, std::span<ListColumn const> columns);
+
+/// `text` without control characters and without what may confuse a terminal: each becomes "?".
+std::string harmless(std::string_view text);
+
+}  // namespace triton::machine

@@ -1,0 +1,319 @@
+#include "host/machine/nic.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <arpa/inet.h>
+
+#include "host/machine/values.h"
+
+namespace triton::machine {
+
+namespace {
+
+using Text = Line<255>;
+
+constexpr std::size_t most_ips = 20;
+constexpr std::size_t most_addresses = 32;
+constexpr std::size_t most_client_ids = 20;
+
+bool is_dynamic(std::string_view ip) { return ip == "dhcp" || ip == "addrconf"; }
+
+/// The address and nothing else: without a prefix.
+std::optional<Address> parse_host(std::string_view text) {
+    if (text.find('/') != std::string_view::npos) return std::nullopt;
+    return parse_address(text);
+}
+
+bool is_v4_host(std::string_view text) {
+    auto const address = parse_host(text);
+    return address && address->family == Family::v4;
+}
+
+std::optional<Address> first_v4(Nic const& nic) {
+    for (std::string const& ip : nic.ips) {
+        if (auto const address = parse_address(ip); address && address->family == Family::v4) return address;
+    }
+    return std::nullopt;
+}
+
+/// `ip` and `netmask` of older payloads become the first of `ips`, and are made of it.
+void normalise_addresses(Nic& nic) {
+    if (nic.ips.empty() && nic.ip) {
+        auto const prefix = nic.netmask ? prefix_of_netmask(*nic.netmask) : std::nullopt;
+        bool const has_prefix = !is_dynamic(*nic.ip) && prefix;
+        nic.ips.push_back(has_prefix ? *nic.ip + "/" + std::to_string(*prefix) : *nic.ip);
+    }
+    if (auto const address = first_v4(nic)) {
+        nic.ip = address->text;
+        nic.netmask = netmask_of_prefix(address->prefix);
+    } else if (!nic.ips.empty()) {
+        nic.ip = is_dynamic(nic.ips.front()) ? std::optional(nic.ips.front()) : std::nullopt;
+        nic.netmask.reset();
+    }
+    if (nic.gateways.empty() && nic.gateway) nic.gateways.push_back(*nic.gateway);
+    if (!nic.gateways.empty()) nic.gateway = nic.gateways.front();
+}
+
+/// Locally administered, as no maker's is. Source: IEEE 802, "U/L bit".
+Result<std::string> random_mac() {
+    std::string const bytes = TRY(random_bytes(5));
+    std::string mac = "02";
+    for (char const byte : bytes) {
+        static constexpr std::string_view digits = "0123456789abcdef";
+        auto const value = static_cast<unsigned char>(byte);
+        mac += {':', digits[value >> 4], digits[value & 0xf]};
+    }
+    return mac;
+}
+
+/// The lowest of eth0, eth1 .. that is free.
+void name_interface(Nic& nic, std::vector<Nic> const& nics) {
+    for (std::size_t number = 0; number <= nics.size() && !nic.interface; ++number) {
+        std::string const name = "eth" + std::to_string(number);
+        if (std::ranges::none_of(nics, [&name](Nic const& other) { return other.interface == name; }))
+            nic.interface = name;
+    }
+}
+
+bool is_tag(std::string_view tag) {
+    return !tag.empty() && tag.size() <= 31 && std::ranges::all_of(tag, [](char c) {
+        return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_' || c == '/';
+    });
+}
+
+bool is_client_id(std::string_view text) {
+    return text.size() >= 4 && text.size() % 2 == 0 && text.starts_with("0x") &&
+           text.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string_view::npos;
+}
+
+bool is_port(std::string_view text) {
+    auto const port = integer_of(text);
+    return port && *port >= 1 && *port <= 65535;
+}
+
+bool is_interface_name(std::string_view name) {
+    return !name.empty() && name.size() <= 15 &&
+           std::ranges::all_of(name,
+                               [](char c) {
+                                   return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+                                          c == '_' || c == '.' || c == '-';
+                               }) &&
+           name != "." && name != "..";
+}
+
+void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
+    for (std::string const& ip : nic.ips) {
+        if (!is_dynamic(ip) && !parse_address(ip)) faults.push_back("Invalid IP for NIC: " + json::shown(ip));
+    }
+    for (std::string const& ip : nic.allowed_ips) {
+        if (!parse_address(ip)) faults.push_back("Invalid allowed IP for NIC: " + json::shown(ip));
+    }
+    if (nic.ips.empty()) faults.push_back("Invalid IP for NIC: it has none (nor \"dhcp\" or \"addrconf\")");
+    for (std::string const& gateway : nic.gateways) {
+        if (!is_v4_host(gateway)) faults.push_back("Static gateways must be IPv4 addresses: " + json::shown(gateway));
+    }
+    if (nic.ips.size() > most_ips)
+        faults.push_back("nic.*.ips contains " + std::to_string(nic.ips.size()) + " addresses, but is limited to " +
+                         std::to_string(most_ips));
+    if (nic.ips.size() + nic.allowed_ips.size() + (nic.vrrp_primary_ip ? 1 : 0) > most_addresses)
+        faults.push_back("More than 32 IPs cannot be associated with a NIC");
+}
+
+void check_rest(Nic const& nic, std::vector<std::string>& faults) {
+    if (!is_tag(nic.nic_tag))
+        faults.push_back("invalid or missing .nic_tag option for NIC: " + json::quoted(nic.nic_tag));
+    if (nic.interface && !is_interface_name(*nic.interface))
+        faults.push_back("invalid .interface option for NIC: " + json::quoted(*nic.interface));
+    if (nic.primary == std::optional(false))
+        faults.emplace_back("invalid value for NIC's primary flag: false (must be true)");
+    if (nic.allowed_dhcp_cids.size() > most_client_ids)
+        faults.push_back("nic.*.allowed_dhcp_cids contains " + std::to_string(nic.allowed_dhcp_cids.size()) +
+                         " entries, but is limited to " + std::to_string(most_client_ids));
+    for (std::string const& id : nic.allowed_dhcp_cids) {
+        if (!is_client_id(id)) faults.push_back("Invalid DHCP client ID for NIC: " + json::shown(id));
+    }
+    for (std::string const& port : nic.blocked_outgoing_ports) {
+        if (!is_port(port)) faults.push_back("Invalid blocked outgoing port for NIC: " + json::shown(port));
+    }
+    if (nic.vrrp_vrid && !nic.vrrp_primary_ip) faults.emplace_back("A NIC with .vrrp_vrid needs a .vrrp_primary_ip");
+}
+
+/// Adds `Cannot add multiple NICs with the same <what>: X` for each value that comes twice.
+void check_twice(std::string_view what, std::vector<std::string> const& values, std::vector<std::string>& faults) {
+    std::set<std::string_view> seen;
+    for (std::string const& value : values) {
+        if (!seen.insert(value).second)
+            faults.push_back("Cannot add multiple NICs with the same " + std::string(what) + ": " + value);
+    }
+}
+
+/// What may be there only once in one network: the addresses, with the network that they are in.
+std::vector<std::string> places(Nic const& nic) {
+    std::vector<std::string> places;
+    for (std::string const& ip : nic.ips) {
+        if (auto const address = parse_address(ip))
+            places.push_back(nic.nic_tag + " " + std::to_string(nic.vlan_id.value_or(0)) + " " + address->text);
+    }
+    return places;
+}
+
+bool is_gateway(std::string_view text) {
+    if (is_v4_host(text)) return true;
+    if (!text.ends_with("]")) return false;
+    if (text.starts_with("nics[")) return integer_of(text.substr(5, text.size() - 6)).value_or(-1) >= 0;
+    return text.starts_with("macs[") && canonical_mac(text.substr(5, text.size() - 6)).has_value();
+}
+
+}  // namespace
+
+std::span<Row<Nic> const> table(json::TableOf<Nic, json::Reading>) {
+    static constexpr auto rows = std::to_array<Row<Nic>>({
+        row_of<&Nic::mac, Mac, Nic>("mac", "Its hardware address; made when it is missing. The key of updates."),
+        row_of<&Nic::interface, Text, Nic>("interface",
+                                           "Its name inside. Default: the lowest of eth0, eth1 .. that is free."),
+        row_of<&Nic::nic_tag, Text, Nic>("nic_tag", "The network that it is in: a name of the host's configuration."),
+        row_of<&Nic::vlan_id, Whole<0, 4095>, Nic>("vlan_id", "The VLAN on that network; 0: none."),
+        row_of<&Nic::ips, TextList, Nic>("ips", "Addresses with their prefix lengths, `dhcp` or `addrconf`."),
+        row_of<&Nic::ip, Text, Nic>("ip", "The first IPv4 address of `ips`."),
+        row_of<&Nic::netmask, Text, Nic>("netmask", "The netmask of `ip`."),
+        row_of<&Nic::gateway, Text, Nic>("gateway", "The first of `gateways`."),
+        row_of<&Nic::gateways, TextList, Nic>("gateways", "IPv4 routers; used on the primary interface."),
+        row_of<&Nic::primary, Flag, Nic>("primary", "Whether the default route goes through it; exactly one has it."),
+        row_of<&Nic::mtu, Whole<576, 9000>, Nic>("mtu", "Bytes of a packet. Default: the link's."),
+        row_of<&Nic::network_uuid, UuidText, Nic>("network_uuid", "Stored."),
+        row_of<&Nic::model, Text, Nic>("model", "Stored; for virtual hardware."),
+        row_of<&Nic::allow_dhcp_spoofing, Flag, Nic>("allow_dhcp_spoofing", "It may answer as a DHCP server."),
+        row_of<&Nic::allow_ip_spoofing, Flag, Nic>("allow_ip_spoofing", "It may send from any address."),
+        row_of<&Nic::allow_mac_spoofing, Flag, Nic>("allow_mac_spoofing", "It may send from any hardware address."),
+        row_of<&Nic::allow_restricted_traffic, Flag, Nic>("allow_restricted_traffic",
+                                                          "It may send what is neither IP nor ARP."),
+        row_of<&Nic::allowed_ips, TextList, Nic>("allowed_ips",
+                                                 "Further addresses and networks that it may send from."),
+        row_of<&Nic::allowed_dhcp_cids, TextList, Nic>("allowed_dhcp_cids",
+                                                       "DHCP client IDs that it may use, in hexadecimal."),
+        row_of<&Nic::blocked_outgoing_ports, TextList, Nic>("blocked_outgoing_ports",
+                                                            "TCP and UDP ports that it may not send to."),
+        row_of<&Nic::dhcp_server, Flag, Nic>("dhcp_server", "It may answer as a DHCP server."),
+        row_of<&Nic::vrrp_vrid, Whole<0, 255>, Nic>("vrrp_vrid", "Its virtual router."),
+        row_of<&Nic::vrrp_primary_ip, Text, Nic>("vrrp_primary_ip",
+                                                 "The address of another interface, for the virtual router."),
+    });
+    return rows;
+}
+
+std::span<Row<Filesystem> const> table(json::TableOf<Filesystem, json::Reading>) {
+    static constexpr auto rows = std::to_array<Row<Filesystem>>({
+        row_of<&Filesystem::type, Text, Filesystem>("type", "`lofs` or `bind`.", json::Need::required),
+        row_of<&Filesystem::source, PlainPath, Filesystem>("source", "A directory of the host.", json::Need::required),
+        row_of<&Filesystem::target, PlainPath, Filesystem>("target", "Where the machine sees it. The key of updates.",
+                                                           json::Need::required),
+        row_of<&Filesystem::raw, Text, Filesystem>("raw", "Stored."),
+        row_of<&Filesystem::options, TextList, Filesystem>("options", "With `ro` it is read-only."),
+    });
+    return rows;
+}
+
+std::span<Row<Snapshot> const> table(json::TableOf<Snapshot, json::Reading>) {
+    static constexpr auto rows = std::to_array<Row<Snapshot>>({
+        row_of<&Snapshot::name, Text, Snapshot>("name", "Its name."),
+    });
+    return rows;
+}
+
+std::optional<Address> parse_address(std::string_view text) {
+    std::size_t const slash = std::min(text.find('/'), text.size());
+    std::string const host(text.substr(0, slash));
+    Address address;
+    std::array<unsigned char, 16> bytes{};
+    std::array<char, INET6_ADDRSTRLEN> shown{};
+    address.family = host.find(':') == std::string::npos ? Family::v4 : Family::v6;
+    int const family = address.family == Family::v4 ? AF_INET : AF_INET6;
+    int const bits = address.family == Family::v4 ? 32 : 128;
+    if (::inet_pton(family, host.c_str(), bytes.data()) != 1) return std::nullopt;
+    if (!::inet_ntop(family, bytes.data(), shown.data(), shown.size())) return std::nullopt;
+    address.text = shown.data();
+    address.prefix = bits;
+    if (slash == text.size()) return address;
+    auto const prefix = integer_of(text.substr(slash + 1));
+    if (!prefix || *prefix < 0 || *prefix > bits) return std::nullopt;
+    address.prefix = static_cast<int>(*prefix);
+    return address;
+}
+
+std::optional<int> prefix_of_netmask(std::string_view netmask) {
+    in_addr bytes{};
+    if (::inet_pton(AF_INET, std::string(netmask).c_str(), &bytes) != 1) return std::nullopt;
+    std::uint32_t const mask = ntohl(bytes.s_addr);
+    int const prefix = __builtin_popcount(mask);
+    if (netmask_of_prefix(prefix) != netmask) return std::nullopt;
+    return prefix;
+}
+
+std::string netmask_of_prefix(int prefix) {
+    std::uint32_t const mask = prefix == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix);
+    return std::to_string(mask >> 24) + "." + std::to_string(mask >> 16 & 255) + "." + std::to_string(mask >> 8 & 255) +
+           "." + std::to_string(mask & 255);
+}
+
+Result<> normalise_nics(std::vector<Nic>& nics) {
+    for (Nic& nic : nics) {
+        if (nic.mac.empty()) nic.mac = TRY(random_mac());
+        normalise_addresses(nic);
+        name_interface(nic, nics);
+    }
+    bool const has_primary = std::ranges::any_of(nics, [](Nic const& nic) { return nic.primary.has_value(); });
+    if (!has_primary && !nics.empty()) nics.front().primary = true;
+    return {};
+}
+
+std::vector<std::string> nic_faults(std::vector<Nic> const& nics) {
+    std::vector<std::string> faults, macs, ips, vrids, names;
+    std::int64_t primaries = 0;
+    for (Nic const& nic : nics) {
+        check_addresses(nic, faults);
+        check_rest(nic, faults);
+        primaries += nic.primary == std::optional(true);
+        macs.push_back(nic.mac);
+        std::ranges::copy_if(nic.ips, std::back_inserter(ips), [](std::string const& ip) { return !is_dynamic(ip); });
+        if (nic.vrrp_vrid) vrids.push_back(std::to_string(*nic.vrrp_vrid));
+        if (nic.interface) names.push_back(*nic.interface);
+    }
+    if (primaries > 1) faults.emplace_back("payload specifies more than 1 primary NIC");
+    check_twice("MAC", macs, faults);
+    check_twice("IP", ips, faults);
+    check_twice("VRID", vrids, faults);
+    check_twice("interface", names, faults);
+    return faults;
+}
+
+std::vector<std::string> route_faults(json::Object const& routes) {
+    std::vector<std::string> faults;
+    for (json::Member const& route : routes) {
+        auto const destination = parse_address(route.key);
+        if (!destination || destination->family != Family::v4)
+            faults.push_back("Invalid route destination: " + json::quoted(route.key) + " (must be IP address or CIDR)");
+        auto const* const gateway = route.node.get<std::string>();
+        if (!gateway || !is_gateway(*gateway))
+            faults.push_back(
+                "Invalid route gateway: " + (gateway ? json::quoted(*gateway) : std::string(route.node.kind())) +
+                " (must be IP address, nics[] or macs[])");
+    }
+    return faults;
+}
+
+bool conflict(std::vector<Nic> const& ours, std::vector<Nic> const& theirs) {
+    std::set<std::string> taken;
+    for (Nic const& nic : theirs) {
+        taken.insert(nic.mac);
+        for (std::string& place : places(nic))
+            taken.insert(std::move(place));
+    }
+    return std::ranges::any_of(ours, [&taken](Nic const& nic) {
+        return taken.contains(nic.mac) ||
+               std::ranges::any_of(places(nic), [&taken](std::string const& place) { return taken.contains(place); });
+    });
+}
+
+}  // namespace triton::machine

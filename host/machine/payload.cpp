@@ -1,0 +1,483 @@
+#include "host/machine/payload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "host/machine/nic.h"
+#include "host/machine/properties.h"
+#include "host/machine/values.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr std::array<std::string_view, 1> brands{"lx"};
+constexpr std::int64_t least_swap = 256;
+constexpr std::size_t most_problems = 100;
+constexpr std::size_t most_payload_bytes = 16 << 20;
+
+json::Member* find(json::Object& object, std::string_view key) {
+    auto const member = std::ranges::find(object, key, &json::Member::key);
+    return member == object.end() ? nullptr : &*member;
+}
+json::Member const* find(json::Object const& object, std::string_view key) {
+    auto const member = std::ranges::find(object, key, &json::Member::key);
+    return member == object.end() ? nullptr : &*member;
+}
+
+/// null and "" clear a property.
+bool clears(json::Node const& node) {
+    auto const* const text = node.get<std::string>();
+    return node.get<json::Null>() || (text && text->empty());
+}
+
+/// Collects what is wrong with the values of a payload.
+class Reader {
+public:
+    explicit Reader(Faults& faults) : faults_(faults) {}
+
+    /// Reads one value into the machine.
+    void read(Property const& property, json::Node const& node, Machine& machine) {
+        json::Reading reading(most_problems);
+        json::Where const top{};
+        property.value.parse(node, json::Where{&top, property.name}, machine, reading);
+        for (json::Problem& warning : std::move(reading.warnings).take())
+            ignored_.push_back(warning.text());
+        if (reading.problems.empty()) return;
+        faults_.bad_values.emplace_back(property.name);
+        for (json::Problem& problem : std::move(reading.problems).take())
+            faults_.reasons.push_back(problem.text());
+    }
+    void refuse(std::string_view name, std::string reason) {
+        faults_.bad_properties.emplace_back(name);
+        faults_.reasons.push_back(std::move(reason));
+    }
+    void bad_value(std::string_view name, std::string reason) {
+        if (std::ranges::find(faults_.bad_values, name) == faults_.bad_values.end())
+            faults_.bad_values.emplace_back(name);
+        faults_.reasons.push_back(std::move(reason));
+    }
+    void miss(std::string_view name) {
+        faults_.missing_properties.emplace_back(name);
+        faults_.reasons.push_back(std::string(name) + ": required key is missing");
+    }
+    void ignore(std::string text) { ignored_.push_back(std::move(text)); }
+    [[nodiscard]] std::vector<std::string> take_ignored() { return std::move(ignored_); }
+
+private:
+    Faults& faults_;
+    std::vector<std::string> ignored_;
+};
+
+std::string unknown_key(std::string_view key) {
+    std::vector<std::string_view> known;
+    for (Property const& property : properties())
+        known.push_back(property.name);
+    return "unknown property " + json::quoted(key) + json::suggestion(key, known);
+}
+
+/// A key that comes twice is a mistake of whoever wrote the payload: which one was meant?
+void check_twice(json::Object const& payload, Reader& reader) {
+    for (std::size_t i = 0; i < payload.size(); ++i) {
+        bool const is_again = std::any_of(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(i),
+                                          [&](json::Member const& other) { return other.key == payload[i].key; });
+        if (is_again) reader.bad_value(payload[i].key, payload[i].key + ": is there twice");
+    }
+}
+
+bool check_brand(json::Object const& payload, Faults& faults) {
+    json::Member const* const member = find(payload, "brand");
+    auto const* const brand = member ? member->node.get<std::string>() : nullptr;
+    if (!brand || std::ranges::find(brands, *brand) != brands.end()) return true;
+    faults.bad_brand = *brand;
+    faults.reasons.push_back("Invalid brand: " + json::quoted(*brand) + " (known: lx)");
+    return false;
+}
+
+void read_keys_of_creation(json::Object const& payload, Machine& machine, Reader& reader) {
+    for (json::Member const& member : payload) {
+        Property const* const property = find_property(member.key);
+        if (!property && is_for_hardware(member.key))
+            reader.refuse(member.key, member.key + ": is for virtual hardware, which a container does not have");
+        else if (!property)
+            reader.ignore(unknown_key(member.key));
+        else if (property->name == "ram")
+            continue;  // see read_ram()
+        else if (!property->is_settable())
+            reader.ignore(member.key + " is not for payloads");
+        else if (!clears(member.node))
+            reader.read(*property, member.node, machine);
+    }
+}
+
+/// `ram` is max_physical_memory, unless that is given too. Returns whether memory was given.
+void read_ram(json::Object const& payload, Machine& machine, Reader& reader) {
+    json::Member const* const ram = find(payload, "ram");
+    if (!ram || find(payload, "max_physical_memory") || clears(ram->node)) return;
+    Machine read;
+    reader.read(*find_property("max_physical_memory"), ram->node, read);
+    if (read.max_physical_memory) machine.max_physical_memory = read.max_physical_memory;
+}
+
+template <class T, class Value>
+void give(std::optional<T>& member, Value value) {
+    if (!member) member = std::move(value);
+}
+
+void fill_in(Machine& machine) {
+    give(machine.zonename, machine.uuid.text());
+    give(machine.hostname, *machine.zonename);
+    give(machine.dns_domain, "local");
+    give(machine.owner_uuid, Uuid());
+    give(machine.billing_id, Uuid());
+    give(machine.autoboot, true);
+    give(machine.firewall_enabled, false);
+    give(machine.cpu_shares, 100);
+    give(machine.max_lwps, 2000);
+    give(machine.max_physical_memory, 256);
+    std::int64_t const memory = *machine.max_physical_memory;
+    give(machine.max_swap, std::max(memory, least_swap));
+    give(machine.max_locked_memory, memory);
+    give(machine.tmpfs, memory);
+    give(machine.max_shm_memory, memory);
+    give(machine.max_msg_ids, 4096);
+    give(machine.max_sem_ids, 4096);
+    give(machine.max_shm_ids, 4096);
+    give(machine.quota, 10);
+    give(machine.zfs_io_priority, 100);
+}
+
+/// Brings a value within its bound and says so.
+void clamp(std::string_view name, std::optional<std::int64_t>& value, std::int64_t lowest, std::int64_t highest,
+           std::vector<std::string>& notices) {
+    if (!value || (*value >= lowest && *value <= highest)) return;
+    std::int64_t const clamped = std::clamp(*value, lowest, highest);
+    notices.push_back(std::string(name) + ": " + std::to_string(*value) + " becomes " + std::to_string(clamped) +
+                      (*value < lowest ? ", which is the least" : ", which is the most") +
+                      " with this max_physical_memory");
+    value = clamped;
+}
+
+/// What the sizes of memory demand of each other.
+void couple(Machine& machine, std::vector<std::string>& notices) {
+    std::int64_t const memory = machine.max_physical_memory.value_or(256);
+    clamp("max_swap", machine.max_swap, std::max(memory, least_swap), INT64_MAX, notices);
+    clamp("max_locked_memory", machine.max_locked_memory, 0, memory, notices);
+    clamp("tmpfs", machine.tmpfs, 0, memory, notices);
+}
+
+void check_whole(Machine& machine, Reader& reader) {
+    if (auto const named = normalise_nics(machine.nics); !named) reader.bad_value("nics", named.error().text());
+    for (std::string& fault : nic_faults(machine.nics))
+        reader.bad_value("nics", std::move(fault));
+    for (std::string& fault : route_faults(machine.routes))
+        reader.bad_value("routes", std::move(fault));
+    for (std::string const& resolver : machine.resolvers) {
+        if (!parse_address(resolver))
+            reader.bad_value("resolvers", "resolvers: " + json::quoted(resolver) + " is not an address");
+    }
+}
+
+// --- updates ---
+
+/// set_tags, remove_tags, add_nics ..: what a verb does to which property.
+struct Verb {
+    enum class What : std::uint8_t { set, add, update, remove };
+    What what;
+    Property const* property;
+};
+
+std::optional<Verb> find_verb(std::string_view key) {
+    struct Prefix {
+        std::string_view text;
+        Verb::What what;
+        Parts parts;
+    };
+    static constexpr std::array<Prefix, 5> prefixes{{
+        {"set_", Verb::What::set, Parts::keys},
+        {"remove_", Verb::What::remove, Parts::keys},
+        {"add_", Verb::What::add, Parts::objects},
+        {"update_", Verb::What::update, Parts::objects},
+        {"remove_", Verb::What::remove, Parts::objects},
+    }};
+    for (Prefix const& prefix : prefixes) {
+        if (!key.starts_with(prefix.text)) continue;
+        Property const* const property = find_property(key.substr(prefix.text.size()));
+        if (property && property->rules.parts == prefix.parts) return Verb{prefix.what, property};
+    }
+    return std::nullopt;
+}
+
+/// The value of a property as a node, to be changed and read again.
+json::Node node_of(Property const& property, Machine const& machine) {
+    json::ProblemList problems(1);
+    std::string const text = value_text(property, machine);
+    auto node =
+        json::read_json(text.empty() ? "null" : text, json::Limits{.document_bytes = most_payload_bytes}, problems);
+    return node ? std::move(*node) : json::Node{};
+}
+
+/// The texts of a list of keys, or nothing and a fault.
+std::optional<std::vector<std::string>> keys_of(std::string_view name, json::Node const& node, Reader& reader) {
+    json::Reading reading(most_problems);
+    json::Where const top{};
+    auto keys = read_list(node, json::Where{&top, name}, reading);
+    for (json::Problem const& problem : std::move(reading.problems).take())
+        reader.bad_value(name, problem.text());
+    return keys;
+}
+
+void apply_to_keys(Verb const& verb, json::Member const& given, Machine& machine, Reader& reader) {
+    json::Node node = node_of(*verb.property, machine);
+    if (!node.get<json::Object>()) node.value = json::Object{};
+    auto& object = std::get<json::Object>(node.value);
+    if (verb.what == Verb::What::remove) {
+        auto const keys = keys_of(given.key, given.node, reader);
+        if (!keys) return;
+        for (std::string const& key : *keys) {
+            if (std::erase_if(object, [&key](json::Member const& member) { return member.key == key; }) == 0)
+                reader.ignore(given.key + ": there is no " + json::quoted(key));
+        }
+    } else {
+        auto const* const values = given.node.get<json::Object>();
+        if (!values)
+            return reader.bad_value(given.key,
+                                    given.key + ": expected an object, found " + std::string(given.node.kind()));
+        for (json::Member const& value : *values) {
+            if (json::Member* const old = find(object, value.key))
+                old->node = value.node;
+            else
+                object.push_back(value);
+        }
+    }
+    reader.read(*verb.property, node, machine);
+}
+
+/// How a member that names an object is compared: MACs have several spellings.
+std::string canonical_key(std::string const& text) { return canonical_mac(text).value_or(text); }
+
+std::string const* key_of(json::Node const& node, std::string_view key) {
+    auto const* const object = node.get<json::Object>();
+    json::Member const* const member = object ? find(*object, key) : nullptr;
+    return member ? member->node.get<std::string>() : nullptr;
+}
+
+json::Node* find_object(json::Array& list, std::string_view key, std::string const& wanted) {
+    for (json::Node& node : list) {
+        std::string const* const has = key_of(node, key);
+        if (has && canonical_key(*has) == canonical_key(wanted)) return &node;
+    }
+    return nullptr;
+}
+
+/// What makes the derived forms stale: a new `ips` is not to be overruled by an old `ip`.
+void forget_derived(json::Object& object, json::Object const& given) {
+    auto const forget = [&](std::string_view changed, std::initializer_list<std::string_view> derived) {
+        if (!find(given, changed)) return;
+        for (std::string_view const name : derived)
+            if (!find(given, name))
+                std::erase_if(object, [name](json::Member const& member) { return member.key == name; });
+    };
+    forget("ips", {"ip", "netmask"});
+    forget("ip", {"ips"});
+    forget("netmask", {"ips"});
+    forget("gateways", {"gateway"});
+    forget("gateway", {"gateways"});
+}
+
+void update_object(Verb const& verb, std::string_view name, json::Node const& given, json::Array& list,
+                   Reader& reader) {
+    std::string_view const key = verb.property->rules.key;
+    std::string const* const wanted = key_of(given, key);
+    if (!wanted) return reader.bad_value(name, std::string(name) + ": each needs a " + json::quoted(key));
+    json::Node* const node = find_object(list, key, *wanted);
+    if (!node) return reader.bad_value(name, std::string(name) + ": there is no " + json::shown(*wanted));
+    auto& object = std::get<json::Object>(node->value);
+    auto const& values = std::get<json::Object>(given.value);
+    forget_derived(object, values);
+    for (json::Member const& value : values) {
+        if (value.key == "interface")
+            reader.ignore("interface of " + *wanted + " cannot be changed");
+        else if (clears(value.node))
+            std::erase_if(object, [&](json::Member const& member) { return member.key == value.key; });
+        else if (json::Member* const old = find(object, value.key))
+            old->node = value.node;
+        else
+            object.push_back(value);
+    }
+}
+
+/// A new primary interface takes that from the old one.
+void move_primary(json::Array& list, json::Array const& given) {
+    bool const takes = std::ranges::any_of(given, [](json::Node const& node) {
+        auto const* const object = node.get<json::Object>();
+        json::Member const* const primary = object ? find(*object, "primary") : nullptr;
+        bool const* const value = primary ? primary->node.get<bool>() : nullptr;
+        return value && *value;
+    });
+    if (!takes) return;
+    for (json::Node& node : list)
+        if (auto* const object = std::get_if<json::Object>(&node.value))
+            std::erase_if(*object, [](json::Member const& member) { return member.key == "primary"; });
+}
+
+void apply_to_objects(Verb const& verb, json::Member const& given, Machine& machine, Reader& reader) {
+    json::Node node = node_of(*verb.property, machine);
+    if (!node.get<json::Array>()) node.value = json::Array{};
+    auto& list = std::get<json::Array>(node.value);
+    std::string_view const key = verb.property->rules.key;
+    if (verb.what == Verb::What::remove) {
+        auto const keys = keys_of(given.key, given.node, reader);
+        if (!keys) return;
+        for (std::string const& wanted : *keys) {
+            json::Node const* const found = find_object(list, key, wanted);
+            if (found)
+                list.erase(list.begin() + (found - list.data()));
+            else
+                reader.ignore(given.key + ": there is no " + json::shown(wanted));
+        }
+    } else {
+        auto const* const array = given.node.get<json::Array>();
+        if (!array) return reader.bad_value(given.key, std::string(given.key) + " must be an array.");
+        move_primary(list, *array);
+        for (json::Node const& element : *array) {
+            if (verb.what == Verb::What::add)
+                list.push_back(element);
+            else
+                update_object(verb, given.key, element, list, reader);
+        }
+    }
+    reader.read(*verb.property, node, machine);
+}
+
+void read_key_of_update(json::Member const& member, Machine& machine, Reader& reader) {
+    if (auto const verb = find_verb(member.key)) {
+        if (verb->property->rules.parts == Parts::keys) return apply_to_keys(*verb, member, machine, reader);
+        return apply_to_objects(*verb, member, machine, reader);
+    }
+    Property const* const property = find_property(member.key);
+    if (!property && is_for_hardware(member.key))
+        return reader.refuse(member.key, member.key + ": is for virtual hardware, which a container does not have");
+    if (!property) return reader.ignore(unknown_key(member.key));
+    if (property->name == "ram") return;
+    if (property->rules.set != Set::any_time) return reader.ignore(member.key + " cannot be changed");
+    if (clears(member.node)) return property->clear(machine);
+    reader.read(*property, member.node, machine);
+}
+
+/// What follows the size of memory when nobody says otherwise: the distance of the locked memory and of the swap, and
+/// the ratio of the tmpfs. A swap that sat on its floor is tied to the memory again.
+void follow_memory(Machine const& before, json::Object const& payload, Machine& machine) {
+    if (!before.max_physical_memory || machine.max_physical_memory == before.max_physical_memory) return;
+    give(machine.max_physical_memory, 256);
+    std::int64_t const old = *before.max_physical_memory;
+    std::int64_t const memory = *machine.max_physical_memory;
+    if (before.max_locked_memory && !find(payload, "max_locked_memory"))
+        machine.max_locked_memory = std::max<std::int64_t>(0, memory + (*before.max_locked_memory - old));
+    if (before.max_swap && !find(payload, "max_swap")) {
+        bool const sat_on_floor = *before.max_swap == least_swap && old < least_swap;
+        machine.max_swap = std::max(sat_on_floor ? memory : memory + (*before.max_swap - old), least_swap);
+    }
+    if (before.tmpfs && old > 0 && !find(payload, "tmpfs")) machine.tmpfs = (*before.tmpfs * memory + old / 2) / old;
+}
+
+}  // namespace
+
+std::string Faults::json() const {
+    json::Writer out;
+    out.open('{');
+    if (bad_brand) out.member("bad_brand", *bad_brand);
+    auto const list = [&out](std::string_view name, std::vector<std::string> const& items) {
+        if (!items.empty()) out.key(name).list(items);
+    };
+    list("bad_values", bad_values);
+    list("bad_properties", bad_properties);
+    list("missing_properties", missing_properties);
+    list("reasons", reasons);
+    out.close('}');
+    return std::move(out).text();
+}
+
+Error Faults::error(std::string_view attempted) const {
+    Error error = fail(ErrorKind::invalid, attempted, reasons.empty() ? "" : reasons.front()).error();
+    if (reasons.size() > 1) error.details.assign(reasons.begin() + 1, reasons.end());
+    return error;
+}
+
+Result<json::Object> read_payload(std::string_view text) {
+    json::ProblemList problems(most_problems);
+    auto node = json::read_json(text, json::Limits{.document_bytes = most_payload_bytes}, problems);
+    if (!problems.empty()) return fail("Invalid JSON payload: " + std::move(problems).take().front().text());
+    auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
+    if (!object)
+        return fail("Invalid JSON payload: expected an object, found " + std::string(node ? node->kind() : "nothing"));
+    return std::move(*object);
+}
+
+Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
+    Faults faults;
+    Reader reader(faults);
+    if (!check_brand(payload, faults)) return std::unexpected(std::move(faults));
+    Creation creation;
+    Machine& machine = creation.machine;
+    check_twice(payload, reader);
+    read_keys_of_creation(payload, machine, reader);
+    read_ram(payload, machine, reader);
+    if (!find(payload, "brand")) reader.miss("brand");
+    if (!find(payload, "image_uuid") && !find(payload, "dataset_uuid")) reader.miss("image_uuid");
+    if (machine.uuid == Uuid()) {
+        auto uuid = Uuid::random();
+        if (uuid)
+            machine.uuid = std::move(*uuid);
+        else
+            reader.bad_value("uuid", uuid.error().text());
+    }
+    fill_in(machine);
+    couple(machine, creation.notices);
+    check_whole(machine, reader);
+    machine.create_timestamp = time_text(now);
+    creation.ignored = reader.take_ignored();
+    if (!faults.is_empty()) return std::unexpected(std::move(faults));
+    return creation;
+}
+
+std::vector<Change> differences(Machine const& before, Machine const& after) {
+    std::vector<Change> changes;
+    for (Property const& property : properties()) {
+        if (property.rules.place == Place::observed || property.rules.place == Place::payload) continue;
+        std::string old_text = value_text(property, before);
+        std::string new_text = value_text(property, after);
+        if (old_text != new_text)
+            changes.push_back({std::string(property.name), std::move(old_text), std::move(new_text)});
+    }
+    return changes;
+}
+
+Checked<Update> read_update(Machine const& before, json::Object const& payload) {
+    Faults faults;
+    Reader reader(faults);
+    Update update{.machine = before};
+    check_twice(payload, reader);
+    for (json::Member const& member : payload)
+        read_key_of_update(member, update.machine, reader);
+    read_ram(payload, update.machine, reader);
+    follow_memory(before, payload, update.machine);
+    fill_in(update.machine);
+    couple(update.machine, update.notices);
+    check_whole(update.machine, reader);
+    update.ignored = reader.take_ignored();
+    if (!faults.is_empty()) return std::unexpected(std::move(faults));
+    update.changes = differences(before, update.machine);
+    return update;
+}
+
+std::vector<std::string> Update::at_start() const {
+    std::vector<std::string> names;
+    for (Change const& change : changes) {
+        Property const* const property = find_property(change.property);
+        if (property && property->rules.takes == Takes::at_start) names.push_back(change.property);
+    }
+    return names;
+}
+
+}  // namespace triton::machine

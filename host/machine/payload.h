@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/machine/machine.h"
+#include "lib/json/problem.h"
+
+namespace triton::machine {
+
+/// What is wrong with a payload, in the lists that `vmadm validate` prints, and in sentences.
+struct Faults {
+    std::optional<std::string> bad_brand = {};  ///< alone: without the brand nothing else can be judged
+    std::vector<std::string> bad_values = {};
+    std::vector<std::string> bad_properties = {};
+    std::vector<std::string> missing_properties = {};
+    std::vector<std::string> reasons = {};  ///< a sentence for each
+
+    [[nodiscard]] bool is_empty() const { return reasons.empty(); }
+    /// {"bad_values":["ram"],"reasons":["ram: expected an integer, found \"much\""]}
+    [[nodiscard]] std::string json() const;
+    /// The first reason, and the others as details. `attempted`: "create VM".
+    [[nodiscard]] Error error(std::string_view attempted) const;
+};
+
+template <class T>
+using Checked = std::expected<T, Faults>;
+
+/// Reads the text of a payload: one JSON object. Errors: invalid, "Invalid JSON payload: ...".
+Result<json::Object> read_payload(std::string_view text);
+
+/// What create() makes of a payload.
+struct Creation {
+    Machine machine;
+    std::vector<std::string> ignored = {};  ///< keys that mean nothing to us
+    std::vector<std::string> notices = {};  ///< values that were changed, and why
+};
+
+/// Reads and checks the payload of a new machine and adds what it leaves out. `now`: microseconds since 1970.
+Checked<Creation> read_creation(json::Object const& payload, std::int64_t now);
+
+/// One property that an update changes. Both as JSON; empty: it is not set.
+struct Change {
+    std::string property;
+    std::string before;
+    std::string after;
+
+    bool operator==(Change const&) const = default;
+};
+
+struct Update {
+    Machine machine;
+    std::vector<Change> changes = {};
+    std::vector<std::string> ignored = {};
+    std::vector<std::string> notices = {};
+    /// Those of the changes that a running machine notices only when it is started again.
+    [[nodiscard]] std::vector<std::string> at_start() const;
+};
+
+/// Applies an update's payload to a machine. Properties that cannot be changed, and unknown ones, are in `ignored`.
+Checked<Update> read_update(Machine const& before, json::Object const& payload);
+
+/// The properties by which two states of a machine differ, in the order of the table.
+std::vector<Change> differences(Machine const& before, Machine const& after);
+
+}  // namespace triton::machine

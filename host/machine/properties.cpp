@@ -1,0 +1,301 @@
+#include "host/machine/properties.h"
+
+#include <algorithm>
+#include <array>
+
+#include "host/machine/nic.h"
+#include "host/machine/values.h"
+#include "lib/json/schema.h"
+
+namespace triton::machine {
+
+namespace {
+
+using json::Shape;
+
+constexpr std::array<std::string_view, 7> state_names{"provisioning", "configured", "stopped", "starting",
+                                                      "running",      "stopping",   "failed"};
+constexpr std::array<std::string_view, 4> phase_names{"configuring", "configured", "installed", "failed"};
+
+using StateName = json::Choice<State, state_names>;
+using PhaseName = json::Choice<Phase, phase_names>;
+
+std::string_view text_of(State state) { return name_of(state); }
+std::string_view text_of(Phase phase) { return name_of(phase); }
+
+/// An enum is written by its name.
+template <auto Member>
+void write_name(std::string_view name, Machine const& machine, json::Writer& out) {
+    out.key(name).value(text_of(machine.*Member));
+}
+
+template <auto Member, class Kind>
+constexpr Property property(std::string_view name, PropertyRules rules, std::string_view description) {
+    constexpr auto write = [](Shown shown) -> Write<Machine> {
+        switch (shown) {
+            case Shown::when_set: return write_member<Member, Shown::when_set, Machine>;
+            case Shown::always: return write_member<Member, Shown::always, Machine>;
+            case Shown::when_true: return write_member<Member, Shown::when_true, Machine>;
+        }
+        std::unreachable();
+    };
+    return {.name = name,
+            .need = rules.set == Set::required ? json::Need::required : json::Need::optional,
+            .value = json::as<Member, Kind>,
+            .description = description,
+            .write = write(rules.shown),
+            .clear = clear_member<Member, Machine>,
+            .rules = rules};
+}
+
+template <auto Member, class Kind>
+constexpr Property named(std::string_view name, PropertyRules rules, std::string_view description) {
+    return {.name = name,
+            .value = json::as<Member, Kind>,
+            .description = description,
+            .write = write_name<Member>,
+            .clear = clear_member<Member, Machine>,
+            .rules = rules};
+}
+
+/// What is computed from other members, and never read.
+constexpr Property derived(std::string_view name, Column column, Shape const& shape, Write<Machine> write,
+                           std::string_view description) {
+    return {.name = name,
+            .value = {.shape = &shape},
+            .description = description,
+            .write = write,
+            .rules = {.set = Set::by_us, .column = column, .place = Place::observed}};
+}
+
+void write_type(std::string_view name, Machine const&, json::Writer& out) { out.key(name).value("LX"); }
+void write_hvm(std::string_view name, Machine const&, json::Writer& out) { out.key(name).value(false); }
+void write_filesystem(std::string_view name, Machine const& machine, json::Writer& out) {
+    if (machine.zpool) out.key(name).value(*machine.zpool + "/" + machine.uuid.text());
+}
+
+constexpr PropertyRules seen(Column column = {}, Shown shown = Shown::when_set) {
+    return {.set = Set::by_us, .column = column, .place = Place::observed, .shown = shown};
+}
+constexpr PropertyRules live(Column column = {}) { return {.takes = Takes::at_once, .column = column}; }
+constexpr PropertyRules next(Column column = {}) { return {.takes = Takes::at_start, .column = column}; }
+constexpr PropertyRules kept(Column column = {}) { return {.column = column}; }
+constexpr PropertyRules keys(Place place) {
+    return {.takes = Takes::at_once, .place = place, .shown = Shown::always, .parts = Parts::keys};
+}
+
+using Mebibytes = Whole<0, std::int64_t{1} << 30>;
+using Count = Whole<0, std::int64_t{1} << 31>;
+using Name = Line<255>;
+
+}  // namespace
+
+std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
+    // clang-format off
+    static constexpr auto rows = std::to_array<Property>({
+        property<&Machine::uuid, UuidText>("uuid", {.set = Set::at_create, .column = {36}}, "Its name for everything on the host; made when it is missing."),
+        property<&Machine::alias, Name>("alias", kept({10}), "A name for people; commands take it in place of the uuid where it is unique."),
+        property<&Machine::brand, Name>("brand", {.set = Set::required, .column = {14}}, "`lx`: a Linux container."),
+        derived("type", {4}, json::any_text, write_type, "Made of the brand: `LX`."),
+        derived("hvm", {5}, json::boolean, write_hvm, "Whether it has virtual hardware: never."),
+        named<&Machine::state, StateName>("state", seen({16}), "What it does now: `provisioning`, `configured`, `stopped`, `starting`, `running`, `stopping` or `failed`."),
+        property<&Machine::failure, Line<4096>>("failure", {.set = Set::by_us}, "Why its state is `failed`."),
+        property<&Machine::image_uuid, UuidText>("image_uuid", {.set = Set::required, .column = {36}, .alias = "dataset_uuid"}, "The image that it is made from."),
+        property<&Machine::hostname, HostName>("hostname", next({32}), "Its host name. Default: its zonename."),
+        property<&Machine::zonename, HostName>("zonename", {.set = Set::at_create, .column = {12}}, "Stored. Default: its uuid."),
+        property<&Machine::zonepath, PlainPath>("zonepath", seen({40}), "The directory of its tree."),
+        derived("zfs_filesystem", {}, json::any_text, write_filesystem, "Its tree in the pool."),
+        property<&Machine::zpool, Name>("zpool", {.set = Set::at_create, .column = {12}, .alias = "zfs_storage_pool_name"}, "The pool that it is in."),
+        property<&Machine::owner_uuid, UuidText>("owner_uuid", kept({36}), "Stored. Default: zeros."),
+        property<&Machine::billing_id, UuidText>("billing_id", kept({36}), "Stored. Default: zeros."),
+        property<&Machine::package_name, Name>("package_name", kept({32}), "Stored."),
+        property<&Machine::package_version, Name>("package_version", kept({11, "PACKAGE_VER"}), "Stored."),
+        property<&Machine::autoboot, Flag>("autoboot", {.takes = Takes::at_once, .column = {8}}, "Whether it starts with the host. Default: true. `start` and `stop` set it."),
+        property<&Machine::cpu_cap, Whole<0, 1'000'000>>("cpu_cap", live({7}), "Percent of one processor that it may use at most; 0: no limit."),
+        property<&Machine::cpu_shares, Whole<1, 65535>>("cpu_shares", live({9, "CPU_SHARE"}), "Its weight when processors are short. Default: 100. systemd's highest weight is 10000."),
+        property<&Machine::max_physical_memory, Mebibytes>("max_physical_memory", {.takes = Takes::at_once, .column = {8, "MAX_PHYS"}}, "MiB of memory. Default: 256."),
+        derived("ram", {7}, json::any_integer, [](std::string_view name, Machine const& machine, json::Writer& out) {
+            if (machine.max_physical_memory) out.key(name).value(*machine.max_physical_memory); }, "The same as `max_physical_memory`, which a payload may set by this name."),
+        property<&Machine::max_swap, Mebibytes>("max_swap", live({8}), "MiB of memory and swap together, at least 256 and `max_physical_memory`. Default: that."),
+        property<&Machine::max_locked_memory, Mebibytes>("max_locked_memory", next({10, "MAX_LOCKED"}), "MiB that each of its processes may lock, at most `max_physical_memory`, which is the default."),
+        property<&Machine::tmpfs, Mebibytes>("tmpfs", next({5}), "MiB of its /tmp in memory, at most `max_physical_memory`, which is the default; 0: /tmp is on disk."),
+        property<&Machine::max_lwps, Whole<1, 1 << 22>>("max_lwps", live({7, "MAX_LWP"}), "Processes and threads. Default: 2000."),
+        property<&Machine::quota, Whole<0, 1 << 30>>("quota", live({5}), "GiB that its tree may take; 0: no limit. Default: 10."),
+        property<&Machine::max_msg_ids, Count>("max_msg_ids", kept(), "Stored. Default: 4096."),
+        property<&Machine::max_sem_ids, Count>("max_sem_ids", kept(), "Stored. Default: 4096."),
+        property<&Machine::max_shm_ids, Count>("max_shm_ids", kept(), "Stored. Default: 4096."),
+        property<&Machine::max_shm_memory, Mebibytes>("max_shm_memory", kept(), "Stored. Default: `max_physical_memory`."),
+        property<&Machine::zfs_io_priority, Whole<0, 16384>>("zfs_io_priority", kept({11, "IO_PRIORITY"}), "Stored. Default: 100."),
+        property<&Machine::zfs_root_compression, CompressionName>("zfs_root_compression", kept(), "Stored."),
+        property<&Machine::zfs_data_compression, CompressionName>("zfs_data_compression", kept(), "Stored."),
+        property<&Machine::zfs_root_recsize, RecordSize>("zfs_root_recsize", kept(), "Stored."),
+        property<&Machine::zfs_data_recsize, RecordSize>("zfs_data_recsize", kept(), "Stored."),
+        property<&Machine::zfs_filesystem_limit, Count>("zfs_filesystem_limit", kept(), "Stored."),
+        property<&Machine::zfs_snapshot_limit, Count>("zfs_snapshot_limit", kept(), "Stored."),
+        property<&Machine::indestructible_zoneroot, Flag>("indestructible_zoneroot", {.takes = Takes::at_once, .column = {12, "INDESTR_ROOT"}, .shown = Shown::when_true}, "Whether `delete` and `reprovision` are refused."),
+        property<&Machine::indestructible_delegated, Flag>("indestructible_delegated", {.takes = Takes::at_once, .column = {12, "INDESTR_DATA"}, .shown = Shown::when_true}, "Whether `delete` is refused."),
+        property<&Machine::do_not_inventory, Flag>("do_not_inventory", {.column = {5, "DNI"}, .shown = Shown::when_true}, "Stored, for those who count machines."),
+        property<&Machine::archive_on_delete, Flag>("archive_on_delete", {.shown = Shown::when_true}, "Stored."),
+        property<&Machine::firewall_enabled, Flag>("firewall_enabled", {.column = {16}, .shown = Shown::when_set}, "Stored. Default: false."),
+        property<&Machine::delegate_dataset, Flag>("delegate_dataset", {.set = Set::at_create}, "Stored."),
+        property<&Machine::dns_domain, HostName>("dns_domain", {.takes = Takes::at_start, .column = {32, "DOMAIN"}}, "The domain that short host names are looked up in. Default: local."),
+        property<&Machine::resolvers, TextList>("resolvers", {.takes = Takes::at_start, .shown = Shown::always}, "Addresses of name servers."),
+        property<&Machine::maintain_resolvers, Flag>("maintain_resolvers", next(), "Whether /etc/resolv.conf is written at each start."),
+        property<&Machine::init_name, PlainPath>("init_name", next(), "The program that is its PID 1. Default: the init of its image."),
+        property<&Machine::kernel_version, Name>("kernel_version", kept(), "Stored; it means nothing on Linux."),
+        property<&Machine::fs_allowed, TextList>("fs_allowed", kept(), "Stored."),
+        property<&Machine::limit_priv, TextList>("limit_priv", kept(), "Stored."),
+        property<&Machine::internal_metadata_namespaces, TextList>("internal_metadata_namespaces", kept(), "Stored."),
+        property<&Machine::mdata_exec_timeout, Whole<0, 86400>>("mdata_exec_timeout", {.set = Set::at_create}, "Seconds that create waits for the machine to be up; 0: no limit. Default: 300."),
+        property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Directories of the host that it sees."),
+        property<&Machine::nics, json::List<json::Record<Nic, nic_shape>>>("nics", {.takes = Takes::at_start, .shown = Shown::always, .parts = Parts::objects, .key = "mac"}, "Its network interfaces."),
+        property<&Machine::routes, Flat>("routes", keys(Place::routes_file), "Destination to gateway: an IPv4 address, `nics[N]` or `macs[MAC]`."),
+        property<&Machine::tags, Flat>("tags", keys(Place::tags_file), "Keys and values of its owner."),
+        property<&Machine::customer_metadata, Flat>("customer_metadata", keys(Place::metadata_file), "Keys and values that the machine may read."),
+        property<&Machine::internal_metadata, Flat>("internal_metadata", keys(Place::metadata_file), "Keys and values of the operator."),
+        property<&Machine::launch, AnyObject>("launch", {.takes = Takes::at_once, .place = Place::launch_file}, "A launch configuration. With it `triton-launch` is PID 1 of the machine and runs what it says."),
+        property<&Machine::launch_status, AnyObject>("launch_status", seen(), "What the machine's `triton-launch` reports."),
+        property<&Machine::snapshots, json::List<json::Record<Snapshot, snapshot_shape>>>("snapshots", seen({}, Shown::always), "Its snapshots."),
+        property<&Machine::pid, Count>("pid", seen({6}), "The host's number of its PID 1."),
+        property<&Machine::boot_timestamp, Name>("boot_timestamp", seen({24}), "When it was started."),
+        property<&Machine::exit_status, Whole<INT64_MIN, INT64_MAX>>("exit_status", seen({4, "EXIT"}), "How it ended."),
+        property<&Machine::exit_timestamp, Name>("exit_timestamp", seen({24}), "When it ended."),
+        property<&Machine::init_restarts, Count>("init_restarts", seen(), "How often systemd has started it again."),
+        property<&Machine::create_timestamp, Name>("create_timestamp", {.set = Set::by_us, .column = {24}}, "When it was created."),
+        property<&Machine::last_modified, Name>("last_modified", seen(), "When its properties were changed."),
+        property<&Machine::server_uuid, UuidText>("server_uuid", seen(), "The host that it is on."),
+        property<&Machine::platform_buildstamp, Name>("platform_buildstamp", seen(), "`TRITON_RELEASE` of the host."),
+        property<&Machine::v, Whole<1, 1>>("v", {.set = Set::at_create}, "The version of this format: 1."),
+        named<&Machine::phase, PhaseName>("phase", {.set = Set::by_us, .place = Place::hidden}, "How far its provisioning has come."),
+        property<&Machine::first_uid, Whole<65536, 0xfffeffff>>("first_uid", {.set = Set::by_us, .place = Place::hidden}, "The first of its 65,536 host uids."),
+        property<&Machine::nowait, Flag>("nowait", {.set = Set::at_create, .place = Place::payload}, "Whether create returns before the machine is up."),
+        property<&Machine::create_only, Flag>("create_only", {.set = Set::at_create, .place = Place::payload}, "Whether the machine is left for `vmadm install`."),
+    });
+    // clang-format on
+    return rows;
+}
+
+std::string_view name_of(State state) { return state_names[static_cast<std::size_t>(state)]; }
+std::string_view name_of(Phase phase) { return phase_names[static_cast<std::size_t>(phase)]; }
+
+std::string Property::title() const {
+    std::string title(rules.column.title.empty() ? name : rules.column.title);
+    std::ranges::transform(title, title.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c & ~0x20 : c; });
+    return title;
+}
+
+Property const* find_property(std::string_view name) {
+    auto const row = std::ranges::find_if(properties(), [name](Property const& property) {
+        return property.name == name || (!property.rules.alias.empty() && property.rules.alias == name);
+    });
+    return row == properties().end() ? nullptr : &*row;
+}
+
+bool is_for_hardware(std::string_view name) {
+    static constexpr auto names = std::to_array<std::string_view>({
+        "bhyve_extra_opts",
+        "boot",
+        "bootrom",
+        "com1",
+        "com2",
+        "cpu_type",
+        "disk_driver",
+        "disks",
+        "add_disks",
+        "update_disks",
+        "remove_disks",
+        "flexible_disk_size",
+        "free_space",
+        "nic_driver",
+        "pci_devices",
+        "add_pci_devices",
+        "update_pci_devices",
+        "remove_pci_devices",
+        "qemu_opts",
+        "qemu_extra_opts",
+        "spice_opts",
+        "spice_password",
+        "spice_port",
+        "vcpus",
+        "vga",
+        "virtio_txburst",
+        "virtio_txtimer",
+        "vnc_password",
+        "vnc_port",
+    });
+    return std::ranges::find(names, name) != names.end();
+}
+
+std::string value_text(Property const& property, Machine const& machine) {
+    json::Writer out;
+    out.open('{');
+    property.write("x", machine, out);
+    std::string text = std::move(out).text();
+    static constexpr std::string_view head = R"({"x":)";
+    return text.size() > head.size() ? text.substr(head.size()) : "";
+}
+
+namespace {
+
+template <class Wanted>
+std::string object_text(Machine const& machine, Wanted wanted) {
+    json::Writer out;
+    out.open('{');
+    for (Property const& property : properties()) {
+        if (wanted(property)) property.write(property.name, machine, out);
+    }
+    out.close('}');
+    return std::move(out).text();
+}
+
+}  // namespace
+
+std::string public_text(Machine const& machine) {
+    return object_text(machine, [](Property const& property) { return property.is_public(); });
+}
+
+std::string file_text(Machine const& machine) {
+    return object_text(machine, [](Property const& property) { return property.is_stored(); }) + "\n";
+}
+
+Result<Machine> parse_file(std::string_view text, std::string_view path) {
+    json::Reading reading(20);
+    Machine machine;
+    auto const node = json::read_json(text, json::Limits{.document_bytes = 16 << 20}, reading.problems);
+    json::Where const top{};
+    auto const* const object = node ? json::expect<json::Object>("an object", *node, top, reading) : nullptr;
+    bool has_uuid = false;
+    for (std::size_t i = 0; object && i < object->size(); ++i) {
+        json::Member const& member = (*object)[i];
+        Property const* const property = find_property(member.key);
+        if (!property || !property->is_stored()) continue;
+        property->value.parse(member.node, json::Where{&top, property->name}, machine, reading);
+        has_uuid = has_uuid || property->name == "uuid";
+    }
+    if (object && !has_uuid) reading.problems.add(json::Where{&top, "uuid"}, "required key is missing");
+    if (reading.problems.empty()) return machine;
+    auto problems = std::move(reading.problems).take();
+    Error error = fail(ErrorKind::corrupt, "read " + std::string(path), problems.front().text()).error();
+    for (json::Problem const& problem : problems)
+        error.details.push_back(problem.text());
+    return std::unexpected(std::move(error));
+}
+
+std::string reference_page() {
+    static constexpr std::array<std::string_view, 4> setters{"never", "create", "create (required)", "create, update"};
+    static constexpr std::array<std::string_view, 3> effects{"", "at once", "next start"};
+    std::string page = "# Properties of machines\n\n";
+    std::vector<json::DescribedKey> keys;
+    for (Property const& property : properties()) {
+        if (property.rules.place == Place::hidden) continue;
+        std::string need(setters[static_cast<std::size_t>(property.rules.set)]);
+        keys.push_back({property.name, property.need, std::move(need), property.value.shape, property.description,
+                        std::string(effects[static_cast<std::size_t>(property.rules.takes)])});
+    }
+    json::append_section(page, "machine", keys, "Who sets each, and when a running machine notices.", "Takes effect");
+    json::append_section(page, "nic", json::described_keys<Nic, json::Reading>());
+    json::append_section(page, "filesystem", json::described_keys<Filesystem, json::Reading>());
+    return page;
+}
+
+}  // namespace triton::machine

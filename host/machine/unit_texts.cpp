@@ -1,0 +1,179 @@
+#include "host/machine/unit_texts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "host/machine/nic.h"
+#include "lib/json/writer.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr std::uint64_t mebibyte = 1 << 20;
+constexpr std::size_t longest_variable = 4096;
+
+/// A key of an .nspawn file with its value, which is one line: what machines hold has no control characters.
+void add(std::string& text, std::string_view key, std::string_view value) {
+    text.append(key).append("=").append(value).append("\n");
+}
+
+/// One word, whatever it holds. systemd knows quotes there and no escapes, so that a single quote stands in double
+/// ones.
+std::string quoted_word(std::string_view word) {
+    std::string text = "'";
+    for (char const c : word) {
+        if (c == '\'')
+            text += R"('"'"')";
+        else
+            text += c;
+    }
+    return text + "'";
+}
+
+/// A path of Bind=, where ":" separates.
+std::string bind_path(std::string_view path) {
+    std::string text;
+    for (char const c : path) {
+        if (c == ':' || c == '\\') text += '\\';
+        text += c;
+    }
+    return text;
+}
+
+void add_bind(std::string& text, bool is_read_only, std::string_view source, std::string_view target) {
+    add(text, is_read_only ? "BindReadOnly" : "Bind", bind_path(source) + ":" + bind_path(target));
+}
+
+void add_first_program(std::string& text, Machine const& machine) {
+    if (machine.launch) {
+        add(text, "Boot", "no");
+        add(text, "Parameters",
+            std::string(launcher_inside) + " --config " + std::string(launch_directory_inside) + "/" +
+                std::string(launch_file_name) + " --control-socket " + std::string(control_socket_inside));
+        add(text, "KillSignal", "SIGTERM");
+    } else if (machine.init_name) {
+        add(text, "Boot", "no");
+        add(text, "Parameters", quoted_word(*machine.init_name));
+        add(text, "KillSignal", "SIGRTMIN+3");
+    } else {
+        add(text, "Boot", "yes");
+    }
+}
+
+std::string variable_name(std::string_view key) {
+    std::string name = "TRITON_METADATA_";
+    for (char const c : key) {
+        bool const is_letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+        bool const is_digit = c >= '0' && c <= '9';
+        name += is_letter ? static_cast<char>(c & ~0x20) : is_digit ? c : '_';
+    }
+    return name;
+}
+
+std::string scalar_text(json::Node const& node) {
+    if (auto const* const text = node.get<std::string>()) return *text;
+    json::Writer out;
+    out.value(node);
+    return std::move(out).text();
+}
+
+bool fits(std::string_view value) {
+    return value.size() <= longest_variable &&
+           std::ranges::none_of(value, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+}  // namespace
+
+std::string nspawn_text(Machine const& machine, MachinePaths const& paths) {
+    std::string text = "# Made by vmadm from the properties of the machine, again at each start.\n[Exec]\n";
+    add_first_program(text, machine);
+    std::string const range = ":" + std::to_string(uids_of_machine);
+    if (machine.first_uid) add(text, "PrivateUsers", std::to_string(*machine.first_uid) + range);
+    add(text, "MachineID", machine.uuid.digits());
+    if (machine.hostname) add(text, "Hostname", *machine.hostname);
+    add(text, "NotifyReady", "yes");
+    add(text, "LinkJournal", "no");
+    add(text, "ResolvConf", "off");
+    add(text, "Timezone", "off");
+    if (machine.max_locked_memory) add(text, "LimitMEMLOCK", std::to_string(*machine.max_locked_memory) + "M");
+    if (machine.launch) {
+        for (std::string const& variable : launch_environment(machine))
+            add(text, "Environment", quoted_word(variable));
+    }
+    text += "\n[Files]\n";
+    add(text, "PrivateUsersOwnership", "auto");
+    if (machine.tmpfs.value_or(0) > 0)
+        add(text, "TemporaryFileSystem", "/tmp:mode=1777,size=" + std::to_string(*machine.tmpfs) + "M");
+    if (machine.launch) {
+        add_bind(text, true, paths.launcher, launcher_inside);
+        add_bind(text, true, paths.launch, launch_directory_inside);
+    }
+    for (Filesystem const& filesystem : machine.filesystems) {
+        bool const is_read_only = std::ranges::find(filesystem.options, "ro") != filesystem.options.end();
+        add_bind(text, is_read_only, filesystem.source, filesystem.target);
+    }
+    text += "\n[Network]\n";
+    add(text, "Private", "yes");
+    add(text, "VirtualEthernet", "no");
+    return text;
+}
+
+std::vector<std::string> launch_environment(Machine const& machine) {
+    std::vector<std::string> variables;
+    std::set<std::string> names;
+    auto const add_variable = [&](std::string name, std::string_view value) {
+        if (fits(value) && names.insert(name).second) variables.push_back(name + "=" + std::string(value));
+    };
+    add_variable("TRITON_UUID", machine.uuid.text());
+    if (machine.alias) add_variable("TRITON_ALIAS", *machine.alias);
+    if (machine.hostname) add_variable("TRITON_HOSTNAME", *machine.hostname);
+    if (machine.owner_uuid) add_variable("TRITON_OWNER_UUID", machine.owner_uuid->text());
+    if (machine.image_uuid) add_variable("TRITON_IMAGE_UUID", machine.image_uuid->text());
+    if (machine.max_physical_memory) add_variable("TRITON_MEMORY_MIB", std::to_string(*machine.max_physical_memory));
+    for (std::size_t i = 0; i < machine.nics.size(); ++i) {
+        Nic const& nic = machine.nics[i];
+        std::string const prefix = "TRITON_NIC" + std::to_string(i) + "_";
+        if (nic.ip && nic.primary == std::optional(true)) add_variable("TRITON_IP", *nic.ip);
+        if (nic.ip) add_variable(prefix + "IP", *nic.ip);
+        add_variable(prefix + "MAC", nic.mac);
+        add_variable(prefix + "TAG", nic.nic_tag);
+    }
+    for (json::Member const& member : machine.customer_metadata)
+        add_variable(variable_name(member.key), scalar_text(member.node));
+    return variables;
+}
+
+std::string unit_of(Uuid const& uuid) { return "systemd-nspawn@" + uuid.text() + ".service"; }
+
+std::optional<Uuid> uuid_of_unit(std::string_view unit) {
+    static constexpr std::string_view head = "systemd-nspawn@";
+    static constexpr std::string_view tail = ".service";
+    if (!unit.starts_with(head) || !unit.ends_with(tail) || unit.size() < head.size() + tail.size())
+        return std::nullopt;
+    auto uuid = Uuid::parse(unit.substr(head.size(), unit.size() - head.size() - tail.size()));
+    return uuid ? std::optional(std::move(*uuid)) : std::nullopt;
+}
+
+std::vector<UnitProperty> unit_properties(Machine const& machine) {
+    constexpr std::uint64_t microseconds_per_percent = 10'000;
+    constexpr std::int64_t highest_weight = 10'000;
+    auto const bytes = [](std::int64_t mebibytes) { return static_cast<std::uint64_t>(mebibytes) * mebibyte; };
+    std::int64_t const memory = machine.max_physical_memory.value_or(0);
+    std::int64_t const swap = std::max<std::int64_t>(0, machine.max_swap.value_or(memory) - memory);
+    std::int64_t const cap = machine.cpu_cap.value_or(0);
+    return {
+        {"CPUQuotaPerSecUSec", cap > 0 ? static_cast<std::uint64_t>(cap) * microseconds_per_percent : unlimited},
+        {"CPUWeight",
+         static_cast<std::uint64_t>(std::clamp<std::int64_t>(machine.cpu_shares.value_or(100), 1, highest_weight))},
+        // The design asks for MemoryHigh, which throttles and never kills. A machine that leaks would throttle for
+        // ever, and cgroup v1 does not have it: so the same limit is also a hard one.
+        {"MemoryHigh", memory > 0 ? bytes(memory) : unlimited},
+        {"MemoryMax", memory > 0 ? bytes(memory) : unlimited},
+        // max_swap counts memory and swap, the kernel swap only
+        {"MemorySwapMax", memory > 0 ? bytes(swap) : unlimited},
+        {"TasksMax", static_cast<std::uint64_t>(machine.max_lwps.value_or(2000))},
+    };
+}
+
+}  // namespace triton::machine

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/machine/machine.h"
+
+namespace triton::machine {
+
+/// Where the parts of one machine are on the host.
+struct MachinePaths {
+    std::string root;      ///< its root directory
+    std::string launch;    ///< the directory of its launch configuration
+    std::string launcher;  ///< the triton-launch that is its PID 1
+};
+
+/// Inside a machine with a launch configuration.
+inline constexpr std::string_view launcher_inside = "/run/triton/triton-launch";
+inline constexpr std::string_view launch_directory_inside = "/run/triton/launch";
+inline constexpr std::string_view control_socket_inside = "/run/triton-launch/control.sock";
+inline constexpr std::string_view launch_file_name = "config.json";
+
+/// How many uids each machine has.
+inline constexpr std::int64_t uids_of_machine = 65536;
+
+/// The text of /run/systemd/nspawn/<uuid>.nspawn. It overrules the template unit's command line, so that no machine has
+/// a unit of its own. Source: systemd.nspawn(5).
+std::string nspawn_text(Machine const& machine, MachinePaths const& paths);
+
+/// What a launch configuration may use in substitutions: TRITON_UUID, TRITON_ALIAS, TRITON_HOSTNAME,
+/// TRITON_OWNER_UUID, TRITON_IMAGE_UUID, TRITON_MEMORY_MIB, TRITON_IP (of the primary interface), TRITON_NIC<N>_IP,
+/// TRITON_NIC<N>_MAC, TRITON_NIC<N>_TAG, and TRITON_METADATA_<KEY> for each key of the customer metadata: in upper
+/// case, what is neither letter nor digit as "_". Values of several lines, or longer than 4096 bytes, are left out.
+/// NAME=value each.
+std::vector<std::string> launch_environment(Machine const& machine);
+
+/// "systemd-nspawn@371f18c0-9f73-6e86-94f6-c1cf71188d23.service"
+std::string unit_of(Uuid const& uuid);
+/// The uuid of such a name; nullopt: it is not one of ours.
+std::optional<Uuid> uuid_of_unit(std::string_view unit);
+
+/// A property of a unit that is a number. Source: org.freedesktop.systemd1(5).
+struct UnitProperty {
+    std::string name;
+    std::uint64_t value = 0;
+
+    bool operator==(UnitProperty const&) const = default;
+};
+inline constexpr std::uint64_t unlimited = UINT64_MAX;
+
+/// The limits of a machine as properties of its unit.
+std::vector<UnitProperty> unit_properties(Machine const& machine);
+
+}  // namespace triton::machine

@@ -1,0 +1,318 @@
+#include "host/machine/payload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/machine/properties.h"
+
+namespace triton::machine {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::string_view image = R"("image_uuid":"5e6a4c11-0c2f-4a44-8c1f-0a1b2c3d4e5f")";
+
+json::Object payload(std::string_view text) {
+    auto read = read_payload(text);
+    EXPECT_TRUE(read) << (read ? "" : read.error().text());
+    return read ? *read : json::Object{};
+}
+
+Checked<Creation> creation(std::string const& members) {
+    std::string const more = members.empty() ? "" : "," + members;
+    return read_creation(payload(R"({"brand":"lx",)" + std::string(image) + more + "}"), 0);
+}
+
+Machine machine(std::string const& members = "") {
+    auto const made = creation(members);
+    EXPECT_TRUE(made) << (made ? "" : made.error().json());
+    return made ? made->machine : Machine{};
+}
+
+std::string fault_of(std::string const& members) {
+    auto const made = creation(members);
+    return made ? "none" : made.error().reasons.front();
+}
+
+std::string changes_of(Machine const& before, std::string_view text) {
+    auto const update = read_update(before, payload(text));
+    if (!update) return update.error().json();
+    std::string shown;
+    for (Change const& change : update->changes)
+        shown += change.property + ": " + change.before + " -> " + change.after + "\n";
+    return shown;
+}
+
+TEST(Payload, OnlyOneObjectIsAPayload) {
+    EXPECT_EQ(read_payload("[]").error().text(), "Invalid JSON payload: expected an object, found array");
+    EXPECT_THAT(read_payload("{").error().text(), HasSubstr("Invalid JSON payload: line 1, column 2"));
+}
+
+TEST(Creation, WhatIsLeftOutIsFilledIn) {
+    Machine const made = machine(R"("uuid":"371F18C0-9f73-6e86-94f6-c1cf71188d23")");
+    EXPECT_EQ(made.uuid.text(), "371f18c0-9f73-6e86-94f6-c1cf71188d23");
+    EXPECT_EQ(made.hostname, made.uuid.text());
+    EXPECT_EQ(made.owner_uuid, Uuid());
+    EXPECT_EQ(made.autoboot, true);
+    EXPECT_EQ(made.max_physical_memory, 256);
+    EXPECT_EQ(made.max_swap, 256);
+    EXPECT_EQ(made.tmpfs, 256);
+    EXPECT_EQ(made.max_lwps, 2000);
+    EXPECT_EQ(made.quota, 10);
+    EXPECT_EQ(made.create_timestamp, "1970-01-01T00:00:00.000Z");
+    EXPECT_EQ(made.phase, Phase::configuring);
+}
+
+TEST(Creation, EachMachineGetsAUuidOfItsOwn) {
+    Uuid const one = machine().uuid;
+    EXPECT_NE(one, Uuid());
+    EXPECT_NE(one, machine().uuid);
+}
+
+TEST(Creation, ABrandThatIsUnknownIsTheOnlyFault) {
+    auto const made = read_creation(payload(R"({"brand":"kvm","ram":"x"})"), 0);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().json(), R"x({"bad_brand":"kvm","reasons":["Invalid brand: \"kvm\" (known: lx)"]})x");
+}
+
+TEST(Creation, FaultsAreListedByKind) {
+    auto const made = read_creation(payload(R"({"ram":"much","vcpus":2,"quota":-1})"), 0);
+    ASSERT_FALSE(made);
+    EXPECT_THAT(made.error().bad_values, ElementsAre("quota", "max_physical_memory"));
+    EXPECT_THAT(made.error().bad_properties, ElementsAre("vcpus"));
+    EXPECT_THAT(made.error().missing_properties, ElementsAre("brand", "image_uuid"));
+    EXPECT_THAT(made.error().reasons,
+                ElementsAre("vcpus: is for virtual hardware, which a container does not have",
+                            "quota: -1 is not within 0 to 1073741824",
+                            "max_physical_memory: expected an integer, found \"much\"",
+                            "brand: required key is missing", "image_uuid: required key is missing"));
+}
+
+TEST(Creation, UnknownAndComputedKeysAreNamed) {
+    auto const made = creation(R"("aliass":"x","state":"running","zoneid":4)");
+    ASSERT_TRUE(made);
+    EXPECT_THAT(made->ignored, ElementsAre("unknown property \"aliass\"; did you mean \"alias\"?",
+                                           "state is not for payloads", "unknown property \"zoneid\""));
+}
+
+TEST(Creation, AKeyThatIsThereTwiceIsAFault) {
+    EXPECT_EQ(read_payload(R"({"alias":"a","alias":"b"})").error().text(),
+              "Invalid JSON payload: alias: duplicate key");
+}
+
+TEST(Creation, MemoryMayBeCalledRam) {
+    EXPECT_EQ(machine(R"("ram":512)").max_physical_memory, 512);
+    EXPECT_EQ(machine(R"("ram":512)").max_swap, 512);
+    EXPECT_EQ(machine(R"("ram":512,"max_physical_memory":1024)").max_physical_memory, 1024);
+    EXPECT_EQ(machine(R"("ram":"64")").max_swap, 256);
+}
+
+TEST(Creation, SizesOutsideTheirBoundsAreClampedAloud) {
+    auto const made = creation(R"("ram":512,"max_swap":100,"tmpfs":1000,"max_locked_memory":600)");
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->machine.max_swap, 512);
+    EXPECT_EQ(made->machine.tmpfs, 512);
+    EXPECT_EQ(made->machine.max_locked_memory, 512);
+    EXPECT_THAT(made->notices,
+                ElementsAre("max_swap: 100 becomes 512, which is the least with this max_physical_memory",
+                            "max_locked_memory: 600 becomes 512, which is the most with this max_physical_memory",
+                            "tmpfs: 1000 becomes 512, which is the most with this max_physical_memory"));
+}
+
+TEST(Creation, WhatWouldLeaveItsPlaceIsRefused) {
+    EXPECT_EQ(fault_of(R"("alias":"a\nb")"), "alias: must not have control characters: \"a\\nb\"");
+    EXPECT_EQ(fault_of(R"("hostname":"../x")"), "hostname: \"../x\" is not a host name");
+    EXPECT_EQ(fault_of(R"("uuid":"../../etc/passwd")"), "uuid: \"../../etc/passwd\" is not a UUID");
+    EXPECT_EQ(fault_of(R"("init_name":"sbin/init")"), "init_name: \"sbin/init\" is not an absolute path");
+    EXPECT_EQ(fault_of(R"("filesystems":[{"type":"lofs","source":"/a/../b","target":"/x"}])"),
+              "filesystems[0].source: \"/a/../b\" must not have \"..\"");
+    EXPECT_EQ(fault_of(R"("tags":{"a":{"b":1}})"), "tags.a: expected a string, a number or a boolean, found object");
+}
+
+TEST(Creation, TheFileOfAMachineReadsBackTheSame) {
+    Machine made =
+        machine(R"("alias":"wéb","cpu_cap":150,"tags":{"role":"web","n":1,"ok":true},"resolvers":["8.8.8.8"],)"
+                R"("nics":[{"nic_tag":"external","ips":["10.0.0.2/24"],"gateways":["10.0.0.1"]}],)"
+                R"("filesystems":[{"type":"lofs","source":"/data","target":"/mnt","options":["ro"]}])");
+    made.phase = Phase::installed;
+    made.first_uid = 1048576;
+    auto const read = parse_file(file_text(made), "x.json");
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(file_text(*read), file_text(made));
+    EXPECT_EQ(read->phase, Phase::installed);
+    EXPECT_EQ(read->first_uid, 1048576);
+    EXPECT_THAT(read->tags, IsEmpty());  // they are in a file of their own
+}
+
+TEST(Creation, AFileThatIsGarbageSaysWhere) {
+    EXPECT_EQ(parse_file(R"({"uuid":7})", "m.json").error().text(),
+              "cannot read m.json: uuid: expected a string, found number");
+    EXPECT_EQ(parse_file("{}", "m.json").error().text(), "cannot read m.json: uuid: required key is missing");
+    EXPECT_EQ(parse_file("\x01garbage", "m.json").error().kind, ErrorKind::corrupt);
+}
+
+TEST(Get, EmptyListsAndObjectsAreShownAndUnsetPropertiesAreNot) {
+    std::string const text = public_text(machine());
+    for (std::string_view const part :
+         {R"("nics":[])", R"("resolvers":[])", R"("snapshots":[])", R"("tags":{})", R"("routes":{})",
+          R"("customer_metadata":{})", R"("internal_metadata":{})", R"("firewall_enabled":false)", R"("type":"LX")"})
+        EXPECT_THAT(text, HasSubstr(part));
+    for (std::string_view const part : {"do_not_inventory", "alias", "first_uid", "phase", "nowait"})
+        EXPECT_THAT(text, Not(HasSubstr(part)));
+    EXPECT_THAT(public_text(machine(R"("do_not_inventory":true)")), HasSubstr(R"("do_not_inventory":true)"));
+}
+
+TEST(Updates, TheChangesAreListed) {
+    Machine const before = machine(R"("alias":"a","cpu_cap":100)");
+    EXPECT_EQ(changes_of(before, R"({"alias":"b","cpu_cap":"250","quota":10})"),
+              "alias: \"a\" -> \"b\"\ncpu_cap: 100 -> 250\n");
+    EXPECT_EQ(changes_of(before, R"({"alias":null,"cpu_cap":""})"), "alias: \"a\" -> \ncpu_cap: 100 -> \n");
+}
+
+TEST(Updates, WhatCannotBeChangedIsNamed) {
+    auto const update = read_update(machine(), payload(R"({"uuid":"x","brand":"kvm","color":"red","state":"up"})"));
+    ASSERT_TRUE(update);
+    EXPECT_THAT(update->changes, IsEmpty());
+    EXPECT_THAT(update->ignored, ElementsAre("uuid cannot be changed", "brand cannot be changed",
+                                             "unknown property \"color\"", "state cannot be changed"));
+}
+
+TEST(Updates, APropertyOfVirtualHardwareIsRefused) {
+    EXPECT_EQ(
+        changes_of(machine(), R"({"vcpus":4})"),
+        R"({"bad_properties":["vcpus"],"reasons":["vcpus: is for virtual hardware, which a container does not have"]})");
+}
+
+TEST(Updates, TheCompanionsOfMemoryFollowIt) {
+    Machine const before = machine(R"("ram":512,"max_swap":768,"max_locked_memory":384,"tmpfs":256)");
+    EXPECT_EQ(changes_of(before, R"({"ram":1024})"),
+              "max_physical_memory: 512 -> 1024\nmax_swap: 768 -> 1280\nmax_locked_memory: 384 -> 896\n"
+              "tmpfs: 256 -> 512\n");
+    EXPECT_EQ(changes_of(before, R"({"max_physical_memory":1024,"tmpfs":1,"max_swap":2048})"),
+              "max_physical_memory: 512 -> 1024\nmax_swap: 768 -> 2048\nmax_locked_memory: 384 -> 896\n"
+              "tmpfs: 256 -> 1\n");
+}
+
+TEST(Updates, ASwapOnItsFloorIsTiedToTheMemoryAgain) {
+    EXPECT_EQ(changes_of(machine(R"("ram":64)"), R"({"ram":512})"),
+              "max_physical_memory: 64 -> 512\nmax_swap: 256 -> 512\nmax_locked_memory: 64 -> 512\n"
+              "tmpfs: 64 -> 512\n");
+}
+
+TEST(Updates, KeysOfFlatObjectsAreSetAndRemoved) {
+    Machine const before = machine(R"("tags":{"a":1,"b":"two"},"customer_metadata":{"k":"v"})");
+    EXPECT_EQ(
+        changes_of(before, R"({"set_tags":{"a":2,"c":true},"remove_tags":["b"],"remove_customer_metadata":["k"]})"),
+        "tags: {\"a\":1,\"b\":\"two\"} -> {\"a\":2,\"c\":true}\ncustomer_metadata: {\"k\":\"v\"} -> {}\n");
+    auto const update = read_update(before, payload(R"({"remove_tags":"z"})"));
+    ASSERT_TRUE(update);
+    EXPECT_THAT(update->ignored, ElementsAre("remove_tags: there is no \"z\""));
+}
+
+constexpr char two_nics[] =
+    R"("nics":[{"mac":"2:0:0:0:0:1","nic_tag":"external","ips":["10.0.0.2/24"]},)"
+    R"({"mac":"02:00:00:00:00:02","nic_tag":"internal","ip":"192.168.1.2","netmask":"255.255.0.0"}])";
+
+TEST(Updates, NicsAreAddedChangedAndRemovedByTheirMac) {
+    Machine const before = machine(two_nics);
+    auto const update = read_update(
+        before,
+        payload(R"({"add_nics":[{"mac":"02:00:00:00:00:03","nic_tag":"x","ips":["dhcp"]}],)"
+                R"("update_nics":[{"mac":"2:0:0:0:0:2","ip":"192.168.1.3","netmask":"255.255.255.0","primary":true}],)"
+                R"("remove_nics":["02:00:00:00:00:01","02:00:00:00:00:09"]})"));
+    ASSERT_TRUE(update) << update.error().json();
+    ASSERT_EQ(update->machine.nics.size(), 2U);
+    EXPECT_EQ(update->machine.nics[0].ips, std::vector<std::string>{"192.168.1.3/24"});
+    EXPECT_EQ(update->machine.nics[0].primary, true);
+    EXPECT_EQ(update->machine.nics[0].interface, "eth1");
+    EXPECT_EQ(update->machine.nics[1].ip, "dhcp");
+    EXPECT_EQ(update->machine.nics[1].interface, "eth0");
+    EXPECT_THAT(update->ignored, ElementsAre("remove_nics: there is no 02:00:00:00:00:09"));
+    EXPECT_THAT(update->at_start(), ElementsAre("nics"));
+}
+
+TEST(Updates, ANicThatIsNotThereCannotBeChanged) {
+    EXPECT_EQ(changes_of(machine(), R"({"update_nics":[{"mac":"02:00:00:00:00:09"}]})"),
+              R"({"bad_values":["update_nics"],"reasons":["update_nics: there is no 02:00:00:00:00:09"]})");
+    EXPECT_EQ(changes_of(machine(), R"({"add_nics":{}})"),
+              R"({"bad_values":["add_nics"],"reasons":["add_nics must be an array."]})");
+}
+
+TEST(Nics, FormsAreBroughtIntoOne) {
+    Machine const made = machine(two_nics);
+    ASSERT_EQ(made.nics.size(), 2U);
+    EXPECT_EQ(made.nics[0].mac, "02:00:00:00:00:01");
+    EXPECT_EQ(made.nics[0].ip, "10.0.0.2");
+    EXPECT_EQ(made.nics[0].netmask, "255.255.255.0");
+    EXPECT_EQ(made.nics[0].primary, true);
+    EXPECT_EQ(made.nics[0].interface, "eth0");
+    EXPECT_EQ(made.nics[1].ips, std::vector<std::string>{"192.168.1.2/16"});
+    EXPECT_EQ(made.nics[1].primary, std::nullopt);
+    EXPECT_EQ(made.nics[1].interface, "eth1");
+}
+
+std::string nic_fault(std::string const& members) {
+    return fault_of(R"("nics":[{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["10.0.0.2/24"]},)"
+                    R"({"mac":"02:00:00:00:00:02","nic_tag":"e",)" +
+                    members + "}]");
+}
+
+TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
+    struct Row {
+        std::string members, fault;
+    };
+    std::string twenty_one = R"("ips":[)";
+    for (int i = 10; i < 31; ++i)
+        twenty_one += (i > 10 ? ",\"10.1.0." : "\"10.1.0.") + std::to_string(i) + "\"";
+    for (Row const& row : std::vector<Row>{
+             {R"("ips":["10.0.0.3/24"])", "none"},
+             {R"("ips":["10.0.0.2/24"])", "Cannot add multiple NICs with the same IP: 10.0.0.2/24"},
+             {R"("ips":["10.0.0.300"])", "Invalid IP for NIC: 10.0.0.300"},
+             {R"("ips":["10.0.0.3/33"])", "Invalid IP for NIC: 10.0.0.3/33"},
+             {R"("ips":["fe80::1/64","addrconf"])", "none"},
+             {R"("ips":["dhcp"],"gateways":["fe80::1"])", "Static gateways must be IPv4 addresses: fe80::1"},
+             {R"("ips":["dhcp"],"primary":false)", "invalid value for NIC's primary flag: false (must be true)"},
+             {R"("ips":["dhcp"],"mtu":100)", "nics[1].mtu: 100 is not within 576 to 9000"},
+             {R"("ips":["dhcp"],"mtu":"1500")", "none"},
+             {R"("ips":["dhcp"],"vlan_id":4096)", "nics[1].vlan_id: 4096 is not within 0 to 4095"},
+             {R"("ips":["dhcp"],"allowed_dhcp_cids":["0x123"])", "Invalid DHCP client ID for NIC: 0x123"},
+             {R"("ips":["dhcp"],"blocked_outgoing_ports":[70000])",
+              "nics[1].blocked_outgoing_ports[0]: expected a string, found number"},
+             {R"("ips":["dhcp"],"vrrp_vrid":7)", "A NIC with .vrrp_vrid needs a .vrrp_primary_ip"},
+             {twenty_one + "]", "nic.*.ips contains 21 addresses, but is limited to 20"},
+         })
+        EXPECT_EQ(nic_fault(row.members), row.fault) << row.members;
+    EXPECT_EQ(fault_of(R"("nics":[{"ips":["dhcp"]}])"), "invalid or missing .nic_tag option for NIC: \"\"");
+    EXPECT_EQ(fault_of(R"("nics":[{"nic_tag":"a b","ips":["dhcp"]}])"),
+              "invalid or missing .nic_tag option for NIC: \"a b\"");
+    EXPECT_EQ(
+        fault_of(
+            R"("nics":[{"nic_tag":"e","ips":["dhcp"],"primary":true},{"nic_tag":"e","ips":["dhcp"],"primary":true}])"),
+        "payload specifies more than 1 primary NIC");
+    EXPECT_EQ(
+        fault_of(
+            R"("nics":[{"mac":"2:0:0:0:0:1","nic_tag":"e","ips":["dhcp"]},{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["dhcp"]}])"),
+        "Cannot add multiple NICs with the same MAC: 02:00:00:00:00:01");
+}
+
+TEST(Routes, DestinationsAndGatewaysAreChecked) {
+    EXPECT_EQ(fault_of(R"("routes":{"10.2.0.0/16":"10.0.0.1","10.3.0.1":"nics[1]","10.4.0.0/16":"macs[2:0:0:0:0:1]"})"),
+              "none");
+    EXPECT_EQ(fault_of(R"("routes":{"here":"10.0.0.1"})"),
+              "Invalid route destination: \"here\" (must be IP address or CIDR)");
+    EXPECT_EQ(fault_of(R"("routes":{"10.2.0.0/16":"nics[x]"})"),
+              "Invalid route gateway: \"nics[x]\" (must be IP address, nics[] or macs[])");
+}
+
+TEST(Reference, EachPropertyThatMayBeSetIsInIt) {
+    std::string const page = reference_page();
+    for (Property const& property : properties()) {
+        if (!property.is_settable()) continue;
+        EXPECT_THAT(page, HasSubstr("`" + std::string(property.name) + "`"));
+    }
+}
+
+}  // namespace
+}  // namespace triton::machine

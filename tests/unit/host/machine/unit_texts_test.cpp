@@ -1,0 +1,97 @@
+#include "host/machine/unit_texts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace triton::machine {
+namespace {
+
+Machine machine() {
+    Machine made;
+    made.uuid = *Uuid::parse("371f18c0-9f73-6e86-94f6-c1cf71188d23");
+    made.hostname = "web0";
+    made.first_uid = 1048576;
+    made.max_physical_memory = 512;
+    made.max_swap = 768;
+    made.max_locked_memory = 128;
+    made.tmpfs = 64;
+    made.cpu_cap = 150;
+    made.cpu_shares = 20000;
+    made.max_lwps = 300;
+    return made;
+}
+
+MachinePaths const paths{"/pool/x/root", "/pool/x/config/launch", "/usr/bin/triton-launch"};
+
+TEST(Nspawn, AMachineBootsTheInitOfItsImage) {
+    EXPECT_EQ(nspawn_text(machine(), paths),
+              "# Made by vmadm from the properties of the machine, again at each start.\n"
+              "[Exec]\nBoot=yes\nPrivateUsers=1048576:65536\nMachineID=371f18c09f736e8694f6c1cf71188d23\n"
+              "Hostname=web0\nNotifyReady=yes\nLinkJournal=no\nResolvConf=off\nTimezone=off\nLimitMEMLOCK=128M\n"
+              "\n[Files]\nPrivateUsersOwnership=auto\nTemporaryFileSystem=/tmp:mode=1777,size=64M\n"
+              "\n[Network]\nPrivate=yes\nVirtualEthernet=no\n");
+}
+
+TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
+    Machine made = machine();
+    made.launch = json::Object{};
+    made.alias = "it's \"x\"";
+    made.tmpfs = 0;
+    EXPECT_EQ(nspawn_text(made, paths),
+              "# Made by vmadm from the properties of the machine, again at each start.\n"
+              "[Exec]\nBoot=no\nParameters=/run/triton/triton-launch --config /run/triton/launch/config.json "
+              "--control-socket /run/triton-launch/control.sock\nKillSignal=SIGTERM\n"
+              "PrivateUsers=1048576:65536\nMachineID=371f18c09f736e8694f6c1cf71188d23\nHostname=web0\nNotifyReady=yes\n"
+              "LinkJournal=no\nResolvConf=off\nTimezone=off\nLimitMEMLOCK=128M\n"
+              "Environment='TRITON_UUID=371f18c0-9f73-6e86-94f6-c1cf71188d23'\n"
+              "Environment='TRITON_ALIAS=it'\"'\"'s \"x\"'\nEnvironment='TRITON_HOSTNAME=web0'\n"
+              "Environment='TRITON_MEMORY_MIB=512'\n"
+              "\n[Files]\nPrivateUsersOwnership=auto\n"
+              "BindReadOnly=/usr/bin/triton-launch:/run/triton/triton-launch\n"
+              "BindReadOnly=/pool/x/config/launch:/run/triton/launch\n"
+              "\n[Network]\nPrivate=yes\nVirtualEthernet=no\n");
+}
+
+TEST(Nspawn, DirectoriesOfTheHostAreBound) {
+    Machine made = machine();
+    made.filesystems = {{"lofs", "/da:ta", "/mnt/a b", {}, {"ro"}}, {"lofs", "/rw", "/rw", {}, {}}};
+    EXPECT_THAT(nspawn_text(made, paths), testing::HasSubstr("BindReadOnly=/da\\:ta:/mnt/a b\nBind=/rw:/rw\n"));
+}
+
+TEST(Environment, HasNicsAndMetadata) {
+    Machine made = machine();
+    made.nics = {{.mac = "02:00:00:00:00:01", .nic_tag = "a", .ip = "10.0.0.1"},
+                 {.mac = "02:00:00:00:00:02", .nic_tag = "b", .ip = "10.0.0.2", .primary = true}};
+    made.customer_metadata = {{"db.host", json::Node{"pg"}},
+                              {"db-host", json::Node{"again"}},
+                              {"port", json::Node{std::int64_t{5432}}},
+                              {"lines", json::Node{"a\nb"}},
+                              {"long", json::Node{std::string(5000, 'x')}}};
+    EXPECT_THAT(launch_environment(made),
+                testing::ElementsAre("TRITON_UUID=371f18c0-9f73-6e86-94f6-c1cf71188d23", "TRITON_HOSTNAME=web0",
+                                     "TRITON_MEMORY_MIB=512", "TRITON_NIC0_IP=10.0.0.1",
+                                     "TRITON_NIC0_MAC=02:00:00:00:00:01", "TRITON_NIC0_TAG=a", "TRITON_IP=10.0.0.2",
+                                     "TRITON_NIC1_IP=10.0.0.2", "TRITON_NIC1_MAC=02:00:00:00:00:02",
+                                     "TRITON_NIC1_TAG=b", "TRITON_METADATA_DB_HOST=pg", "TRITON_METADATA_PORT=5432"));
+}
+
+TEST(Limits, HaveTheUnitsOfSystemd) {
+    EXPECT_THAT(unit_properties(machine()),
+                testing::ElementsAre(UnitProperty{"CPUQuotaPerSecUSec", 1'500'000}, UnitProperty{"CPUWeight", 10'000},
+                                     UnitProperty{"MemoryHigh", 512ULL << 20}, UnitProperty{"MemoryMax", 512ULL << 20},
+                                     UnitProperty{"MemorySwapMax", 256ULL << 20}, UnitProperty{"TasksMax", 300}));
+    Machine made = machine();
+    made.cpu_cap = 0;
+    EXPECT_EQ(unit_properties(made).front(), (UnitProperty{"CPUQuotaPerSecUSec", unlimited}));
+}
+
+TEST(Units, NamesGoBothWays) {
+    EXPECT_EQ(unit_of(machine().uuid), "systemd-nspawn@371f18c0-9f73-6e86-94f6-c1cf71188d23.service");
+    EXPECT_EQ(uuid_of_unit(unit_of(machine().uuid)), machine().uuid);
+    EXPECT_EQ(uuid_of_unit("systemd-nspawn@web.service"), std::nullopt);
+    EXPECT_EQ(uuid_of_unit("systemd-nspawn@.service"), std::nullopt);
+    EXPECT_EQ(uuid_of_unit("ssh.service"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace triton::machine
