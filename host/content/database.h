@@ -143,6 +143,7 @@ public:
     /// Errors: `corrupt`, with what is wrong in the details.
     Result<> check();
 
+    [[nodiscard]] bool is_in_transaction() const { return depth_ > 0; }
     [[nodiscard]] std::string const& path() const { return path_; }
 
 private:

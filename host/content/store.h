@@ -20,8 +20,8 @@ namespace triton::content {
 
 /// What is known of a blob besides its bytes. All of it is for showing, and decides nothing.
 struct BlobFacts {
-    std::string media_type;
-    std::string source;  ///< where it came from, without credentials and without a query
+    std::string media_type = {};
+    std::string source = {};  ///< where it came from, without credentials and without a query
 };
 
 struct Blob {
@@ -71,8 +71,8 @@ struct GcSettings {
 struct Scrubbed {
     Digest digest;
     std::uint64_t bytes = 0;
-    std::optional<std::string> fault;  ///< why it is in quarantine now; none: it is good
-    std::vector<Owner> owners;         ///< of a bad one: what was made from it
+    std::optional<std::string> fault = {};  ///< why it is in quarantine now; none: it is good
+    std::vector<Owner> owners = {};         ///< of a bad one: what was made from it
 };
 
 struct StoreSettings {
@@ -81,42 +81,43 @@ struct StoreSettings {
 };
 
 class Store;
+struct StoreState;
 
-/// A blob on its way into the store, found again by its key after whatever interrupted it. One process at a time has
-/// it. Dropping it keeps what is there for the next time.
+/// A blob on its way into the store, found again by its key after whatever interrupted it. One Store at a time has it.
+/// Dropping it keeps what is there for the next time.
 class Ingest {
 public:
     Ingest(Ingest&&) noexcept = default;
     Ingest& operator=(Ingest&&) noexcept = default;
 
-    /// The file, open for reading and writing. Borrowed: for the verifier, which alone writes it.
+    [[nodiscard]] std::string const& key() const { return key_; }
+    /// The file, open for reading. Borrowed.
     [[nodiscard]] int fd() const { return data_.get(); }
+    /// The same file for the verifier, which alone writes it. Whoever calls this closes it as soon as the verifier has
+    /// its copy: a verifier that finds another writer refuses the file.
+    /// Errors: those of open(2).
+    [[nodiscard]] Result<UniqueFd> open_for_writing() const;
     /// Its directory, for the journal. Borrowed.
     [[nodiscard]] int directory() const { return directory_.get(); }
-    [[nodiscard]] std::string const& key() const { return key_; }
-    /// Whether bytes were there before.
-    [[nodiscard]] bool is_resumed() const { return is_resumed_; }
 
     /// Makes sure that this many bytes fit, and takes the blocks where the file system can promise them.
-    /// Errors: `unavailable`: "cannot store <key>: 2.0 GB are needed and 0.4 GB are free".
-    Result<> reserve(std::uint64_t size);
+    /// Errors: `unavailable`: "cannot store <key>: 2000000 bytes are needed, and 400000 are free".
+    Result<> reserve(std::uint64_t size) const;
 
     /// Empties it: what was there is of something else. Errors: those of ftruncate(2).
-    Result<> restart();
+    Result<> restart() const;
 
 private:
     friend class Store;
     Ingest() = default;
     std::string key_;
-    std::string name_;  // of the directory
-    UniqueFd lock_;
-    UniqueFd directory_;
+    std::string name_;    // of the directory
+    UniqueFd directory_;  // locked
     UniqueFd data_;
-    bool is_resumed_ = false;
     StoreSettings settings_;
 };
 
-/// Holds the locks of some keys. They are given back when it goes, or its process dies.
+/// Holds the locks of some keys. They are given back when it goes, which is before its Store does, or its process dies.
 class KeyLock {
 public:
     KeyLock(KeyLock&&) noexcept = default;
@@ -126,10 +127,11 @@ public:
 private:
     friend class Store;
     struct Held {
-        std::string path;
+        std::string name;
         UniqueFd fd;
     };
     KeyLock() = default;
+    int directory_ = -1;  // of the Store
     std::vector<Held> held_;
 };
 
@@ -138,16 +140,17 @@ private:
 ///     content.db              facts, references, leases, pins, unfinished ingests; tables of host/image beside them
 ///     blobs/sha256/<hex>      mode 0400; verified before it had this name
 ///     ingest/<name>/data      what is on its way; <name> is the SHA-256 of its key
-///     quarantine/<hex>.<n>    what scrub() found to be bad
+///     quarantine/<hex>.<n>    what was found to be bad
 ///     locks/<name>            one for each key that is in use
 ///
-/// Bytes are durable before their row is, and a row goes before its file does: after a crash a file may lack its row,
-/// never a row its file. open() puts such a file back among the ingests, so that it is verified again and not
-/// downloaded again. A Store belongs to one thread; other threads and processes open their own of the same directory.
+/// Bytes are durable before their row is, and a row goes before its file does. What a step is about to do is in the
+/// database before it does it, so that open() finishes what a crash has interrupted. A Store belongs to one thread;
+/// other threads and processes open their own of the same directory. What moves files (commit, gc, scrub, quarantine)
+/// is not for within a transaction.
 class Store {
 public:
-    /// Makes what is missing, brings the database up to date and recovers. It reads no content: recovery takes one look
-    /// at each name.
+    /// Makes what is missing, brings the database up to date and finishes what was interrupted: the work is bounded by
+    /// what was in progress then, and no content is read.
     /// Errors: those of mkdir(2) and open(2); `corrupt` for a database that is not ours, and nothing is changed then.
     static Result<Store> open(std::string const& directory, StoreSettings const& settings = {});
     Store(Store&&) noexcept;
@@ -170,13 +173,13 @@ public:
     /// Errors: `timeout`: "<key> is being imported by another process"; `refused`: "cancelled".
     Result<KeyLock> lock(std::vector<std::string> keys, TimePoint deadline, int cancel = -1);
 
-    /// Begins, or finds again, what has this key: for a blob whose digest is known, its text. `facts` are remembered
-    /// for the row. Waits for another process that has it, as lock() does.
-    Result<Ingest> begin_ingest(std::string_view key, BlobFacts const& facts, TimePoint deadline, int cancel = -1);
-    /// Gives a verified ingest its name, then its row, durably, in this order; under the lease in the same step. A blob
-    /// that is there already is kept and the ingest goes.
+    /// Begins, or finds again, what has this key: for a blob whose digest is known, its text. Waits for another Store
+    /// that has it, as lock() does: look then whether the blob has come meanwhile.
+    Result<Ingest> begin_ingest(std::string_view key, TimePoint deadline, int cancel = -1);
+    /// Gives a verified ingest its name, then its row, durably, in this order; under the lease in the same step. A good
+    /// blob that is there already stays, and the ingest goes.
     /// Errors: those of fsync(2), rename(2) and the database; the ingest can be found again then.
-    Result<Blob> commit(Ingest ingest, Digest const& digest, std::optional<LeaseId> lease = {});
+    Result<Blob> commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, std::optional<LeaseId> lease = {});
     /// Throws it away. Errors: those of unlink(2).
     Result<> abandon(Ingest ingest);
 
@@ -202,11 +205,12 @@ public:
 
     Result<Why> why(Digest const& digest);
 
-    /// Takes away what nothing needs. Returns what that is.
+    /// Takes away what nothing needs, and returns what that is.
     Result<std::vector<Victim>> gc(GcSettings const& settings = {});
 
-    /// Reads every blob with idle priority of processor and disk, and quarantines bad ones. `call` is called after
-    /// each; false ends it. `cancel` as of lock(). Errors: `refused`: "cancelled".
+    /// Checks the database, then reads every blob with idle priority of processor and disk, and quarantines bad ones. A
+    /// file that no row knows, because the database was lost, gets one when it is what its name says. `call` is called
+    /// after each; false ends it. `cancel` as of lock(). Errors: `corrupt` for the database; `refused`: "cancelled".
     Result<> scrub(std::function<bool(Scrubbed const&)> const& call, int cancel = -1);
 
     /// Takes a blob out of use and keeps its bytes to look at; references stay, and fetching it again mends it.
@@ -214,9 +218,8 @@ public:
     Result<> quarantine(Digest const& digest, std::string_view reason);
 
 private:
-    struct State;
-    explicit Store(std::unique_ptr<State> state);
-    std::unique_ptr<State> state_;
+    explicit Store(std::unique_ptr<StoreState> state);
+    std::unique_ptr<StoreState> state_;
 };
 
 }  // namespace triton::content

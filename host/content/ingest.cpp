@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "host/content/journal.h"
+#include "host/content/store_state.h"
+#include "lib/files/sha256.h"
+#include "lib/json/text.h"
+
+namespace triton::content {
+
+namespace {
+
+/// How often a lock of somebody else is tried. flock(2) cannot be waited for together with a descriptor that cancels.
+constexpr milliseconds lock_interval{50};
+
+/// Waits a little. Errors: `timeout` at the deadline; `refused` when it was cancelled.
+Result<> pause_for_lock(std::string_view key, TimePoint deadline, int cancel) {
+    if (std::chrono::steady_clock::now() >= deadline)
+        return fail(ErrorKind::timeout, json::shown(key) + " is being imported by another process");
+    pollfd waited{.fd = cancel, .events = POLLIN, .revents = 0};
+    if (::poll(&waited, 1, static_cast<int>(lock_interval.count())) > 0) return fail(ErrorKind::refused, "cancelled");
+    return {};
+}
+
+Result<UniqueFd> open_ingest_directory(StoreState const& state, std::string const& name) {
+    std::string const shown = state.path + "/ingest/" + name;
+    if (::mkdirat(state.ingest.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+        return fail(errno, "make directory " + shown);
+    UniqueFd directory{::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+    if (!directory) return fail(errno, "open directory " + shown);
+    return directory;
+}
+
+std::string in_bytes(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+}  // namespace
+
+std::string name_of_key(std::string_view key) {
+    files::Sha256 hash;
+    hash.add(key);
+    return std::move(hash).take_hex();
+}
+
+Result<bool> try_lock(int fd) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno == EWOULDBLOCK) return false;
+    return fail(errno, "lock a file of the content store");
+}
+
+bool is_still(int directory, std::string const& name, int fd) {
+    struct stat by_name{};
+    struct stat open{};
+    return ::fstatat(directory, name.c_str(), &by_name, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
+           by_name.st_dev == open.st_dev && by_name.st_ino == open.st_ino;
+}
+
+KeyLock::~KeyLock() {
+    // A name goes while its lock is held, so that whoever gets the lock then sees by is_still() that it is not it.
+    for (Held const& held : held_)
+        (void)::unlinkat(directory_, held.name.c_str(), 0);  // what stays is an empty file, and is used again
+}
+
+Result<KeyLock> Store::lock(std::vector<std::string> keys, TimePoint deadline, int cancel) {
+    std::ranges::sort(keys);
+    keys.erase(std::ranges::unique(keys).begin(), keys.end());
+    KeyLock lock;
+    lock.directory_ = state_->locks.get();
+    for (std::string const& key : keys) {
+        std::string const name = name_of_key(key);
+        for (;;) {
+            UniqueFd file{::openat(lock.directory_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+            if (!file) return fail(errno, "open " + state_->path + "/locks/" + name);
+            if (TRY(try_lock(file.get()))) {
+                if (!is_still(lock.directory_, name, file.get())) continue;
+                lock.held_.push_back({name, std::move(file)});
+                break;
+            }
+            TRY(pause_for_lock(key, deadline, cancel));
+        }
+    }
+    return lock;
+}
+
+Result<Ingest> Store::begin_ingest(std::string_view key, TimePoint deadline, int cancel) {
+    Ingest ingest;
+    ingest.key_ = key;
+    ingest.name_ = name_of_key(key);
+    ingest.settings_ = state_->settings;
+    for (;;) {
+        ingest.directory_ = TRY(open_ingest_directory(*state_, ingest.name_));
+        if (!TRY(try_lock(ingest.directory_.get()))) {
+            TRY(pause_for_lock(key, deadline, cancel));
+        } else if (is_still(state_->ingest.get(), ingest.name_, ingest.directory_.get())) {
+            break;
+        }
+    }
+    BootTime const now = TRY(boot_time());
+    TRY(
+        state_->database.run("INSERT INTO ingests (key, name, boot, begun_at) VALUES (?, ?, ?, ?) ON CONFLICT (key) "
+                             "DO UPDATE SET boot = excluded.boot, begun_at = excluded.begun_at",
+                             key, ingest.name_, now.boot, now.milliseconds));
+    ingest.data_ =
+        UniqueFd{::openat(ingest.directory_.get(), "data", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!ingest.data_) return fail(errno, "create " + state_->path + "/ingest/" + ingest.name_ + "/data");
+    return ingest;
+}
+
+Result<UniqueFd> Ingest::open_for_writing() const {
+    UniqueFd file{::openat(directory_.get(), "data", O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+    if (!file) return fail(errno, "open the file of " + key_);
+    return file;
+}
+
+Result<> Ingest::reserve(std::uint64_t size) const {
+    struct statvfs space{};
+    struct stat status{};
+    if (::fstatvfs(data_.get(), &space) != 0 || ::fstat(data_.get(), &status) != 0)
+        return fail(errno, "look at the file system of " + key_);
+    std::uint64_t const taken = static_cast<std::uint64_t>(status.st_blocks) * 512;
+    std::uint64_t const needed = size > taken ? size - taken : 0;
+    std::uint64_t const free = std::uint64_t{space.f_bavail} * space.f_frsize;
+    std::uint64_t const usable = free > settings_.least_free_bytes ? free - settings_.least_free_bytes : 0;
+    if (needed > usable) {
+        return fail(ErrorKind::unavailable, "store " + key_,
+                    in_bytes(needed) + " are needed, and " + std::to_string(usable) + " are free");
+    }
+    if (space.f_files != 0 && space.f_favail < settings_.least_free_inodes) {
+        return fail(ErrorKind::unavailable, "store " + key_,
+                    std::to_string(space.f_favail) + " inodes are free, and " +
+                        std::to_string(settings_.least_free_inodes) + " must stay so");
+    }
+    if (needed == 0) return {};
+    UniqueFd const file = TRY(open_for_writing());
+    if (::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size)) == 0) return {};
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return {};  // then the look above is all there can be
+    if (errno != ENOSPC && errno != EDQUOT) return fail(errno, "reserve " + in_bytes(size) + " for " + key_);
+    return fail(ErrorKind::unavailable, "store " + key_, in_bytes(size) + " are needed: " + errno_text(errno));
+}
+
+Result<> Ingest::restart() const {
+    UniqueFd const file = TRY(open_for_writing());
+    if (::ftruncate(file.get(), 0) != 0) return fail(errno, "empty the file of " + key_);
+    return remove_journal(directory_.get());
+}
+
+Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, std::optional<LeaseId> lease) {
+    TRY(expect_no_transaction(*state_));
+    if (::fchmod(ingest.data_.get(), 0400) != 0 || ::fsync(ingest.data_.get()) != 0)
+        return fail(errno, "make " + digest.text() + " durable");
+    FileLock const lock = TRY(exclusive(*state_));
+    auto blob = TRY(find(digest));
+    if (!blob) {
+        struct stat status{};
+        if (::fstat(ingest.data_.get(), &status) != 0) return fail(errno, "look at " + digest.text());
+        TRY(state_->database.run("UPDATE ingests SET committing = ?, media_type = ?, source = ? WHERE key = ?",
+                                 digest.text(), facts.media_type, facts.source, ingest.key_));
+        if (::renameat(ingest.directory_.get(), "data", state_->blobs.get(), digest.hex().c_str()) != 0)
+            return fail(errno, "give " + digest.text() + " its name");
+        TRY(sync_directory(state_->blobs.get(), state_->path + "/blobs/sha256"));
+        Transaction transaction = TRY(state_->database.begin());
+        TRY(insert_blob(*state_, digest.text(), static_cast<std::uint64_t>(status.st_size), facts));
+        TRY(state_->database.run("DELETE FROM ingests WHERE key = ?", ingest.key_));
+        if (lease && !TRY(protect(*lease, digest))) return fail(ErrorKind::internal, digest.text() + " is not there");
+        TRY(transaction.commit());
+        blob = TRY(find(digest));
+    } else {
+        Transaction transaction = TRY(state_->database.begin());
+        TRY(state_->database.run("DELETE FROM ingests WHERE key = ?", ingest.key_));
+        if (lease) TRY(protect(*lease, digest));
+        TRY(transaction.commit());
+    }
+    remove_ingest_directory(*state_, ingest.name_);
+    if (!blob) return fail(ErrorKind::corrupt, digest.text() + " has vanished from the content store");
+    return *std::move(blob);
+}
+
+Result<> Store::abandon(Ingest ingest) {
+    TRY(state_->database.run("DELETE FROM ingests WHERE key = ?", ingest.key_));
+    remove_ingest_directory(*state_, ingest.name_);
+    return {};
+}
+
+void remove_ingest_directory(StoreState const& state, std::string const& name) {
+    UniqueFd const directory{
+        ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+    if (!directory) return;
+    // What cannot be removed now has no row any more, and gc() tries again.
+    (void)::unlinkat(directory.get(), "data", 0);
+    (void)remove_journal(directory.get());
+    (void)::unlinkat(state.ingest.get(), name.c_str(), AT_REMOVEDIR);
+}
+
+namespace {
+
+/// A commit had been decided: the bytes were verified and durable. If the file has its name already, what is missing is
+/// its row; else the next fetch finds the ingest as it was.
+Result<> finish_commit(StoreState& state, Statement const& row) {
+    std::string const digest = row.text(2);
+    auto const parsed = TRY(Digest::parse(digest));
+    UniqueFd const directory{
+        ::openat(state.ingest.get(), row.text(1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+    struct stat status{};
+    bool const is_still_ingest = directory && ::fstatat(directory.get(), "data", &status, AT_SYMLINK_NOFOLLOW) == 0;
+    bool const is_named = ::fstatat(state.blobs.get(), parsed.hex().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    Transaction transaction = TRY(state.database.begin());
+    if (is_still_ingest || !is_named) {
+        TRY(state.database.run("UPDATE ingests SET committing = '' WHERE key = ?", row.text(0)));
+        return transaction.commit();
+    }
+    TRY(sync_directory(state.blobs.get(), state.path + "/blobs/sha256"));
+    TRY(insert_blob(state, digest, static_cast<std::uint64_t>(status.st_size),
+                    {.media_type = row.text(3), .source = row.text(4)}));
+    TRY(state.database.run("DELETE FROM ingests WHERE key = ?", row.text(0)));
+    TRY(transaction.commit());
+    remove_ingest_directory(state, row.text(1));
+    return {};
+}
+
+Result<> finish_commits(StoreState& state) {
+    Statement rows = TRY(
+        state.database.query("SELECT key, name, committing, media_type, source FROM ingests WHERE committing != ''"));
+    while (TRY(rows.step()))
+        TRY(finish_commit(state, rows));
+    return {};
+}
+
+Result<> finish_removals(StoreState& state) {
+    Statement rows = TRY(state.database.query("SELECT hex FROM removals"));
+    bool any = false;
+    while (TRY(rows.step())) {
+        any = true;
+        TRY(unlink_if_there(state.blobs.get(), rows.text(0), "blob " + rows.text(0)));
+    }
+    if (any) TRY(state.database.run("DELETE FROM removals"));
+    return {};
+}
+
+Result<> finish_quarantine(StoreState& state) {
+    Statement rows = TRY(state.database.query(
+        "SELECT q.name, q.digest FROM quarantine q JOIN blobs b USING (digest) WHERE b.quarantined != ''"));
+    while (TRY(rows.step())) {
+        std::string const hex = TRY(Digest::parse(rows.text(1))).hex();
+        // RENAME_NOREPLACE: what is in quarantine already is not written over.
+        if (::renameat2(state.blobs.get(), hex.c_str(), state.quarantine.get(), rows.text(0).c_str(),
+                        RENAME_NOREPLACE) != 0 &&
+            errno != ENOENT && errno != EEXIST)
+            return fail(errno, "move blob " + hex + " into quarantine");
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<> recover(StoreState& state) {
+    FileLock const lock = TRY(exclusive(state));
+    TRY(finish_commits(state));
+    TRY(finish_removals(state));
+    return finish_quarantine(state);
+}
+
+}  // namespace triton::content

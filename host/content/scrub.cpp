@@ -1,0 +1,124 @@
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <linux/ioprio.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "host/content/directory_names.h"
+#include "host/content/store_state.h"
+#include "lib/files/sha256.h"
+
+namespace triton::content {
+
+namespace {
+
+constexpr std::size_t piece = 1 << 20;
+
+bool is_cancelled(int cancel) {
+    pollfd waited{.fd = cancel, .events = POLLIN, .revents = 0};
+    return cancel >= 0 && ::poll(&waited, 1, 0) > 0;
+}
+
+/// This thread works only when nobody else wants the processor or the disk.
+void become_idle() {
+    sched_param const none{};
+    // Both are a favour to others; without them the work is done all the same.
+    (void)::sched_setscheduler(0, SCHED_IDLE, &none);
+    (void)::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+}
+
+struct Hashed {
+    std::string hex;
+    std::uint64_t bytes = 0;
+};
+
+Result<Hashed> hash_file(int fd, std::string const& shown, int cancel) {
+    std::vector<char> buffer(piece);
+    files::Sha256 hash;
+    Hashed hashed;
+    for (;;) {
+        if (is_cancelled(cancel)) return fail(ErrorKind::refused, "cancelled");
+        ssize_t const got = ::read(fd, buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail(errno, "read " + shown);
+        if (got == 0) break;
+        hash.add(std::span(buffer).first(static_cast<std::size_t>(got)));
+        // What others use of the page cache is not pushed out by what is read once.
+        (void)::posix_fadvise(fd, static_cast<off_t>(hashed.bytes), got, POSIX_FADV_DONTNEED);
+        hashed.bytes += static_cast<std::uint64_t>(got);
+    }
+    hashed.hex = std::move(hash).take_hex();
+    return hashed;
+}
+
+/// In a thread of its own: priorities are a thread's, and one that was lowered cannot always be raised again.
+Result<Hashed> hash_when_idle(int fd, std::string const& shown, int cancel) {
+    std::optional<Result<Hashed>> hashed;
+    std::thread([&] {
+        become_idle();
+        hashed = hash_file(fd, shown, cancel);
+    }).join();
+    return *std::move(hashed);
+}
+
+/// Why the file is bad; none: it is good. Errors: `refused`: "cancelled".
+Result<std::optional<std::string>> fault_of(StoreState const& state, std::string const& hex,
+                                            std::optional<std::uint64_t> size, std::uint64_t& bytes, int cancel) {
+    UniqueFd const file{::openat(state.blobs.get(), hex.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+    if (!file) return "it cannot be opened: " + errno_text(errno);
+    struct stat status{};
+    if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "it is not a file";
+    bytes = static_cast<std::uint64_t>(status.st_size);
+    if (size && bytes != *size) return "it has " + std::to_string(bytes) + " bytes, not " + std::to_string(*size);
+    auto const hashed = hash_when_idle(file.get(), "blob " + hex, cancel);
+    if (!hashed && hashed.error().kind == ErrorKind::refused) return std::unexpected(hashed.error());
+    if (!hashed) return hashed.error().text();
+    if (hashed->hex != hex) return "its SHA-256 is " + hashed->hex;
+    return std::nullopt;
+}
+
+Result<bool> has_row(Database& database, Digest const& digest) {
+    Statement row = TRY(database.query("SELECT 1 FROM blobs WHERE digest = ?", digest.text()));
+    return row.step();
+}
+
+}  // namespace
+
+Result<> Store::scrub(std::function<bool(Scrubbed const&)> const& call, int cancel) {
+    TRY(expect_no_transaction(*state_));
+    TRY(state_->database.check());
+    std::vector<std::pair<std::string, std::optional<std::uint64_t>>> all;
+    for (Blob const& blob : TRY(list()))
+        if (blob.quarantined.empty()) all.emplace_back(blob.digest.hex(), blob.size);
+    for (std::string const& name : TRY(directory_names(state_->blobs.get(), state_->path + "/blobs/sha256"))) {
+        auto const digest = Digest::of_hex(name);
+        if (!digest) continue;  // whoever has put it there knows what it is; nothing of ours will use it
+        if (!TRY(has_row(state_->database, *digest))) all.emplace_back(name, std::nullopt);
+    }
+    for (auto const& [hex, size] : all) {
+        Scrubbed scrubbed{.digest = TRY(Digest::of_hex(hex))};
+        scrubbed.fault = TRY(fault_of(*state_, hex, size, scrubbed.bytes, cancel));
+        FileLock const lock = TRY(exclusive(*state_));
+        if (TRY(has_row(state_->database, scrubbed.digest)) != size.has_value()) continue;  // collected meanwhile, or come
+        if (scrubbed.fault) {
+            scrubbed.owners = TRY(owners(scrubbed.digest));
+            TRY(quarantine_file(*state_, hex, *scrubbed.fault));
+        } else if (!size) {
+            Transaction transaction = TRY(state_->database.begin());
+            TRY(insert_blob(*state_, scrubbed.digest.text(), scrubbed.bytes, {.source = "found by scrub"}));
+            TRY(transaction.commit());
+        }
+        if (!call(scrubbed)) break;
+    }
+    return {};
+}
+
+}  // namespace triton::content
