@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "host/role/channel.h"
 #include "lib/base/clock.h"
@@ -28,10 +26,8 @@ struct RoleSettings {
     /// Where the programs are. Empty: TRITON_LIBEXEC, else the directory of the running program when it has the role
     /// (a build tree), else /usr/libexec/triton.
     std::string directory = {};
-    /// Of its user namespace. A role without a target has one id, which is nobody's.
+    /// Of the user namespace of `unpack`. The others have one id, their own.
     IdRange ids = {};
-    /// Further words of its command line, from us and never from outside.
-    std::vector<std::string> arguments = {};
 };
 
 /// "triton-verify": the program, and the user that it runs as.

@@ -1,12 +1,26 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "host/role/process.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
 namespace triton::role {
+
+/// What RoleProcess tells the program that it starts.
+struct Started {
+    Channel channel;
+    std::uint32_t user = 0;  ///< its own, in its user namespace
+    std::uint32_t group = 0;
+};
+
+/// What a role does first. Errors: `invalid`: "triton-verify is started by imgadm, not by hand".
+Result<Started> take_over(Role role, std::span<char* const> arguments);
 
 /// What a role may still do once it has confined itself. Whatever is not here is gone: all of the file system, all
 /// capabilities, all other users' processes, and every system call that its work does not need (the kernel kills it
@@ -16,6 +30,8 @@ struct Confinement {
     /// What it sees as its root directory, writable: a detached mount (open_tree(2)). None: an empty directory, which
     /// nobody can write to. Used up.
     UniqueFd root = {};
+    /// Files and directories of the host that it may still read below its root, where they are there.
+    std::vector<std::string> readable = {};
     std::uint64_t most_file_bytes = 0;       ///< RLIMIT_FSIZE; 0: files cannot grow
     std::uint64_t most_memory = 1ULL << 30;  ///< RLIMIT_AS
     std::uint32_t most_open_files = 64;      ///< RLIMIT_NOFILE
@@ -27,10 +43,10 @@ struct Confinement {
 /// it with an error: there is no weaker sandbox.
 /// Errors: `unsupported` for a kernel without Landlock or seccomp; those of the system calls: "confine triton-verify:
 /// mount an empty root".
-Result<> confine(Confinement confinement);
+Result<> confine(Confinement confinement, Started const& started);
 
-/// What a role does first: takes the descriptor of its channel. Errors: `invalid`: "triton-verify is started by imgadm,
-/// not by hand", when there is none.
-Result<Channel> inherited_channel(Role role);
+/// The directory as a detached mount of its own, for a role's root: nothing above it can be reached from it, and
+/// nothing in it can be a device or a program. Borrowed. Errors: those of open_tree(2), "detach <shown>".
+Result<UniqueFd> detached_mount(int directory, std::string_view shown);
 
 }  // namespace triton::role

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string_view>
+
+namespace triton::role {
+
+// What a confined role may ask of the kernel: names of system calls, separated by blanks. Everything else kills it.
+// Those with a condition on their arguments are in sandbox.cpp: clone (threads only), mmap and mprotect (nothing
+// executable), ioctl, fcntl, mknodat, socket.
+
+/// Memory, threads, time, its channel, and the end.
+inline constexpr std::string_view common_calls =
+    "read readv write writev pread64 preadv pwrite64 pwritev close close_range fstat newfstatat statx lseek munmap "
+    "mremap "
+    "brk "
+    "madvise futex rt_sigprocmask rt_sigreturn rt_sigaction sigaltstack sendmsg recvmsg poll ppoll exit exit_group "
+    "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time getrandom sched_yield sched_getaffinity "
+    "set_robust_list rseq getpid gettid membarrier restart_syscall memfd_create ftruncate";
+
+inline constexpr std::string_view verify_calls = "fsync fdatasync sync_file_range fallocate copy_file_range fadvise64";
+
+inline constexpr std::string_view unpack_calls =
+    "openat2 mkdirat unlinkat symlinkat linkat fchown fchownat fchmod fchmodat utimensat fsetxattr fgetxattr "
+    "flistxattr "
+    "fremovexattr getdents64 readlinkat fallocate fadvise64 umask";
+
+/// The network, and what libcurl, OpenSSL and the resolver of libc do beside it.
+inline constexpr std::string_view download_calls =
+    "connect bind getsockname getpeername getsockopt setsockopt sendto recvfrom sendmmsg recvmmsg shutdown "
+    "socketpair epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 pipe2 open openat access faccessat faccessat2 "
+    "readlink readlinkat stat lstat getdents64 getuid geteuid getgid getegid getrusage uname sysinfo select pselect6 "
+    "getppid dup getcwd";
+
+/// What the sanitizers' runtime asks beside it, to report. Not in what is shipped.
+inline constexpr std::string_view sanitizer_calls =
+    "openat readlink getrlimit prlimit64 prctl sched_getaffinity tgkill getppid";
+
+}  // namespace triton::role
