@@ -266,7 +266,7 @@ private:
     }
 
     void act() {
-        auto output = files::make_directories(AT_FDCWD, options_.output_directory);
+        auto output = files::make_directories(options_.output_directory);
         if (!output) return add_error(output.error().text());
         for (Job const& job : jobs_) {
             Result<> done = stage_one(output->get(), job);
@@ -291,7 +291,7 @@ private:
     Result<int> target_directory(int output, std::string_view path) {
         auto const known = std::ranges::find(directories_, path, &OpenDirectory::path);
         if (known != directories_.end()) return known->directory.get();
-        auto const found = TRY(files::make_directories(output, path));
+        auto const found = TRY(files::make_directories_beneath(output, path));
         UniqueFd directory{::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
         int const err = errno;
         if (!directory) return fail(err, "open directory " + join(options_.output_directory, path));

@@ -3,38 +3,14 @@
 #include <cerrno>
 
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/files/confined_path.h"
 #include "lib/json/text.h"
 
 namespace triton::files {
 
 namespace {
-
-constexpr int most_attempts = 16;
-
-/// A removed one is empty for ever, whatever is made anew in its place.
-bool is_removed(int directory) {
-    struct stat status;
-    return ::fstat(directory, &status) == 0 && status.st_nlink == 0;
-}
-
-/// Errors: errno.
-std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path, std::uint64_t flags) {
-    open_how how{};
-    how.flags = flags | O_CLOEXEC;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    for (int attempt = 1;; ++attempt) {
-        UniqueFd fd{static_cast<int>(::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how))};
-        int const err = errno;
-        if (fd) return fd;
-        if (err == ENOENT && is_removed(directory)) return std::unexpected(ESTALE);
-        // EAGAIN: something was renamed while ".." was resolved, so that the kernel could not be sure.
-        if (err != EINTR && (err != EAGAIN || attempt == most_attempts)) return std::unexpected(err);
-    }
-}
 
 std::unexpected<Error> not_opened(int err, std::string const& path) {
     std::string const what = "open " + json::shown(path);

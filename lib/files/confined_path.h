@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <expected>
 #include <string>
 
 #include "lib/base/result.h"
@@ -11,5 +13,11 @@ namespace triton::files {
 /// of it. `flags`: as of open(2), with O_CLOEXEC.
 /// Errors: those of openat2(2), "open <path>", with "inside <root directory>".
 Result<UniqueFd> open_confined(std::string const& root_directory, std::string const& path, int flags);
+
+/// Opens a path relative to a directory (borrowed), close-on-exec. Symbolic links are followed as long as they stay
+/// inside, whoever swaps them meanwhile: openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS.
+/// Errors: errno. EXDEV when it leads outside; ENOSYS from a kernel before 5.6, EPERM from filters that do not know the
+/// call; ESTALE when the directory itself has been removed.
+std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path, std::uint64_t flags);
 
 }  // namespace triton::files

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lib/files/confined_path.h"
 #include "lib/files/pending_file.h"
 #include "lib/files/sha256.h"
 
@@ -287,7 +288,8 @@ Result<Prepared> finish(PendingFile pending, off_t size, mode_t mode, timespec c
 
 /// nullopt: the source changed meanwhile.
 Result<std::optional<Prepared>> copy_once(Source const& source, Target const& target, CopySettings const& settings) {
-    auto pending = TRY(PendingFile::create(target.directory, target.name, target.shown, settings.methods.unnamed_file));
+    auto pending = TRY(PendingFile::create(target.directory, target.name, target.shown,
+                                           source.status.st_mode & kept_mode_bits, settings.methods.unnamed_file));
     Transfer transfer(source, pending, target, settings);
     if (!TRY(transfer.run())) return Prepared{};
     struct stat after;
@@ -305,6 +307,33 @@ std::string_view next_component(std::string_view& path) {
     std::string_view const part = path.substr(0, slash);
     path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
     return part;
+}
+
+/// Makes the directories of a path that are missing, each where the one before it was opened, and opens them by `open`:
+/// in that directory, the name, and the path up to and with that name.
+template <class Open>
+Result<UniqueFd> make_each(UniqueFd current, std::string_view path, Open open) {
+    std::string_view const whole = path;
+    int err = 0;
+    while (current && !path.empty()) {
+        std::string const name(next_component(path));
+        if (name.empty()) continue;
+        bool const is_made = ::mkdirat(current.get(), name.c_str(), 0777) == 0;
+        int const made_err = errno;
+        if (is_made) {
+            UniqueFd const parent{::openat(current.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+            (void)::fsync(parent.get());  // a directory that may be written to but not read: as durable as it gets
+        }
+        // Not only EEXIST: on a read-only file system, or without rights, a directory that exists is fine.
+        current = open(current.get(), name, whole.substr(0, whole.size() - path.size()));
+        err = errno;
+        if (!current && err == ENOENT && !is_made) err = made_err;
+    }
+    std::string const attempted = "create directory " + std::string(whole);
+    if (!current && err == EXDEV)
+        return fail(ErrorKind::refused, attempted, "a symbolic link on the way leads outside");
+    if (!current) return fail(err, attempted);
+    return current;
 }
 
 }  // namespace
@@ -330,28 +359,28 @@ Result<Source> open_source(std::string const& path) {
     return source;
 }
 
-Result<UniqueFd> make_directories(int directory, std::string_view path) {
+Result<UniqueFd> make_directories(std::string_view path) {
     std::string const whole(path);
-    char const* const start = path.starts_with('/') ? "/" : ".";
-    UniqueFd current{::openat(directory, start, O_PATH | O_DIRECTORY | O_CLOEXEC)};
-    int err = errno;
-    while (current && !path.empty()) {
-        std::string const name(next_component(path));
-        if (name.empty()) continue;
-        bool const is_made = ::mkdirat(current.get(), name.c_str(), 0777) == 0;
-        err = errno;
-        if (is_made) {
-            UniqueFd const parent{::openat(current.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-            (void)::fsync(parent.get());  // a directory that may be written to but not read: as durable as it gets
-        }
-        // Not only EEXIST: on a read-only file system, or without rights, a directory that exists is fine.
-        int const made_err = err;
-        current = UniqueFd{::openat(current.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
-        err = errno;
-        if (!current && err == ENOENT && !is_made) err = made_err;
-    }
-    if (!current) return fail(err, "create directory " + whole);
-    return current;
+    UniqueFd start{::open(path.starts_with('/') ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (!start) return fail(errno, "create directory " + whole);
+    return make_each(std::move(start), path, [](int current, std::string const& name, std::string_view) {
+        return UniqueFd{::openat(current, name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    });
+}
+
+Result<UniqueFd> make_directories_beneath(int directory, std::string_view path) {
+    std::string const whole(path);
+    UniqueFd start{::openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (!start) return fail(errno, "create directory " + whole);
+    return make_each(
+        std::move(start), path, [directory](int current, std::string const& name, std::string_view so_far) {
+            auto opened = open_beneath(directory, std::string(so_far), O_PATH | O_DIRECTORY);
+            if (opened) return std::move(*opened);
+            if (opened.error() == ENOSYS || opened.error() == EPERM)
+                return UniqueFd{::openat(current, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+            errno = opened.error();
+            return UniqueFd{};
+        });
 }
 
 Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySettings const& settings) {
@@ -381,7 +410,8 @@ Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target cons
         if (size >= 0 && std::string_view(there).substr(0, static_cast<std::size_t>(size)) == content)
             return reused(*existing, target, settings);
     }
-    auto pending = TRY(PendingFile::create(target.directory, target.name, target.shown, settings.methods.unnamed_file));
+    auto pending =
+        TRY(PendingFile::create(target.directory, target.name, target.shown, mode, settings.methods.unnamed_file));
     TRY(write_at(pending.fd(), content, 0, target.shown));
     return finish(std::move(pending), static_cast<off_t>(content.size()), mode, {{0, UTIME_NOW}, {0, UTIME_NOW}},
                   target, settings);

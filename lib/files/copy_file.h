@@ -30,9 +30,13 @@ Result<struct stat> look_at_source(std::string const& path);
 /// same.
 Result<Source> open_source(std::string const& path);
 
-/// Opens a directory below `directory` (or AT_FDCWD) and makes what is missing on the way, with mode 0777 less the
-/// umask. Errors: those of mkdirat(2) and openat(2), with the path.
-Result<UniqueFd> make_directories(int directory, std::string_view path);
+/// Opens a directory and makes what is missing on the way, with mode 0777 less the umask. The path is ours: links are
+/// followed. Errors: those of mkdirat(2) and openat(2), with the path.
+Result<UniqueFd> make_directories(std::string_view path);
+/// The same below an open directory (borrowed) that others may write to: nothing is made or opened outside of it.
+/// Links are followed as long as they stay inside; where the kernel cannot tell (before Linux 5.6), none is.
+/// Errors: as above; `refused` when the path leads outside.
+Result<UniqueFd> make_directories_beneath(int directory, std::string_view path);
 
 /// Which ways to copy are tried, best first: all, except in tests of the others.
 struct CopyMethods {

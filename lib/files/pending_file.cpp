@@ -14,6 +14,7 @@
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -22,8 +23,7 @@ namespace triton::files {
 
 namespace {
 
-// Nobody else reads or runs it before it is whole.
-constexpr mode_t unfinished_mode = 0600;
+constexpr mode_t ours = 0600;       // while it is written
 constexpr int most_attempts = 100;  // at 64 random bits a second one is not to be expected
 
 constexpr std::string_view hexadecimal_digits = "0123456789abcdef";
@@ -105,12 +105,13 @@ std::string PendingFile::temporary_name() const {
     return "." + name_.substr(0, NAME_MAX - 1 - end.size()) + end;
 }
 
-Result<PendingFile> PendingFile::create(int directory, std::string name, std::string shown, bool may_be_unnamed) {
+Result<PendingFile> PendingFile::create(int directory, std::string name, std::string shown, mode_t mode,
+                                        bool may_be_unnamed) {
     PendingFile pending(directory, std::move(name), std::move(shown));
     if (may_be_unnamed && can_name_unnamed()) {
-        pending.file_ = UniqueFd{::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, unfinished_mode)};
+        pending.file_ = UniqueFd{::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode | ours)};
     }
-    if (!pending.file_) TRY(pending.create_named());
+    if (!pending.file_) TRY(pending.create_named(mode));
     return pending;
 }
 
@@ -125,11 +126,11 @@ PendingFile::~PendingFile() {
     if (has_name()) (void)::unlinkat(directory_, temporary_.c_str(), 0);  // nobody to tell, and nothing else to do
 }
 
-Result<> PendingFile::create_named() {
+Result<> PendingFile::create_named(mode_t mode) {
     for (int attempt = 0;; ++attempt) {
         std::string name = temporary_name();
         file_ = UniqueFd{
-            ::openat(directory_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, unfinished_mode)};
+            ::openat(directory_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, mode | ours)};
         int const err = errno;
         if (file_ && is_held()) {
             temporary_ = std::move(name);
@@ -144,7 +145,7 @@ Result<> PendingFile::create_named() {
 
 Result<> PendingFile::link_as(std::string const& name, int& err) const {
     err = ::linkat(fd(), "", directory_, name.c_str(), AT_EMPTY_PATH) == 0 ? 0 : errno;
-    if (err == ENOENT) {  // not for us, as linkat(2) says it
+    if (err == ENOENT || err == EPERM) {  // not for us, as linkat(2) says it, or as a filter does
         std::string const here = "/proc/self/fd/" + std::to_string(fd());
         err = ::linkat(AT_FDCWD, here.c_str(), directory_, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
@@ -152,10 +153,30 @@ Result<> PendingFile::link_as(std::string const& name, int& err) const {
     return {};
 }
 
+/// Where a file without a name cannot be given one: all that it is goes into another, which has one.
+Result<> PendingFile::copy_to_named() {
+    UniqueFd const unnamed = std::move(file_);
+    struct stat status;
+    if (::fstat(unnamed.get(), &status) != 0) return fail(errno, "create " + shown_);
+    TRY(create_named(status.st_mode & 07777));
+    off_t at = 0;
+    while (at < status.st_size) {
+        ssize_t const sent = ::sendfile(fd(), unnamed.get(), &at, 1 << 30);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return fail(sent < 0 ? errno : EIO, "write " + shown_);
+    }
+    TRY(finish(status.st_mode & 07777, {status.st_atim, status.st_mtim}));
+    return make_durable();
+}
+
 Result<> PendingFile::put_in_place() {
     if (!has_name()) {
         int err = 0;
         auto linked = link_as(name_, err);
+        if (err == EPERM || err == ENOENT) {
+            TRY(copy_to_named());
+            return rename_in_place();
+        }
         if (linked || err != EEXIST) return linked;
         // link(2) replaces nothing, so it needs a name of its own for the moment before rename(2).
         (void)::flock(fd(), LOCK_EX | LOCK_NB);  // where there are no locks, nobody removes it either
@@ -166,23 +187,24 @@ Result<> PendingFile::put_in_place() {
         }
         if (!linked) return linked;
     }
-    if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0) {
-        int const err = errno;
-        return fail(err, "replace " + shown_);
-    }
+    return rename_in_place();
+}
+
+Result<> PendingFile::rename_in_place() {
+    if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0)
+        return fail(errno, "replace " + shown_);
     temporary_.clear();
     return {};
 }
 
 Result<> PendingFile::finish(mode_t mode, timespec const (&times)[2]) {
-    if (::fchmod(fd(), mode) != 0) {
-        int const err = errno;
-        return fail(err, "set the mode of " + shown_);
-    }
-    if (::futimens(fd(), times) != 0) {
-        int const err = errno;
-        return fail(err, "set the times of " + shown_);
-    }
+    struct stat status;
+    if (::fstat(fd(), &status) != 0) return fail(errno, "look at " + shown_);
+    // EPERM: the file system says whose the file is (NFS, FAT), or a filter what we may do.
+    if ((status.st_mode & 07777) != mode && ::fchmod(fd(), mode) != 0 &&
+        (errno != EPERM || (status.st_mode & mode) != mode))
+        return fail(errno, "set the mode of " + shown_);
+    if (::futimens(fd(), times) != 0 && errno != EPERM) return fail(errno, "set the times of " + shown_);
     return {};
 }
 

@@ -17,9 +17,11 @@ namespace triton::files {
 /// the kernel gives it back when he dies.
 class PendingFile {
 public:
-    /// In `directory` (borrowed, must outlive it), to become `name` there. `shown`: its path for messages.
+    /// In `directory` (borrowed, must outlive it), to become `name` there. `shown`: its path for messages. `mode`: as
+    /// finish() will set it; less the umask the file has it at once, for file systems where nobody may change it.
     /// Errors: those of openat(2), "create <shown>".
-    static Result<PendingFile> create(int directory, std::string name, std::string shown, bool may_be_unnamed);
+    static Result<PendingFile> create(int directory, std::string name, std::string shown, mode_t mode,
+                                      bool may_be_unnamed);
     PendingFile(PendingFile&& other) noexcept;
     PendingFile& operator=(PendingFile&&) = delete;
     ~PendingFile();
@@ -28,7 +30,8 @@ public:
     [[nodiscard]] int directory() const { return directory_; }
     [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
 
-    /// Gives it mode and times, when its content is whole. Errors: those of fchmod(2) and futimens(2).
+    /// Gives it mode and times, when its content is whole. Where nobody may change times, they stay.
+    /// Errors: those of fchmod(2), unless all bits of the mode are there already, and futimens(2).
     Result<> finish(mode_t mode, timespec const (&times)[2]);
 
     /// Makes all that it is durable: fsync(2). Errors: those of it.
@@ -41,7 +44,9 @@ public:
 private:
     PendingFile(int directory, std::string name, std::string shown)
         : directory_(directory), name_(std::move(name)), shown_(std::move(shown)) {}
-    Result<> create_named();
+    Result<> create_named(mode_t mode);
+    Result<> copy_to_named();
+    Result<> rename_in_place();
     [[nodiscard]] bool is_held() const;
     Result<> link_as(std::string const& name, int& err) const;
     [[nodiscard]] std::string temporary_name() const;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -392,7 +393,8 @@ TEST_P(CopyFile, WhatAKilledCopyLeftIsRemovedAndNothingElse) {
     ASSERT_EQ(::mkfifo(path("out/.fifo.0123456789abcdef.tmp").c_str(), 0600), 0);
     UniqueFd const held{::open(path("out/.held.0123456789abcdef.tmp").c_str(), O_RDWR | O_CLOEXEC)};
     ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
-    auto const pending = files::PendingFile::create(out_.get(), "p", path("out/p"), settings_.methods.unnamed_file);
+    auto const pending =
+        files::PendingFile::create(out_.get(), "p", path("out/p"), 0644, settings_.methods.unnamed_file);
     ASSERT_TRUE(pending);
 
     UniqueFd const directory{::open(path("out").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -409,20 +411,42 @@ TEST(MakeDirectories, MakesWhatIsMissingAndSaysWhatIsInTheWay) {
     char name[] = "/tmp/triton-copy.XXXXXX";
     ASSERT_NE(::mkdtemp(name), nullptr);
     std::string const root = name;
-    EXPECT_TRUE(files::make_directories(AT_FDCWD, root + "/a//./b/"));
-    EXPECT_TRUE(files::make_directories(AT_FDCWD, root + "/a/b"));
+    EXPECT_TRUE(files::make_directories(root + "/a//./b/"));
+    EXPECT_TRUE(files::make_directories(root + "/a/b"));
     UniqueFd const inside{::open((root + "/a").c_str(), O_PATH | O_CLOEXEC)};
-    EXPECT_TRUE(files::make_directories(inside.get(), "b"));
-    EXPECT_TRUE(files::make_directories(inside.get(), "."));
+    EXPECT_TRUE(files::make_directories_beneath(inside.get(), "b"));
+    EXPECT_TRUE(files::make_directories_beneath(inside.get(), "."));
     UniqueFd const file{::open((root + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
-    EXPECT_EQ(files::make_directories(AT_FDCWD, root + "/f/x").error().text(),
+    EXPECT_EQ(files::make_directories(root + "/f/x").error().text(),
               ("cannot create directory " + root + "/f/x: Not a directory"));
     // where nothing can be made, the cause is why not, not that it is missing
-    EXPECT_EQ(files::make_directories(AT_FDCWD, "/proc/triton").error().text(),
+    EXPECT_EQ(files::make_directories("/proc/triton").error().text(),
               ("cannot create directory /proc/triton: No such file or directory"));
     for (char const* const made : {"/a/b", "/a", "/f"})
         EXPECT_EQ(::remove((root + made).c_str()), 0);
     EXPECT_EQ(::rmdir(root.c_str()), 0);
+}
+
+TEST(MakeDirectories, StaysInsideTheDirectoryOfOthers) {
+    char name[] = "/tmp/triton-copy.XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    std::string const root = name;
+    ASSERT_TRUE(files::make_directories(root + "/out/real"));
+    ASSERT_TRUE(files::make_directories(root + "/secret"));
+    for (auto const& [target, link] :
+         {std::pair{root + "/secret", "/out/absolute"}, std::pair{std::string("../secret"), "/out/up"},
+          std::pair{std::string("real"), "/out/inside"}, std::pair{std::string("nowhere"), "/out/dangling"}})
+        ASSERT_EQ(::symlink(target.c_str(), (root + link).c_str()), 0);
+    UniqueFd const out{::open((root + "/out").c_str(), O_PATH | O_CLOEXEC)};
+    for (std::string const path : {"absolute/x", "up/x", "up", "../secret", "real/../../secret"})
+        EXPECT_EQ(files::make_directories_beneath(out.get(), path).error().text(),
+                  "cannot create directory " + path + ": a symbolic link on the way leads outside");
+    EXPECT_EQ(files::make_directories_beneath(out.get(), "dangling/x").error().text(),
+              "cannot create directory dangling/x: File exists");
+    EXPECT_TRUE(std::filesystem::is_empty(root + "/secret"));
+    EXPECT_TRUE(files::make_directories_beneath(out.get(), "inside/x"));
+    EXPECT_TRUE(std::filesystem::is_directory(root + "/out/real/x"));
+    std::filesystem::remove_all(root);
 }
 
 TEST(ReadOpenFile, UpToALimit) {
