@@ -9,11 +9,12 @@ constexpr std::size_t most_texts = 64;
 }  // namespace
 
 std::span<Row<Download> const> table(json::TableOf<Download>) {
-    static constexpr std::array<Row<Download>, 11> rows{{
+    static constexpr std::array<Row<Download>, 12> rows{{
         required<&Download::id, Id>("id"),
         required<&Download::urls, ListOf<json::Text, most_texts>>("urls"),
         required<&Download::offset, Count>("offset"),
         optional<&Download::length, Count>("length"),
+        optional<&Download::whole_length, Count>("wholeLength"),
         required<&Download::if_range, String>("ifRange"),
         required<&Download::maximum, Count>("maximum"),
         required<&Download::accept, ListOf<json::Text, most_texts>>("accept"),
@@ -21,6 +22,23 @@ std::span<Row<Download> const> table(json::TableOf<Download>) {
         required<&Download::proxy, String>("proxy"),
         required<&Download::bytes_per_second, Count>("bytesPerSecond"),
         required<&Download::stall_milliseconds, Count>("stallMilliseconds"),
+    }};
+    return rows;
+}
+
+std::span<Row<HostCredential> const> table(json::TableOf<HostCredential>) {
+    static constexpr std::array<Row<HostCredential>, 4> rows{{
+        required<&HostCredential::host, json::Text>("host"),
+        required<&HostCredential::user, String>("user"),
+        required<&HostCredential::password, String>("password"),
+        required<&HostCredential::token, String>("token"),
+    }};
+    return rows;
+}
+
+std::span<Row<Credentials> const> table(json::TableOf<Credentials>) {
+    static constexpr std::array<Row<Credentials>, 1> rows{{
+        required<&Credentials::hosts, ListOf<ObjectOf<HostCredential>, most_texts>>("hosts"),
     }};
     return rows;
 }

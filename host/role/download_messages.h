@@ -14,23 +14,40 @@ namespace triton::role {
 
 // Between the library and triton-download. One process serves many requests, side by side.
 
-/// With 1 descriptor, the write end of a pipe; with 2 also a sealed memfd with credentials, in JSON as
-/// host/download/credentials.h has it; with 3 also a sealed memfd with certificates of authorities in PEM (the second
-/// may be an empty memfd then).
+/// With 3 descriptors: the write end of a pipe, a sealed memfd with the message Credentials, and a sealed memfd with
+/// certificates of authorities in PEM; empty: those of the system.
 struct Download {
     static constexpr std::string_view name = "download";
     std::uint32_t id = 0;
     std::vector<std::string> urls;  ///< http or https; those after the first are mirrors
     std::uint64_t offset = 0;
     std::optional<std::uint64_t> length = {};  ///< a closed range from `offset`; none: all there is
-    std::string if_range = {};                 ///< entity tag; empty: none
-    std::uint64_t maximum = 0;                 ///< bytes that may come
+    /// What is wanted from `offset` on of a server that gives all of it instead of a range. None: that is a failure of
+    /// kind `unsupported` with its status, 200.
+    std::optional<std::uint64_t> whole_length = {};
+    /// Entity tag, for the first URL; empty: none. When the server has another by now, nothing is written, and that is
+    /// a failure of kind `corrupt` with the status of the answer.
+    std::string if_range = {};
+    std::uint64_t maximum = 0;  ///< bytes that may come
     std::vector<std::string> accept = {};
     std::string scope = {};  ///< "repository:library/alpine:pull"
     std::string proxy = {};
     std::uint64_t bytes_per_second = 0;  ///< 0: no limit
     std::uint64_t stall_milliseconds = 30'000;
 };
+
+/// What a server wants to see. It is sent to this host only.
+struct HostCredential {
+    std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's
+    std::string user = {};
+    std::string password = {};
+    std::string token = {};  ///< instead of both
+};
+struct Credentials {
+    static constexpr std::string_view name = "credentials";
+    std::vector<HostCredential> hosts;
+};
+
 struct Cancel {
     static constexpr std::string_view name = "cancel";
     std::uint32_t id = 0;
@@ -67,6 +84,8 @@ struct DownloadFailed {
 };
 
 std::span<Row<Download> const> table(json::TableOf<Download>);
+std::span<Row<HostCredential> const> table(json::TableOf<HostCredential>);
+std::span<Row<Credentials> const> table(json::TableOf<Credentials>);
 std::span<Row<Cancel> const> table(json::TableOf<Cancel>);
 std::span<Row<Answer> const> table(json::TableOf<Answer>);
 std::span<Row<Downloaded> const> table(json::TableOf<Downloaded>);

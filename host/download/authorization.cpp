@@ -1,0 +1,129 @@
+#include "host/download/authorization.h"
+
+#include <algorithm>
+
+#include "lib/json/values.h"
+
+namespace triton::download {
+
+namespace {
+
+constexpr std::size_t most_known = 256;
+constexpr milliseconds usual_life = std::chrono::seconds(60);
+constexpr std::int64_t longest_life_seconds = 86'400;
+
+struct TokenAnswer {
+    std::string token;
+    std::string access_token;
+    std::int64_t expires_in = usual_life.count() / 1000;
+};
+
+using Seconds = json::Integer<std::int64_t, INT64_MIN, INT64_MAX>;
+
+std::span<json::Field<TokenAnswer> const> table(json::TableOf<TokenAnswer>) {
+    static constexpr std::array<json::Field<TokenAnswer>, 3> rows{{
+        {.name = "token", .value = json::as<&TokenAnswer::token, json::Text>},
+        {.name = "access_token", .value = json::as<&TokenAnswer::access_token, json::Text>},
+        {.name = "expires_in", .value = json::as<&TokenAnswer::expires_in, Seconds>},
+    }};
+    return rows;
+}
+
+/// A token goes into a header: it may not end the header's line.
+bool is_printable(std::string_view text) {
+    return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
+}
+
+}  // namespace
+
+std::string basic_authorization(std::string_view user, std::string_view password) {
+    constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string const plain = std::string(user).append(":").append(password);
+    std::string text = "Basic ";
+    for (std::size_t at = 0; at < plain.size(); at += 3) {
+        std::uint32_t bits = 0;
+        for (std::size_t i = 0; i < 3; ++i)
+            bits = bits << 8 | (at + i < plain.size() ? static_cast<unsigned char>(plain[at + i]) : 0U);
+        for (std::size_t i = 0; i < 4; ++i)
+            text += at + i > plain.size() ? '=' : digits[bits >> (18 - 6 * i) & 63];
+    }
+    return text;
+}
+
+Result<Token> parse_token(std::string_view json) {
+    json::Reading reading(1);
+    auto const node = json::read_json(json, {.depth = 16, .values = 1000}, reading.problems);
+    auto const answer = node ? json::read_object<TokenAnswer>(*node, json::Where{}, reading) : std::nullopt;
+    if (!answer || !reading.problems.empty())
+        return fail(ErrorKind::corrupt,
+                    "the token service's answer cannot be read: " + std::move(reading.problems).take().front().text());
+    std::string const& token = answer->token.empty() ? answer->access_token : answer->token;
+    if (token.empty() || !is_printable(token))
+        return fail(ErrorKind::corrupt, "the token service gives no usable token");
+    return Token{token, std::chrono::seconds(std::clamp<std::int64_t>(answer->expires_in, 0, longest_life_seconds))};
+}
+
+role::HostCredential const* credential_for(role::Credentials const& credentials, Url const& url) {
+    auto const found = std::ranges::find_if(credentials.hosts, [&](role::HostCredential const& each) {
+        return authority_of(each.host, url.is_https) == url.authority;
+    });
+    return found == credentials.hosts.end() ? nullptr : &*found;
+}
+
+std::string Authorizations::key(Url const& url, std::string_view scope, role::HostCredential const* credential) {
+    // The scheme, too: what was got over https is not sent over http.
+    return std::string(url.is_https ? "https " : "http ")
+        .append(url.authority)
+        .append(" ")
+        .append(scope)
+        .append(" ")
+        .append(credential ? credential->user : "");
+}
+
+std::string Authorizations::known_for(Url const& url, std::string_view scope, role::HostCredential const* credential,
+                                      TimePoint now) const {
+    if (credential && !credential->token.empty()) return "Bearer " + credential->token;
+    auto const found = known_.find(key(url, scope, credential));
+    if (found == known_.end() || (found->second.until && *found->second.until <= now)) return "";
+    return found->second.header;
+}
+
+Result<std::optional<TokenRequest>> Authorizations::on_refused(Url const& url, std::vector<std::string> const& headers,
+                                                               std::string_view scope,
+                                                               role::HostCredential const* credential) {
+    if (known_.size() >= most_known) known_.clear();
+    bool const has_password = credential && credential->token.empty();
+    for (std::string const& header : headers) {
+        for (Challenge const& challenge : parse_challenges(header)) {
+            switch (challenge.scheme) {
+                case Challenge::Scheme::basic:
+                    if (!has_password) continue;
+                    known_[key(url, scope, credential)] = {basic_authorization(credential->user, credential->password),
+                                                           std::nullopt};
+                    return std::nullopt;
+                case Challenge::Scheme::bearer: {
+                    if (challenge.realm.empty() || (credential && !has_password)) continue;
+                    TokenRequest request{.url = TRY(follow(url, challenge.realm)), .authorization = {}};
+                    // What we want, and not what the server says that we want.
+                    std::string_view const wanted = scope.empty() ? std::string_view(challenge.scope) : scope;
+                    std::string text = request.url.text;
+                    if (!challenge.service.empty()) text = with_parameter(text, "service", challenge.service);
+                    if (!wanted.empty()) text = with_parameter(text, "scope", wanted);
+                    request.url = TRY(parse_url(text));
+                    if (has_password)
+                        request.authorization = basic_authorization(credential->user, credential->password);
+                    return request;
+                }
+            }
+        }
+    }
+    if (credential) return fail(ErrorKind::denied, url.authority + " refuses the credentials");
+    return fail(ErrorKind::denied, url.authority + " wants credentials, and there are none for it");
+}
+
+void Authorizations::remember(Url const& url, std::string_view scope, role::HostCredential const* credential,
+                              Token const& token, TimePoint now) {
+    known_[key(url, scope, credential)] = {"Bearer " + token.text, now + token.lives_for};
+}
+
+}  // namespace triton::download

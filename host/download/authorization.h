@@ -1,0 +1,62 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/download/challenge.h"
+#include "host/download/url.h"
+#include "host/role/download_messages.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::download {
+
+/// "Basic ..." for a header.
+std::string basic_authorization(std::string_view user, std::string_view password);
+
+/// What to ask a token service.
+struct TokenRequest {
+    Url url;
+    std::string authorization;  ///< empty: none, for what is public
+};
+
+struct Token {
+    std::string text;
+    milliseconds lives_for{};
+};
+
+/// Of the answer of a token service. Errors: `corrupt`.
+/// Source: distribution-spec, "token authentication": token or access_token, expires_in (60 when it is absent).
+Result<Token> parse_token(std::string_view json);
+
+/// The credential of whoever is asked; none: there is none.
+role::HostCredential const* credential_for(role::Credentials const& credentials, Url const& url);
+
+/// What is known about how servers want to be asked, so that only the first request to each is refused.
+class Authorizations {
+public:
+    /// For a request: the header's content; empty: none is known to be needed.
+    [[nodiscard]] std::string known_for(Url const& url, std::string_view scope, role::HostCredential const* credential,
+                                        TimePoint now) const;
+
+    /// A server has refused a request. Returns: what to ask its token service, or nothing when known_for() has an
+    /// answer now. Errors: `denied`: "registry.example:443 wants credentials, and there are none for it".
+    Result<std::optional<TokenRequest>> on_refused(Url const& url, std::vector<std::string> const& challenges,
+                                                   std::string_view scope, role::HostCredential const* credential);
+
+    void remember(Url const& url, std::string_view scope, role::HostCredential const* credential, Token const& token,
+                  TimePoint now);
+
+private:
+    struct Known {
+        std::string header;
+        std::optional<TimePoint> until;
+    };
+    static std::string key(Url const& url, std::string_view scope, role::HostCredential const* credential);
+    std::map<std::string, Known, std::less<>> known_;
+};
+
+}  // namespace triton::download

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace triton::download {
+
+/// How a server wants to be asked. Source: RFC 9110, section 11.6.1; distribution-spec, "token authentication".
+struct Challenge {
+    enum class Scheme : std::uint8_t { basic, bearer };
+    Scheme scheme = Scheme::basic;
+    std::string realm;    ///< bearer: the URL of the token service
+    std::string service;  ///< bearer
+    std::string scope;    ///< bearer: what it would give a token for
+
+    bool operator==(Challenge const&) const = default;
+};
+
+/// The challenges in one header WWW-Authenticate that we can answer, in its order; parameters of others are skipped.
+/// What is malformed ends the list.
+std::vector<Challenge> parse_challenges(std::string_view header);
+
+}  // namespace triton::download

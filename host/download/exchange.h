@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <curl/curl.h>
+
+#include "host/download/url.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::download {
+
+/// Content-Range. Source: RFC 9110, section 14.4.
+struct ContentRange {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    std::optional<std::uint64_t> size = {};
+
+    bool operator==(ContentRange const&) const = default;
+};
+
+/// Of "bytes 0-99/100" or "bytes 0-99/*". None: it is something else.
+std::optional<ContentRange> parse_content_range(std::string_view text);
+
+/// What a server has answered, without the body.
+struct Head {
+    std::uint32_t status = 0;
+    std::optional<std::uint64_t> content_length = {};
+    std::optional<ContentRange> range = {};
+    std::string entity_tag = {};
+    std::string media_type = {};
+    std::string location = {};
+    std::string digest = {};
+    std::vector<std::string> challenges = {};
+};
+
+/// Takes one line of a header into a Head: `line` is without its end. What is malformed counts as absent.
+void take_header(Head& head, std::string_view line);
+
+struct Ask {
+    Url url;
+    std::vector<std::string> headers = {};
+    std::string range = {};  ///< "0-99"; empty: none
+    std::string proxy = {};  ///< empty: none, whatever the environment says
+    std::string proxy_user = {};
+    std::string proxy_password = {};
+    std::string authorities = {};  ///< in PEM
+    std::uint64_t bytes_per_second = 0;
+    milliseconds stall{};
+};
+
+/// Who wants an answer.
+class Listener {
+public:
+    virtual ~Listener() = default;
+    /// Once, before the body. Returns false to end the exchange.
+    virtual bool on_head(Head const& head) = 0;
+    enum class Taken : std::uint8_t { all, none_now, stop };
+    /// `none_now`: the same again after Exchange::resume().
+    virtual Taken on_body(std::string_view bytes) = 0;
+};
+
+/// How an exchange has ended. A listener that has ended it itself knows why.
+struct Ended {
+    CURLcode code = CURLE_OK;
+    std::string reason = {};  ///< "Connection refused"
+    std::optional<milliseconds> retry_after = {};
+};
+
+/// One request and its answer, among others of one CURLM. Redirects and authentication are its caller's.
+class Exchange {
+public:
+    /// `multi` and `listener` outlive this. Errors: `unavailable` when memory is short.
+    static Result<std::unique_ptr<Exchange>> start(CURLM* multi, Ask ask, Listener& listener);
+    Exchange(Exchange const&) = delete;
+    Exchange& operator=(Exchange const&) = delete;
+    ~Exchange();
+
+    [[nodiscard]] CURL* handle() const { return easy_; }
+    void resume();
+    [[nodiscard]] Ended ended(CURLcode code) const;
+
+private:
+    Exchange(CURLM* multi, CURL* easy, Ask ask, Listener& listener)
+        : multi_(multi), easy_(easy), ask_(std::move(ask)), listener_(listener) {}
+    [[nodiscard]] bool configure();
+    static std::size_t header_callback(char* bytes, std::size_t size, std::size_t count, void* self);
+    static std::size_t body_callback(char* bytes, std::size_t size, std::size_t count, void* self);
+    bool take_line(std::string_view line);
+
+    CURLM* multi_;
+    CURL* easy_;
+    curl_slist* headers_ = nullptr;
+    Ask ask_;
+    Listener& listener_;
+    Head head_;
+    std::size_t header_bytes_ = 0;
+    bool is_past_head_ = false;
+    bool has_too_many_headers_ = false;
+    bool is_paused_ = false;
+    char error_[CURL_ERROR_SIZE] = {};
+};
+
+}  // namespace triton::download

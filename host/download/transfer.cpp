@@ -1,0 +1,379 @@
+#include "host/download/transfer.h"
+
+#include <algorithm>
+#include <array>
+
+namespace triton::download {
+
+namespace {
+
+constexpr unsigned most_redirects = 10;
+constexpr std::uint64_t most_ignored_bytes = 64 * 1024;
+constexpr std::size_t most_token_bytes = 256 * 1024;
+constexpr std::size_t most_reason_bytes = 512;
+
+struct CodeRow {
+    CURLcode code;
+    ErrorKind kind;
+    bool is_transient;
+};
+/// What did not come so far as an answer, or broke. The rest is `corrupt` and not transient.
+constexpr std::array<CodeRow, 14> code_rows{{
+    {CURLE_COULDNT_RESOLVE_HOST, ErrorKind::unavailable, true},
+    {CURLE_COULDNT_RESOLVE_PROXY, ErrorKind::unavailable, true},
+    {CURLE_COULDNT_CONNECT, ErrorKind::unavailable, true},
+    {CURLE_OPERATION_TIMEDOUT, ErrorKind::timeout, true},
+    {CURLE_PARTIAL_FILE, ErrorKind::unavailable, true},
+    {CURLE_RECV_ERROR, ErrorKind::unavailable, true},
+    {CURLE_SEND_ERROR, ErrorKind::unavailable, true},
+    {CURLE_GOT_NOTHING, ErrorKind::unavailable, true},
+    {CURLE_SSL_CONNECT_ERROR, ErrorKind::unavailable, true},
+    {CURLE_OUT_OF_MEMORY, ErrorKind::unavailable, true},
+    {CURLE_PEER_FAILED_VERIFICATION, ErrorKind::denied, false},
+    {CURLE_SSL_CACERT_BADFILE, ErrorKind::invalid, false},
+    {CURLE_UNSUPPORTED_PROTOCOL, ErrorKind::invalid, false},
+    {CURLE_PROXY, ErrorKind::unavailable, true},
+}};
+
+struct StatusRow {
+    std::uint32_t status;
+    ErrorKind kind;
+    bool is_transient;
+};
+constexpr std::array<StatusRow, 8> status_rows{{
+    {401, ErrorKind::denied, false},
+    {403, ErrorKind::denied, false},
+    {404, ErrorKind::not_found, false},
+    {407, ErrorKind::denied, false},
+    {408, ErrorKind::timeout, true},
+    {410, ErrorKind::not_found, false},
+    {425, ErrorKind::unavailable, true},
+    {429, ErrorKind::busy, true},
+}};
+
+bool is_redirect(std::uint32_t status) {
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+}  // namespace
+
+Transfer::Transfer(Surroundings& surroundings, Order order)
+    : surroundings_(surroundings), order_(std::move(order)), sink_(std::move(order_.pipe)) {}
+
+void Transfer::start() { begin_url(); }
+
+void Transfer::begin_url() {
+    redirects_ = 0;
+    refused_by_.clear();
+    auto url = parse_url(order_.request.urls[url_index_]);
+    if (!url) return fail_url({.kind = url.error().kind, .reason = url.error().text()});
+    url_ = *std::move(url);
+    first_authority_ = url_.authority;
+    ask();
+}
+
+role::HostCredential const* Transfer::credential() const {
+    // Whoever redirects to a host does not choose what is shown there.
+    return url_.authority == first_authority_ ? credential_for(order_.credentials, url_) : nullptr;
+}
+
+bool Transfer::asks_for_range() const { return order_.request.length || order_.request.offset > 0; }
+
+std::string Transfer::range_text() const {
+    if (!asks_for_range()) return "";
+    std::uint64_t const first = order_.request.offset;
+    std::string text = std::to_string(first) + "-";
+    if (order_.request.length) text += std::to_string(first + *order_.request.length - 1);
+    return text;
+}
+
+Ask Transfer::base_ask(Url url) const {
+    role::Download const& request = order_.request;
+    Ask ask{.url = std::move(url),
+            .proxy = request.proxy,
+            .authorities = order_.authorities.empty() ? surroundings_.authorities : order_.authorities,
+            .bytes_per_second = request.bytes_per_second,
+            .stall = milliseconds(std::clamp<std::uint64_t>(request.stall_milliseconds, 1000, 86'400'000))};
+    if (request.proxy.empty()) return ask;
+    auto const proxy = parse_url(request.proxy);
+    auto const* const shown = proxy ? credential_for(order_.credentials, *proxy) : nullptr;
+    if (shown) {
+        ask.proxy_user = shown->user;
+        ask.proxy_password = shown->password;
+    }
+    return ask;
+}
+
+void Transfer::ask() {
+    stage_ = Stage::content;
+    head_ = {};
+    ignored_ = 0;
+    stopped_.reset();
+    Ask ask = base_ask(url_);
+    ask.range = range_text();
+    ask.headers.emplace_back("Accept-Encoding: identity");
+    for (std::string const& type : order_.request.accept)
+        ask.headers.push_back("Accept: " + type);
+    if (!order_.request.if_range.empty() && url_index_ == 0 && asks_for_range())
+        ask.headers.push_back("If-Range: " + order_.request.if_range);
+    if (url_.authority == first_authority_) {
+        std::string const known = surroundings_.authorizations.known_for(url_, order_.request.scope, credential(),
+                                                                         std::chrono::steady_clock::now());
+        if (!known.empty()) ask.headers.push_back("Authorization: " + known);
+    }
+    auto exchange = Exchange::start(surroundings_.multi, std::move(ask), *this);
+    if (!exchange) return fail_url({.kind = exchange.error().kind, .reason = exchange.error().text()});
+    exchange_ = *std::move(exchange);
+}
+
+void Transfer::ask_token(TokenRequest request) {
+    stage_ = Stage::token;
+    head_ = {};
+    token_body_.clear();
+    stopped_.reset();
+    Ask ask = base_ask(std::move(request.url));
+    ask.headers.emplace_back("Accept: application/json");
+    if (!request.authorization.empty()) ask.headers.push_back("Authorization: " + request.authorization);
+    auto exchange = Exchange::start(surroundings_.multi, std::move(ask), *this);
+    if (!exchange) return fail_url({.kind = exchange.error().kind, .reason = exchange.error().text()});
+    exchange_ = *std::move(exchange);
+}
+
+bool Transfer::stop(Failure failure) {
+    stopped_ = std::move(failure);
+    return false;
+}
+
+bool Transfer::has_changed(Head const& head) const {
+    return url_index_ == 0 && !order_.request.if_range.empty() && !head.entity_tag.empty() &&
+           head.entity_tag != order_.request.if_range;
+}
+
+bool Transfer::on_head(Head const& head) {
+    head_ = head;
+    if (stage_ == Stage::token) return true;
+    if (head.status == 200) return accept_whole(head);
+    if (head.status == 206) return accept_range(head);
+    return true;
+}
+
+bool Transfer::accept_whole(Head const& head) {
+    role::Download const& request = order_.request;
+    role::Answer answer{.status = 200, .length = head.content_length, .size = head.content_length};
+    if (head.content_length && *head.content_length > request.maximum + request.offset) {
+        return stop({.kind = ErrorKind::corrupt,
+                     .reason = "the server has " + bytes_text(*head.content_length) + ", and at most " +
+                               bytes_text(request.maximum + request.offset) + " may come",
+                     .status = 200});
+    }
+    if (!asks_for_range()) return accept(0, head.content_length, std::move(answer));
+    if (has_changed(head))
+        return stop({.kind = ErrorKind::corrupt, .reason = "the file has changed on the server", .status = 200});
+    if (!request.whole_length) {
+        return stop({.kind = ErrorKind::unsupported,
+                     .reason = "the server gives all of the file instead of a range",
+                     .status = 200});
+    }
+    return accept(request.offset, request.whole_length, std::move(answer));
+}
+
+bool Transfer::accept_range(Head const& head) {
+    role::Download const& request = order_.request;
+    if (has_changed(head))
+        return stop({.kind = ErrorKind::corrupt, .reason = "the file has changed on the server", .status = 206});
+    bool const fits = asks_for_range() && head.range && head.range->first == request.offset &&
+                      (!request.length || head.range->last < request.offset + *request.length);
+    if (!fits) {
+        return stop(
+            {.kind = ErrorKind::corrupt, .reason = "the server gives another range than was asked for", .status = 206});
+    }
+    std::uint64_t const count = head.range->last - head.range->first + 1;
+    bool const is_cut =
+        request.length && count < *request.length && !(head.range->size && head.range->last + 1 == *head.range->size);
+    if (is_cut || (head.content_length && *head.content_length != count)) {
+        return stop(
+            {.kind = ErrorKind::corrupt, .reason = "the server's range and its length do not agree", .status = 206});
+    }
+    return accept(0, count, {.status = 206, .length = count, .offset = head.range->first, .size = head.range->size});
+}
+
+bool Transfer::accept(std::uint64_t skip, std::optional<std::uint64_t> budget, role::Answer answer) {
+    skip_ = skip;
+    budget_ = budget;
+    room_ = order_.request.maximum;
+    has_answered_ = true;
+    answer.id = id();
+    answer.etag = head_.entity_tag;
+    answer.media_type = head_.media_type.substr(0, most_reason_bytes);
+    answer.final_host = url_.authority;
+    answer.digest = head_.digest.substr(0, most_reason_bytes);
+    events_.emplace_back(std::move(answer));
+    return true;
+}
+
+Listener::Taken Transfer::on_body(std::string_view bytes) {
+    if (stage_ == Stage::token) {
+        token_body_ += bytes;
+        return token_body_.size() <= most_token_bytes ? Taken::all : Taken::stop;
+    }
+    if (head_.status != 200 && head_.status != 206) {
+        // It is read so that the connection can be used again, while it is short.
+        ignored_ += bytes.size();
+        return ignored_ <= most_ignored_bytes ? Taken::all : Taken::stop;
+    }
+    std::uint64_t const skipped = std::min<std::uint64_t>(skip_, bytes.size());
+    std::string_view wanted = bytes.substr(skipped);
+    if (budget_) wanted = wanted.substr(0, std::min<std::uint64_t>(*budget_, wanted.size()));
+    if (wanted.size() > room_) {
+        stop({.kind = ErrorKind::corrupt,
+              .reason = "more than " + bytes_text(order_.request.maximum) + " come",
+              .status = head_.status});
+        return Taken::stop;
+    }
+    if (!wanted.empty() && !sink_.take(wanted)) {
+        if (!sink_.is_broken()) return Taken::none_now;
+        stop({.kind = ErrorKind::refused, .reason = "nobody reads the pipe"});
+        return Taken::stop;
+    }
+    skip_ -= skipped;
+    room_ -= wanted.size();
+    taken_ += wanted.size();
+    if (budget_) *budget_ -= wanted.size();
+    // What comes after the budget is not waited for.
+    return budget_ == 0U && skipped + wanted.size() < bytes.size() ? Taken::stop : Taken::all;
+}
+
+void Transfer::on_ended(CURLcode code) {
+    Ended const ended = exchange_->ended(code);
+    exchange_.reset();
+    if (stage_ == Stage::token)
+        finish_token(ended);
+    else
+        finish_content(ended);
+}
+
+void Transfer::finish_token(Ended const& ended) {
+    if (ended.code != CURLE_OK) {
+        return fail_url({.kind = ErrorKind::unavailable,
+                         .reason = "the token service of " + url_.authority + " does not answer: " + ended.reason,
+                         .is_transient = true});
+    }
+    if (head_.status != 200) {
+        bool const is_denied = head_.status == 401 || head_.status == 403;
+        return fail_url(
+            {.kind = is_denied ? ErrorKind::denied : ErrorKind::unavailable,
+             .reason = "the token service of " + url_.authority + " answers " + std::to_string(head_.status),
+             .is_transient = !is_denied && head_.status >= 429,
+             .status = head_.status,
+             .retry_after = ended.retry_after});
+    }
+    auto const token = parse_token(token_body_);
+    if (!token) return fail_url({.kind = token.error().kind, .reason = token.error().text()});
+    surroundings_.authorizations.remember(url_, order_.request.scope, credential(), *token,
+                                          std::chrono::steady_clock::now());
+    ask();
+}
+
+void Transfer::finish_content(Ended const& ended) {
+    if (stopped_) return fail_url(*std::exchange(stopped_, std::nullopt));
+    bool const has_content = head_.status == 200 || head_.status == 206;
+    if (has_content && (ended.code == CURLE_OK || budget_ == 0U)) {
+        if (!budget_ || *budget_ == 0) {
+            stage_ = Stage::delivering;
+            return;
+        }
+        return fail_url({.kind = ErrorKind::unavailable,
+                         .reason = url_.authority + " has ended the transfer early",
+                         .is_transient = true,
+                         .status = head_.status});
+    }
+    if (is_redirect(head_.status) && !head_.location.empty()) return on_redirect();
+    if (head_.status == 401) return on_unauthorized();
+    if (!has_content && head_.status >= 300) {
+        auto const row = std::ranges::find(status_rows, head_.status, &StatusRow::status);
+        bool const is_known = row != status_rows.end();
+        return fail_url({.kind = is_known              ? row->kind
+                                 : head_.status >= 500 ? ErrorKind::unavailable
+                                                       : ErrorKind::invalid,
+                         .reason = url_.shown() + " answers " + std::to_string(head_.status),
+                         .is_transient = is_known ? row->is_transient : head_.status >= 500,
+                         .status = head_.status,
+                         .retry_after = ended.retry_after});
+    }
+    auto const row = std::ranges::find(code_rows, ended.code, &CodeRow::code);
+    bool const is_known = row != code_rows.end();
+    fail_url({.kind = is_known ? row->kind : ErrorKind::corrupt,
+              .reason = url_.authority + ": " + ended.reason,
+              .is_transient = is_known && row->is_transient,
+              .status = head_.status});
+}
+
+void Transfer::on_redirect() {
+    if (++redirects_ > most_redirects) {
+        return fail_url(
+            {.kind = ErrorKind::corrupt,
+             .reason = order_.request.urls[url_index_].substr(0, order_.request.urls[url_index_].find('?')) +
+                       " redirects more than " + std::to_string(most_redirects) + " times"});
+    }
+    auto next = follow(url_, head_.location);
+    if (!next) return fail_url({.kind = ErrorKind::corrupt, .reason = next.error().text(), .status = head_.status});
+    url_ = *std::move(next);
+    ask();
+}
+
+void Transfer::on_unauthorized() {
+    bool const is_ours = url_.authority == first_authority_;
+    if (!is_ours || refused_by_ == url_.authority) {
+        return fail_url({.kind = ErrorKind::denied,
+                         .reason = is_ours ? url_.authority + " refuses the credentials"
+                                           : url_.authority + ", where a redirect leads, wants credentials",
+                         .status = 401});
+    }
+    refused_by_ = url_.authority;
+    auto request = surroundings_.authorizations.on_refused(url_, head_.challenges, order_.request.scope, credential());
+    if (!request) return fail_url({.kind = request.error().kind, .reason = request.error().text(), .status = 401});
+    if (*request) return ask_token(**std::move(request));
+    ask();
+}
+
+void Transfer::fail_url(Failure failure) {
+    // Of several, one that may pass counts most: it says that trying again makes sense.
+    if (!failure_ || (failure.is_transient && !failure_->is_transient)) failure_ = std::move(failure);
+    if (!has_answered_ && !sink_.is_broken() && ++url_index_ < order_.request.urls.size()) return begin_url();
+    is_failing_ = true;
+    stage_ = Stage::delivering;
+}
+
+void Transfer::cancel() {
+    exchange_.reset();
+    failure_ = {.kind = ErrorKind::refused, .reason = "cancelled"};
+    tell_failure();
+}
+
+void Transfer::tell_failure() {
+    std::optional<std::uint64_t> retry_after;
+    if (failure_->retry_after) retry_after = static_cast<std::uint64_t>(failure_->retry_after->count());
+    events_.emplace_back(role::DownloadFailed{.id = id(),
+                                              .kind = failure_->kind,
+                                              .reason = failure_->reason.substr(0, most_reason_bytes),
+                                              .is_transient = failure_->is_transient,
+                                              .status = failure_->status,
+                                              .retry_after_milliseconds = retry_after});
+    is_over_ = true;
+}
+
+void Transfer::pump() {
+    sink_.flush();
+    if (exchange_) {
+        if (sink_.has_room() || sink_.is_broken()) exchange_->resume();
+        return;
+    }
+    if (is_over_ || stage_ != Stage::delivering || (!sink_.is_empty() && !sink_.is_broken())) return;
+    if (is_failing_) return tell_failure();
+    events_.emplace_back(role::Downloaded{.id = id(), .bytes = sink_.written()});
+    is_over_ = true;
+}
+
+}  // namespace triton::download

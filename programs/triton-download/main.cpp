@@ -1,0 +1,43 @@
+// triton-download: the only program of ours with a network. It is started by whoever imports images, confines itself,
+// and writes what it gets into pipes.
+
+#include <csignal>
+#include <cstdio>
+#include <span>
+#include <string>
+
+#include "host/download/downloader.h"
+#include "host/role/sandbox.h"
+#include "lib/base/read_file.h"
+
+namespace {
+
+using namespace triton;
+
+constexpr std::size_t most_authority_bytes = 4 << 20;
+constexpr char const* authorities_path = "/etc/ssl/certs/ca-certificates.crt";
+
+Result<> run(std::span<char* const> arguments) {
+    role::Started started = TRY(role::take_over(role::Role::download, arguments));
+    ::signal(SIGPIPE, SIG_IGN);  // a pipe that nobody reads is a transfer's failure
+    // Before the file system is gone: TLS reads its configuration, and we the authorities, which a host may not have.
+    TRY(download::prepare());
+    std::string authorities = read_file(authorities_path, most_authority_bytes).value_or("");
+    // What the resolver of libc reads for each name; nothing in them is secret.
+    TRY(role::confine({.role = role::Role::download,
+                       .readable = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf"},
+                       .most_open_files = 256},
+                      started));
+    download::Downloader downloader =
+        TRY(download::Downloader::create(std::move(started.channel), std::move(authorities)));
+    return downloader.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    auto const result = run({argv, static_cast<std::size_t>(argc)});
+    if (result) return 0;
+    std::fprintf(stderr, "triton-download: %s\n", result.error().text().c_str());
+    return 1;
+}
