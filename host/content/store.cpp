@@ -97,7 +97,7 @@ Store::Store(Store&&) noexcept = default;
 Store::~Store() = default;
 
 Result<Store> Store::open(std::string const& directory, StoreSettings const& settings) {
-    UniqueFd const made = TRY(files::make_directories(AT_FDCWD, directory));
+    UniqueFd const made = TRY(files::make_directories(directory));
     UniqueFd root{::openat(made.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!root) return fail(errno, "open directory " + directory);
     if (::fchmod(root.get(), 0700) != 0) return fail(errno, "change the mode of " + directory);
