@@ -28,7 +28,9 @@ std::string_view name_of(Backend backend);
 Result<Backend> parse_backend(std::string_view name);
 
 struct Settings {
-    std::optional<Backend> backend = {};  ///< none: the best that the path can have, see probe()
+    /// None: what the pool was made as; a new one is `zfs` when a dataset is given, else the best that the path can
+    /// have.
+    std::optional<Backend> backend = {};
     std::string path = {};     ///< directory of the pool; made when it is missing. ZFS: where its dataset is mounted
     std::string dataset = {};  ///< ZFS: the dataset below which all trees are, "tank/triton"; its zpool exists
     /// How long one operation waits for what is busy, and for a child process that does not move data.
@@ -149,8 +151,8 @@ struct Probe {
     std::vector<std::string> reasons = {};  ///< a sentence for each better backend: why it is not that one
 };
 
-/// The best backend that a path can have; of a path that is missing, what its nearest parent can have. Only a pool that
-/// is told its dataset can be `zfs`, and only tries it. Leaves nothing behind.
+/// The best backend that a path can have; of a path that is missing, what its nearest parent can have. `zfs` needs the
+/// dataset. Leaves nothing behind.
 Result<Probe> probe(std::string const& path, std::string const& dataset = {});
 
 }  // namespace triton::storage

@@ -1,0 +1,84 @@
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "host/storage/copy_tree.h"
+#include "host/storage/project_quota.h"
+#include "host/storage/tree_size.h"
+#include "host/storage/trees.h"
+
+namespace triton::storage {
+
+namespace {
+
+Result<UniqueFd> open_again(int directory) {
+    UniqueFd opened{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!opened) return fail(errno, "open the tree");
+    return opened;
+}
+
+/// A directory for each tree and each snapshot, and a copy of all files for each of them. On a file system that can,
+/// the copies share their blocks.
+class CopiedTrees final : public Trees {
+public:
+    explicit CopiedTrees(Backend backend) : backend_(backend) {}
+
+    [[nodiscard]] Backend kind() const override { return backend_; }
+    [[nodiscard]] bool copies_at_once() const override { return false; }
+
+    Result<> make(int parent, std::string const& name) override {
+        auto const made = TRY(make_directory(parent, name));
+        if (::fchmod(made.get(), 0755) != 0) return fail(errno, "set the mode of " + name);
+        return {};
+    }
+
+    Result<Left> copy(int tree, int parent, std::string const& name, std::optional<std::uint64_t> quota) override {
+        auto made = TRY(make_directory(parent, name));
+        // Before there is anything in it: what is made in it then belongs to its project.
+        if (quota) TRY(project_quota::set(made.get(), quota));
+        auto from = TRY(open_again(tree));
+        CopyWay const way = backend_ == Backend::reflink ? CopyWay::reflink : CopyWay::copy;
+        auto const copied = TRY(copy_tree(std::move(from), std::move(made), way));
+        return copied.copied_bytes > 0 ? Left::content : Left::names;
+    }
+
+    Result<Left> copy_final(int tree, int parent, std::string const& name) override {
+        return copy(tree, parent, name, {});
+    }
+
+    /// XFS writes its journal in order: when the last change is durable, all before it are, and shared blocks have been
+    /// written long ago. Elsewhere only the whole file system can be asked for.
+    Result<> settle(int directory, Left left) override {
+        struct statfs facts;
+        bool const is_ordered = backend_ == Backend::reflink && left == Left::names &&
+                                ::fstatfs(directory, &facts) == 0 && facts.f_type == XFS_SUPER_MAGIC;
+        if ((is_ordered ? ::fsync(directory) : ::syncfs(directory)) != 0) return fail(errno, "make the tree durable");
+        return {};
+    }
+
+    Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) override {
+        return project_quota::set(tree, bytes);
+    }
+    Result<std::optional<std::uint64_t>> quota(int tree) override { return project_quota::get(tree); }
+    Result<Size> size(int tree) override { return measure_tree(TRY(open_again(tree)), backend_ == Backend::reflink); }
+
+private:
+    static Result<UniqueFd> make_directory(int parent, std::string const& name) {
+        if (::mkdirat(parent, name.c_str(), 0700) != 0) return fail(errno, "create directory " + name);
+        UniqueFd made{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+        if (!made) return fail(errno, "open directory " + name);
+        return made;
+    }
+
+    Backend backend_;
+};
+
+}  // namespace
+
+std::unique_ptr<Trees> make_copied_trees(Backend backend) { return std::make_unique<CopiedTrees>(backend); }
+
+}  // namespace triton::storage

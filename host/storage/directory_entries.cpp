@@ -1,0 +1,39 @@
+#include "host/storage/directory_entries.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace triton::storage {
+
+namespace {
+
+// struct linux_dirent64 of getdents64(2), which no header has: u64 inode, s64 offset, u16 size, u8 type, name.
+constexpr std::size_t size_at = 16;
+constexpr std::size_t type_at = 18;
+constexpr std::size_t name_at = 19;
+
+}  // namespace
+
+Result<> DirectoryReader::rewind(int directory) {
+    if (::lseek(directory, 0, SEEK_SET) < 0) return fail(errno, "read directory");
+    return {};
+}
+
+Result<std::size_t> DirectoryReader::fill(int directory) {
+    auto const size = ::syscall(SYS_getdents64, directory, buffer_.data(), buffer_.size());
+    if (size < 0) return fail(errno, "read directory");
+    return static_cast<std::size_t>(size);
+}
+
+DirectoryReader::Record DirectoryReader::record_at(std::size_t at) const {
+    std::uint16_t size = 0;
+    std::memcpy(&size, &buffer_[at + size_at], sizeof size);
+    return {size, static_cast<unsigned char>(buffer_[at + type_at]), std::string_view(&buffer_[at + name_at])};
+}
+
+}  // namespace triton::storage

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace triton::storage {
+
+/// Reads the names in a directory by large pieces; one buffer serves for any number of directories, one after the
+/// other.
+class DirectoryReader {
+public:
+    DirectoryReader() : buffer_(std::size_t{64} << 10) {}
+
+    /// Calls `visit(std::string const& name, unsigned char type)` for each entry but "." and "..", type as of
+    /// readdir(3): DT_UNKNOWN happens. The directory (borrowed) is read from its beginning. Errors: those of
+    /// getdents64(2), "read directory", and of `visit`, which returns Result<>.
+    template <class Visit>
+    Result<> read(int directory, Visit visit) {
+        TRY(rewind(directory));
+        // Bounded by the directory: the kernel gives each entry that stays there once.
+        while (std::size_t const size = TRY(fill(directory))) {
+            for (std::size_t at = 0; at < size;) {
+                Record const record = record_at(at);
+                at += record.size;
+                if (is_dots(record.name)) continue;
+                name_.assign(record.name);
+                TRY(visit(name_, record.type));
+            }
+        }
+        return {};
+    }
+
+private:
+    struct Record {
+        std::size_t size;
+        unsigned char type;
+        std::string_view name;
+    };
+    static bool is_dots(std::string_view name) { return name == "." || name == ".."; }
+    static Result<> rewind(int directory);
+    Result<std::size_t> fill(int directory);
+    [[nodiscard]] Record record_at(std::size_t at) const;
+
+    std::vector<char> buffer_;
+    std::string name_;
+};
+
+}  // namespace triton::storage

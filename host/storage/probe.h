@@ -1,0 +1,8 @@
+#pragma once
+
+namespace triton::storage {
+
+/// Whether files in a directory (borrowed) can share blocks: it is tried, with files that have no name.
+bool can_reflink(int directory);
+
+}  // namespace triton::storage

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <sys/stat.h>
+
+#include "host/storage/stream_format.h"
+#include "lib/base/result.h"
+#include "lib/files/sha256.h"
+
+namespace triton::storage::tree_stream {
+
+/// Reads records from a descriptor (borrowed). Whoever wrote them controls all of them: each field is asked for, and
+/// one that is not there, is too long or is left over is an error of kind `corrupt`. Views are good until the next
+/// record.
+class Reader {
+public:
+    explicit Reader(int from) : from_(from) {}
+
+    /// What has to be before all records.
+    Result<> start();
+    Result<Record> next();
+    Result<std::uint64_t> number();
+    Result<std::string_view> text(std::size_t longest);
+    /// A name in a directory.
+    Result<std::string> name();
+    /// Only mode, owner, group and times; the time of the last access becomes that of the last change.
+    Result<struct stat> attributes();
+    /// The record has no more fields.
+    Result<> done() const;
+    /// Of the record `end`: its digest is that of what came before.
+    Result<> check_digest();
+
+    static std::unexpected<Error> corrupt(std::string reason);
+
+private:
+    Result<> fill(std::size_t size);
+
+    int from_;
+    std::string buffer_;
+    std::string_view rest_;  // of the record
+    files::Sha256 hash_;
+    std::string digest_;  // of all before the record `end`
+};
+
+}  // namespace triton::storage::tree_stream

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <sys/stat.h>
+
+#include "host/storage/stream_format.h"
+#include "lib/base/result.h"
+#include "lib/files/sha256.h"
+
+namespace triton::storage::tree_stream {
+
+/// Writes records to a descriptor (borrowed), by large pieces. One record at a time: begin(), its fields, end().
+class Writer {
+public:
+    /// -1: nothing is written anywhere.
+    explicit Writer(int to) : to_(to) {}
+
+    void begin(Record record);
+    void number(std::uint64_t value);
+    void text(std::string_view value);
+    /// Mode, owner, group, time of the last change.
+    void attributes(struct stat const& status);
+    /// Errors: those of write(2), "write the stream"; `unavailable`: the reader has gone.
+    Result<> end();
+
+    /// Writes what is needed before all records, and after them.
+    void start() { buffer_ += magic; }
+    Result<> finish();
+
+private:
+    Result<> flush();
+
+    int to_;
+    std::string buffer_;
+    std::size_t begin_ = 0;  // of the record
+    files::Sha256 hash_;
+};
+
+}  // namespace triton::storage::tree_stream

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "host/storage/names.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+/// One tree as a stream of bytes: docs/host/storage.md has the format.
+namespace triton::storage::tree_stream {
+
+/// What a stream says before its content.
+struct Head {
+    SnapshotName snapshot;
+    std::optional<SnapshotName> from = {};  ///< it has only what has changed since that one
+};
+
+/// Writes a tree. `base`: the tree of head.from. Errors: those of the system calls; `unavailable`: the reader has gone.
+Result<> send(Head const& head, UniqueFd tree, std::optional<UniqueFd> base, int to);
+
+/// Whether two trees have the same content, attributes but for the time of the last access, and names; which names are
+/// of one file does not count.
+Result<bool> is_same(UniqueFd tree, UniqueFd base);
+
+/// A stream that is being read. `from` is borrowed.
+class Receiver {
+public:
+    /// Reads the head. Errors: `corrupt`; those of read(2).
+    static Result<Receiver> create(int from);
+    Receiver(Receiver&&) noexcept;
+    Receiver& operator=(Receiver&&) = delete;
+    ~Receiver();
+
+    [[nodiscard]] Head const& head() const;
+    /// Makes the content in a directory: an empty one, or a copy of head().from. Errors: `corrupt`; those of the system
+    /// calls. After one the directory has something, but not the tree.
+    Result<> receive(UniqueFd tree);
+
+private:
+    struct State;
+    explicit Receiver(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace triton::storage::tree_stream

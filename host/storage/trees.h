@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "host/storage/pool.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::storage {
+
+/// How a DirectoryPool keeps a tree in a directory: what differs between btrfs, reflink and directory. Directories are
+/// borrowed and open for reading.
+class Trees {
+public:
+    Trees() = default;
+    Trees(Trees const&) = delete;
+    Trees& operator=(Trees const&) = delete;
+    virtual ~Trees() = default;
+
+    [[nodiscard]] virtual Backend kind() const = 0;
+    /// Whether copy_final() makes all or nothing, and durably, so that it needs no name of its own meanwhile.
+    [[nodiscard]] virtual bool copies_at_once() const = 0;
+
+    /// An empty tree with mode 0755.
+    virtual Result<> make(int parent, std::string const& name) = 0;
+    enum class Left : std::uint8_t { names, content };  ///< what settle() has to make durable still
+    /// A tree that can be written to, with the content of another one.
+    virtual Result<Left> copy(int tree, int parent, std::string const& name, std::optional<std::uint64_t> quota) = 0;
+    /// The same of one that nobody writes to any more.
+    virtual Result<Left> copy_final(int tree, int parent, std::string const& name) = 0;
+    /// Makes durable what the calls above have made below a directory.
+    virtual Result<> settle(int directory, Left left) = 0;
+
+    virtual Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) = 0;
+    virtual Result<std::optional<std::uint64_t>> quota(int tree) = 0;
+    /// What is in a tree, and what nobody else has of that.
+    struct Size {
+        std::uint64_t referenced = 0;
+        std::uint64_t exclusive = 0;
+    };
+    virtual Result<Size> size(int tree) = 0;
+};
+
+std::unique_ptr<Trees> make_btrfs_trees();
+/// `backend`: reflink or directory.
+std::unique_ptr<Trees> make_copied_trees(Backend backend);
+
+}  // namespace triton::storage

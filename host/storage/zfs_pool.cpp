@@ -1,0 +1,483 @@
+#include "host/storage/zfs_pool.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/storage/properties.h"
+#include "host/storage/random_name.h"
+#include "host/storage/workshop.h"
+#include "host/storage/zfs_command.h"
+#include "lib/files/copy_file.h"
+#include "lib/files/pending_file.h"
+
+namespace triton::storage {
+
+namespace {
+
+using Pace = ZfsCommand::Pace;
+
+constexpr std::string_view mark = "triton:tree";
+constexpr std::string_view own_prefix = ".";  // .building and .trash; no tree begins so
+constexpr char const* format = "triton-pool 1 zfs\n";
+
+std::string parent_of(std::string const& name) {
+    std::size_t const slash = name.rfind('/');
+    return slash == name.npos ? std::string() : name.substr(0, slash);
+}
+
+std::string last_of(std::string const& name) { return name.substr(name.rfind('/') + 1); }
+
+Result<std::uint64_t> parse_number(std::string const& text, std::string const& attempted) {
+    std::uint64_t number = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size())
+        return fail(ErrorKind::internal, attempted, "zfs printed \"" + text + "\" for a number");
+    return number;
+}
+
+/// Whether something is mounted on a directory: it is on another file system than the directory that it is in.
+bool is_mount_point(std::string const& path) {
+    struct stat own;
+    struct stat parent;
+    return ::lstat(path.c_str(), &own) == 0 && S_ISDIR(own.st_mode) && ::lstat((path + "/..").c_str(), &parent) == 0 &&
+           own.st_dev != parent.st_dev;
+}
+
+/// A name below .building or .trash, which is locked as long as this lives.
+class Claim {
+public:
+    /// Nothing: somebody else works on it.
+    static Result<std::optional<Claim>> try_make(std::string const& locks, std::string const& name) {
+        std::string path = locks + '/' + name;
+        UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
+        if (!file) return fail(errno, "open " + path);
+        struct stat ours;
+        struct stat there;
+        if (!try_lock(file.get())) return std::nullopt;
+        // Who held it may have finished, and have removed the file, in between.
+        if (::fstat(file.get(), &ours) != 0 || ::lstat(path.c_str(), &there) != 0 || ours.st_ino != there.st_ino)
+            return std::nullopt;
+        return Claim(std::move(path), std::move(file));
+    }
+    Claim(Claim&& other) noexcept : path_(std::exchange(other.path_, {})), file_(std::move(other.file_)) {}
+    Claim& operator=(Claim&&) = delete;
+    ~Claim() {
+        if (!path_.empty()) ::unlink(path_.c_str());
+    }
+
+private:
+    Claim(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+    std::string path_;
+    UniqueFd file_;
+};
+
+class ZfsPool final : public Pool {
+public:
+    ZfsPool(ZfsCommand zfs, Settings const& settings)
+        : zfs_(std::move(zfs)), dataset_(settings.dataset), path_(settings.path) {}
+
+    [[nodiscard]] Backend kind() const override { return Backend::zfs; }
+
+    Result<> make(TreeName const& tree) override {
+        std::string const what = "make tree " + tree.text();
+        TRY(prepare_group(tree));
+        return name_failure(zfs_.run({what, {"create", "-o", marked(), full(tree)}}), tree);
+    }
+
+    Result<> clone(TreeName const& from, SnapshotName const& snapshot, TreeName const& to) override {
+        TRY(require(from));
+        TRY(prepare_group(to));
+        std::string const source = full(from) + '@' + snapshot.text();
+        auto done = zfs_.run({"clone " + from.text() + '@' + snapshot.text() + " to tree " + to.text(),
+                              {"clone", "-o", marked(), source, full(to)}});
+        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(from, snapshot);
+        return name_failure(std::move(done), to);
+    }
+
+    Result<> snapshot(TreeName const& tree, SnapshotName const& name) override {
+        TRY(require(tree));
+        auto const done =
+            zfs_.run({"make snapshot " + shown(tree, name), {"snapshot", full(tree) + '@' + name.text()}});
+        if (!done && done.error().kind == ErrorKind::exists)
+            return fail(ErrorKind::exists, "snapshot " + shown(tree, name) + " exists already");
+        return plain(done);
+    }
+
+    Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) override {
+        TRY(require(tree));
+        std::string const snapshot = full(tree) + '@' + name.text();
+        auto const done = zfs_.run({"delete snapshot " + shown(tree, name), {"destroy", snapshot}, -1, -1, Pace::slow});
+        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, name);
+        if (!done && done.error().kind == ErrorKind::busy)
+            TRY(check_clones("delete snapshot " + shown(tree, name), snapshot, snapshot));
+        return plain(done);
+    }
+
+    Result<> rollback(TreeName const& tree, SnapshotName const& name) override {
+        TRY(require(tree));
+        auto const done = zfs_.run({"roll " + tree.text() + " back to snapshot " + name.text(),
+                                    {"rollback", full(tree) + '@' + name.text()},
+                                    -1,
+                                    -1,
+                                    Pace::slow});
+        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, name);
+        return plain(done);
+    }
+
+    Result<> rename(TreeName const& from, TreeName const& to) override {
+        TRY(require(from));
+        TRY(prepare_group(to));
+        return name_failure(zfs_.run({"rename " + from.text() + " to " + to.text(), {"rename", full(from), full(to)}}),
+                            to);
+    }
+
+    Result<> destroy(TreeName const& tree) override {
+        std::string const what = "destroy tree " + tree.text();
+        TRY(require(tree));
+        TRY(check_clones(what, full(tree) + '@', full(tree) + '/'));
+        std::string const name = last_of(tree.text()) + '-' + random_name();
+        auto const claim = TRY(Claim::try_make(locks(), name));
+        if (!claim) return fail(ErrorKind::busy, what, "somebody has taken its name in the trash");
+        std::string const trash = own(".trash/" + name);
+        TRY(zfs_.run({what, {"rename", full(tree), trash}}));
+        auto const destroyed = zfs_.run({what, {"destroy", "-r", trash}, -1, -1, Pace::slow});
+        if (destroyed) return {};
+        // In use in another mount namespace, or cloned at this moment: it is what it was.
+        (void)zfs_.run({what, {"rename", trash, full(tree)}});
+        return std::unexpected(destroyed.error());
+    }
+
+    Result<> set_quota(TreeName const& tree, std::optional<std::uint64_t> bytes) override {
+        TRY(require(tree));
+        std::string const value = bytes ? std::to_string(*bytes) : "none";
+        return plain(zfs_.run({"limit tree " + tree.text(), {"set", "refquota=" + value, full(tree)}}));
+    }
+
+    Result<std::optional<std::uint64_t>> quota(TreeName const& tree) override { return TRY(usage(tree)).quota; }
+
+    Result<> set_property(TreeName const& tree, std::string_view key, std::string_view value) override {
+        TRY(check_property(key, value));
+        if (key == mark) return fail(std::string(mark) + " is a property of the pool itself");
+        TRY(require(tree));
+        std::string const what = "set " + std::string(key) + " of tree " + tree.text();
+        if (value.empty()) return plain(zfs_.run({what, {"inherit", std::string(key), full(tree)}}));
+        return plain(zfs_.run({what, {"set", std::string(key) + '=' + std::string(value), full(tree)}}));
+    }
+
+    Result<Properties> properties(TreeName const& tree) override {
+        TRY(require(tree));
+        auto const output = TRY(zfs_.run({"read the properties of tree " + tree.text(),
+                                          {"get", "-H", "-s", "local", "-o", "property,value", "all", full(tree)}}));
+        Properties properties;
+        for (auto const& fields : zfs_fields(output))
+            if (fields.size() == 2 && fields[0] != mark && check_property(fields[0], fields[1]))
+                properties.emplace(fields[0], fields[1]);
+        return properties;
+    }
+
+    Result<> send(TreeName const& tree, SnapshotName const& snapshot, std::optional<SnapshotName> const& from,
+                  int fd) override {
+        TRY(require(tree));
+        ZfsCommand::Call call{"send " + shown(tree, snapshot), {"send"}, -1, fd, Pace::unlimited};
+        if (from) call.arguments.insert(call.arguments.end(), {"-i", '@' + from->text()});
+        call.arguments.push_back(full(tree) + '@' + snapshot.text());
+        auto const done = zfs_.run(call);
+        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, snapshot);
+        return plain(done);
+    }
+
+    Result<> receive(TreeName const& tree, int fd) override {
+        if (TRY(exists(tree)))
+            return plain(
+                zfs_.run({"receive into tree " + tree.text(), {"receive", "-u", full(tree)}, fd, -1, Pace::unlimited}));
+        TRY(prepare_group(tree));
+        std::string const name = last_of(tree.text()) + '-' + random_name();
+        auto const claim = TRY(Claim::try_make(locks(), name));
+        if (!claim)
+            return fail(ErrorKind::busy, "receive tree " + tree.text(), "somebody has taken its name meanwhile");
+        std::string const building = own(".building/" + name);
+        auto received = receive_as(building, tree, fd);
+        if (!received) (void)zfs_.run({"clear up", {"destroy", "-r", building}, -1, -1, Pace::slow});
+        return received;
+    }
+
+    Result<Usage> usage(TreeName const& tree) override {
+        TRY(require(tree));
+        std::string const what = "look at tree " + tree.text();
+        auto const values = TRY(numbers(what, "used,referenced,refquota", full(tree), 3));
+        return Usage{values[0], values[1], values[2] == 0 ? std::nullopt : std::optional(values[2])};
+    }
+
+    Result<Space> space() override {
+        auto const values = TRY(numbers("look at the space of " + dataset_, "used,available", dataset_, 2));
+        return Space{values[0] + values[1], values[1], {}};
+    }
+
+    Result<bool> exists(TreeName const& tree) override {
+        auto const found = require(tree);
+        if (!found && found.error().kind != ErrorKind::not_found) return std::unexpected(found.error());
+        return found.has_value();
+    }
+
+    Result<std::vector<TreeName>> list(std::string_view group) override {
+        std::string start = dataset_;
+        if (!group.empty()) start += '/' + TRY(TreeName::parse(group)).text();
+        auto const output =
+            zfs_.run({"list the trees of " + start,
+                      {"list", "-H", "-o", "name," + std::string(mark), "-t", "filesystem", "-r", start},
+                      -1,
+                      -1,
+                      Pace::slow});
+        std::vector<TreeName> trees;
+        if (!output && output.error().kind == ErrorKind::not_found) return trees;
+        if (!output) return std::unexpected(output.error());
+        for (auto const& fields : zfs_fields(*output)) {
+            if (fields.size() != 2 || fields[1] != "1" || fields[0].size() <= start.size()) continue;
+            if (auto const tree = TreeName::parse(fields[0].substr(dataset_.size() + 1))) trees.push_back(*tree);
+        }
+        std::ranges::sort(trees);
+        return trees;
+    }
+
+    Result<std::vector<SnapshotName>> snapshots(TreeName const& tree) override {
+        TRY(require(tree));
+        std::vector<SnapshotName> names;
+        for (std::string const& snapshot : TRY(snapshots_of(full(tree))))
+            names.push_back(TRY(SnapshotName::parse(snapshot.substr(snapshot.find('@') + 1))));
+        return names;
+    }
+
+    Result<UniqueFd> open(TreeName const& tree) override {
+        TRY(require(tree));
+        UniqueFd directory{::open(path(tree).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+        if (!directory) return fail(errno, "open tree " + tree.text());
+        return directory;
+    }
+
+    [[nodiscard]] std::string path(TreeName const& tree) const override { return path_ + '/' + tree.text(); }
+
+    Result<std::vector<std::string>> recover() override {
+        std::vector<std::string> removed;
+        TRY(recover_below(".building", "building", removed));
+        TRY(recover_below(".trash", "destroying", removed));
+        return removed;
+    }
+
+    /// Makes what a new pool needs, or does nothing.
+    Result<> prepare() {
+        TRY(mount_base());
+        if (::chmod(path_.c_str(), 0700) != 0) return fail(errno, "close pool " + path_ + " to others");
+        std::string const file = path_ + "/@pool/format";
+        if (::access(file.c_str(), F_OK) == 0) return {};
+        UniqueFd const pool = TRY(files::make_directories(AT_FDCWD, path_ + "/@pool"));
+        (void)TRY(files::make_directories(AT_FDCWD, locks()));
+        for (char const* name : {".building", ".trash"})
+            TRY(make_group(own(name)));
+        files::Target const target{pool.get(), "format", file};
+        auto prepared = TRY(files::prepare_file(format, 0600, target, {}));
+        TRY(files::publish(std::move(prepared)));
+        return {};
+    }
+
+private:
+    // --- Names
+
+    [[nodiscard]] std::string full(TreeName const& tree) const { return dataset_ + '/' + tree.text(); }
+    [[nodiscard]] std::string own(std::string const& name) const { return dataset_ + '/' + name; }
+    [[nodiscard]] std::string locks() const { return path_ + "/@pool/locks"; }
+    static std::string marked() { return std::string(mark) + "=1"; }
+    static std::string shown(TreeName const& tree, SnapshotName const& snapshot) {
+        return tree.text() + '@' + snapshot.text();
+    }
+
+    static Result<> plain(Result<std::string> const& done) {
+        if (!done) return std::unexpected(done.error());
+        return {};
+    }
+    static std::unexpected<Error> no_such_snapshot(TreeName const& tree, SnapshotName const& snapshot) {
+        return fail(ErrorKind::not_found, "there is no snapshot " + shown(tree, snapshot));
+    }
+    static Result<> name_failure(Result<std::string> done, TreeName const& tree) {
+        if (!done && done.error().kind == ErrorKind::exists)
+            return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
+        return plain(done);
+    }
+
+    /// "1" a tree, "-" a group; nothing: no dataset.
+    Result<std::optional<std::string>> mark_of(std::string const& dataset) const {
+        auto const output = zfs_.run({"look at " + dataset, {"list", "-H", "-o", std::string(mark), dataset}});
+        if (!output && output.error().kind == ErrorKind::not_found) return std::nullopt;
+        if (!output) return std::unexpected(output.error());
+        return output->substr(0, output->find('\n'));
+    }
+
+    /// The tree is there and mounted. What is mounted at its place is it, and needs no child process to be known.
+    Result<> require(TreeName const& tree) const {
+        if (is_mount_point(path(tree))) return {};
+        auto const found = TRY(mark_of(full(tree)));
+        if (found != "1") return fail(ErrorKind::not_found, "there is no tree " + tree.text());
+        if (is_mount_point(path(tree))) return {};
+        return plain(zfs_.run({"mount tree " + tree.text(), {"mount", full(tree)}}));
+    }
+
+    Result<> make_group(std::string const& dataset) const {
+        auto const made = zfs_.run({"make " + dataset, {"create", "-o", "canmount=off", dataset}});
+        if (!made && made.error().kind != ErrorKind::exists) return plain(made);
+        return {};
+    }
+
+    /// Makes the groups of a tree. Errors: `refused` when one of them is a tree, `exists` and `refused` of its own
+    /// name.
+    Result<> prepare_group(TreeName const& tree) {
+        if (is_mount_point(path(tree))) return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
+        std::string const group = parent_of(tree.text());
+        if (groups_.contains(tree.text())) return there_are_trees_below(tree);
+        if (group.empty() || groups_.contains(group)) return check_own_name(tree);
+        std::string path;
+        for (std::size_t end = 0; end != group.npos;) {
+            end = group.find('/', path.size() + 1);
+            path = group.substr(0, end);
+            auto const found = TRY(mark_of(own(path)));
+            if (found == "1")
+                return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + path);
+            if (!found) TRY(make_group(own(path)));
+            groups_.insert(path);
+        }
+        return check_own_name(tree);
+    }
+
+    /// What is at its place may be a group. To ask costs a child process, which is saved where no directory is there.
+    Result<> check_own_name(TreeName const& tree) const {
+        if (::access(path(tree).c_str(), F_OK) != 0) return {};
+        auto const found = TRY(mark_of(full(tree)));
+        if (found == "1") return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
+        if (found) return there_are_trees_below(tree);
+        return {};
+    }
+
+    static std::unexpected<Error> there_are_trees_below(TreeName const& tree) {
+        return fail(ErrorKind::refused, "make tree " + tree.text(), "there are trees below that name");
+    }
+
+    // --- Values
+
+    [[nodiscard]] Result<std::vector<std::uint64_t>> numbers(std::string const& what, std::string const& names,
+                                                             std::string const& dataset, std::size_t count) const {
+        auto const output = TRY(zfs_.run({what, {"get", "-Hp", "-o", "value", names, dataset}}));
+        std::vector<std::uint64_t> values;
+        for (auto const& fields : zfs_fields(output))
+            values.push_back(fields[0] == "none" ? 0 : TRY(parse_number(fields[0], what)));
+        if (values.size() != count) return fail(ErrorKind::internal, what, "zfs printed something else");
+        return values;
+    }
+
+    /// Full names, oldest first: zfs(8) sorts those of one dataset by their making.
+    [[nodiscard]] Result<std::vector<std::string>> snapshots_of(std::string const& dataset) const {
+        auto const output = TRY(zfs_.run(
+            {"list the snapshots of " + dataset, {"list", "-H", "-o", "name", "-t", "snapshot", "-r", dataset}}));
+        std::vector<std::string> names;
+        for (auto const& fields : zfs_fields(output))
+            names.push_back(fields[0]);
+        return names;
+    }
+
+    /// Fails with the names of the trees that were cloned from a snapshot whose name begins so; `itself` does not
+    /// count.
+    [[nodiscard]] Result<> check_clones(std::string const& what, std::string const& prefix,
+                                        std::string const& itself) const {
+        auto const output = TRY(zfs_.run(
+            {what, {"list", "-H", "-o", "name,origin", "-t", "filesystem", "-r", dataset_}, -1, -1, Pace::slow}));
+        std::string clones;
+        for (auto const& fields : zfs_fields(output))
+            if (fields.size() == 2 && fields[1].starts_with(prefix) && !fields[0].starts_with(itself))
+                clones +=
+                    (clones.empty() ? "" : ", ") + fields[0].substr(std::min(fields[0].size(), dataset_.size() + 1));
+        if (!clones.empty()) return fail(ErrorKind::busy, what, "it was cloned to " + clones);
+        return {};
+    }
+
+    // --- Streams
+
+    Result<> receive_as(std::string const& building, TreeName const& tree, int fd) {
+        std::string const what = "receive tree " + tree.text();
+        TRY(zfs_.run({what, {"receive", "-u", building}, fd, -1, Pace::unlimited}));
+        auto const snapshots = TRY(snapshots_of(building));
+        std::string const expected = building + '@';
+        if (snapshots.size() != 1 || !snapshots[0].starts_with(expected) ||
+            !SnapshotName::parse(snapshots[0].substr(expected.size())))
+            return fail(ErrorKind::corrupt, what,
+                        "the stream is not of one tree with one snapshot that has a name of ours");
+        TRY(zfs_.run({what, {"set", marked(), building}}));
+        TRY(name_failure(zfs_.run({what, {"rename", building, full(tree)}}), tree));
+        return require(tree);
+    }
+
+    // --- The pool
+
+    Result<> mount_base() {
+        std::string const what = "open pool " + dataset_;
+        auto const found = zfs_.run({what, {"list", "-H", "-o", "mountpoint,mounted", dataset_}});
+        if (!found && found.error().kind == ErrorKind::not_found)
+            return plain(zfs_.run(
+                {"make pool " + dataset_, {"create", "-p", "-o", "mountpoint=" + path_, "-o", "atime=off", dataset_}}));
+        if (!found) return plain(found);
+        auto const fields = zfs_fields(*found);
+        if (fields.size() != 1 || fields[0].size() != 2)
+            return fail(ErrorKind::internal, what, "zfs printed something else");
+        if (fields[0][0] != path_)
+            return fail(ErrorKind::refused, what, "its mount point is " + fields[0][0] + ", not " + path_);
+        if (fields[0][1] == "yes") return {};
+        return plain(zfs_.run({what, {"mount", dataset_}}));
+    }
+
+    Result<> recover_below(std::string const& workshop, std::string const& doing, std::vector<std::string>& removed) {
+        auto const output = TRY(zfs_.run(
+            {"look for what was left", {"list", "-H", "-o", "name", "-t", "filesystem", "-r", own(workshop)}}));
+        std::string const prefix = own(workshop) + '/';
+        for (auto const& fields : zfs_fields(output)) {
+            std::string const name = fields[0].substr(std::min(prefix.size(), fields[0].size()));
+            if (!fields[0].starts_with(prefix) || name.find('/') != name.npos) continue;
+            auto const claim = TRY(Claim::try_make(locks(), name));
+            if (!claim) continue;
+            TRY(zfs_.run(
+                {"remove what was left of " + doing + ' ' + name, {"destroy", "-r", fields[0]}, -1, -1, Pace::slow}));
+            removed.push_back("removed what was left of " + doing + ' ' + name);
+        }
+        return {};
+    }
+
+    ZfsCommand zfs_;
+    std::string dataset_;
+    std::string path_;
+    std::set<std::string, std::less<>> groups_;  // that are known to be there
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Pool>> open_zfs_pool(Settings const& settings) {
+    if (settings.dataset.empty()) return fail("a ZFS pool needs the name of a dataset");
+    if (!TreeName::parse(settings.dataset)) return fail("\"" + settings.dataset + "\" is not a name of a dataset");
+    auto zfs = TRY(ZfsCommand::find(settings.patience));
+    auto pool = std::make_unique<ZfsPool>(std::move(zfs), settings);
+    TRY(pool->prepare());
+    return pool;
+}
+
+Result<> probe_zfs(std::string const& dataset) {
+    auto const zfs = TRY(ZfsCommand::find(std::chrono::seconds(10)));
+    std::string const zpool = dataset.substr(0, dataset.find('/'));
+    auto const found = zfs.run({"look at zpool " + zpool, {"list", "-H", "-o", "name", zpool}});
+    if (found) return {};
+    Error error = found.error();
+    error.kind = ErrorKind::unavailable;
+    return std::unexpected(std::move(error));
+}
+
+}  // namespace triton::storage

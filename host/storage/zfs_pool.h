@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "host/storage/pool.h"
+#include "lib/base/result.h"
+
+namespace triton::storage {
+
+/// A pool on ZFS: the tree "layers/a" is the dataset "layers/a" below that of the pool, mounted below the pool's path.
+/// All that is done is done by zfs(8) as a child, with -H, and with -p where every version knows it; its messages for
+/// people are only looked through for the reason of a failure.
+///
+/// A tree has the user property `triton:tree`; datasets above it that make its group are never mounted. What is being
+/// received or destroyed is below `.building` or `.trash`, and whoever works on it holds a lock (flock(2)) on the file
+/// of that name in `@pool/locks` in the pool's own dataset.
+Result<std::unique_ptr<Pool>> open_zfs_pool(Settings const& settings);
+
+/// Whether there is the zpool of a dataset, and zfs(8) to use it. Errors: `unsupported`: no zfs(8); `unavailable`.
+Result<> probe_zfs(std::string const& dataset);
+
+}  // namespace triton::storage
