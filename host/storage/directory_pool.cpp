@@ -570,7 +570,7 @@ private:
 /// The directory of the pool, for us alone. Errors: `denied` when it belongs to somebody else, who could change all of
 /// it.
 Result<UniqueFd> open_root(std::string const& path) {
-    (void)TRY(files::make_directories(AT_FDCWD, path));
+    (void)TRY(files::make_directories(path));
     UniqueFd root{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     struct stat status;
     if (!root || ::fstat(root.get(), &status) != 0) return fail(errno, "open pool " + path);

@@ -276,8 +276,8 @@ public:
         if (::chmod(path_.c_str(), 0700) != 0) return fail(errno, "close pool " + path_ + " to others");
         std::string const file = path_ + "/@pool/format";
         if (::access(file.c_str(), F_OK) == 0) return {};
-        UniqueFd const pool = TRY(files::make_directories(AT_FDCWD, path_ + "/@pool"));
-        (void)TRY(files::make_directories(AT_FDCWD, locks()));
+        UniqueFd const pool = TRY(files::make_directories(path_ + "/@pool"));
+        (void)TRY(files::make_directories(locks()));
         for (char const* name : {".building", ".trash"})
             TRY(make_group(own(name)));
         files::Target const target{pool.get(), "format", file};
