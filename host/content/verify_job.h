@@ -59,7 +59,11 @@ private:
         : process_(std::move(process)), expected_(std::move(expected)) {}
     role::RoleProcess process_;
     role::Expected expected_;
-    std::vector<std::uint32_t> open_ranges_;
+    struct OpenRange {
+        std::uint32_t id;
+        std::uint64_t most;  // bytes
+    };
+    std::vector<OpenRange> open_ranges_;
     std::optional<std::uint64_t> end_;
 };
 

@@ -47,6 +47,7 @@ public:
     ~RoleProcess();
 
     Channel& channel() { return channel_; }
+    [[nodiscard]] std::string_view program() const { return program_of(role_); }
 
     /// Readable once it has ended. Borrowed.
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }

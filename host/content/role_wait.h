@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string_view>
+
+#include "host/role/process.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::content {
+
+/// Waits for a packet of a role, up to the deadline. `cancel`: a descriptor that becomes readable to give up; -1: none.
+/// Errors: `refused`: "cancelled"; those of Channel::receive(). A role that has ended, or breaks the rules, is reaped
+/// or killed, and how it ended is the error.
+Result<role::Packet> receive_from(role::RoleProcess& process, TimePoint deadline, int cancel,
+                                  std::size_t expected_descriptors = 0);
+
+/// What a role has said cannot be so: it is killed. Returns the error: `corrupt`: "triton-verify lies: ...".
+std::unexpected<Error> distrust(role::RoleProcess& process, std::string_view why);
+
+/// For the end of a role that has nothing to do any more.
+TimePoint end_deadline();
+
+}  // namespace triton::content

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "host/role/verify_messages.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::verify {
+
+/// Copies a file, which others may still write to, into one that only we write to; then hashes the copy.
+/// Errors: `corrupt` for wrong bytes; `invalid` when it is not a regular file; those of reading and writing.
+Result<role::Verified> copy_and_check(int source, int file, role::Expected const& expected);
+
+}  // namespace triton::verify

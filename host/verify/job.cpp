@@ -1,0 +1,236 @@
+#include "host/verify/job.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/verify/copier.h"
+#include "host/verify/document.h"
+#include "host/verify/hash.h"
+#include "host/verify/minisign.h"
+#include "host/verify/openpgp.h"
+#include "host/verify/receiver.h"
+#include "host/verify/sums.h"
+#include "lib/base/write_all.h"
+#include "lib/json/text.h"
+
+namespace triton::verify {
+
+namespace {
+
+using role::Packet;
+using Job = std::variant<role::Receive, role::Check, role::ReadDocument, role::CheckSignature>;
+
+constexpr milliseconds patience = std::chrono::seconds(30);
+constexpr std::size_t most_descriptors_of_job = 3;
+constexpr std::uint64_t largest_small_file = 4 << 20;
+constexpr std::uint64_t memory = std::uint64_t{1} << 30;
+
+TimePoint soon() { return std::chrono::steady_clock::now() + patience; }
+
+/// What the library hands over with a job, checked by number.
+struct Work {
+    Job job;
+    std::vector<UniqueFd> descriptors;
+    UniqueFd& descriptor(std::size_t at) { return descriptors[at]; }
+};
+
+struct DescriptorCount {
+    std::size_t least;
+    std::size_t most;
+};
+DescriptorCount descriptors_of(Job const& job) {
+    struct Visitor {
+        DescriptorCount operator()(role::Receive const& /*job*/) const { return {1, 1}; }
+        DescriptorCount operator()(role::Check const& /*job*/) const { return {2, 2}; }
+        DescriptorCount operator()(role::ReadDocument const& /*job*/) const { return {1, 2}; }
+        DescriptorCount operator()(role::CheckSignature const& /*job*/) const { return {3, 3}; }
+    };
+    return std::visit(Visitor{}, job);
+}
+
+Result<Work> take_work(role::Channel& channel) {
+    Packet packet = TRY(channel.receive(soon(), most_descriptors_of_job));
+    Job job = TRY((role::decode<role::Receive, role::Check, role::ReadDocument, role::CheckSignature>(packet.text)));
+    DescriptorCount const count = descriptors_of(job);
+    if (packet.descriptors.size() < count.least || packet.descriptors.size() > count.most)
+        return fail(ErrorKind::corrupt, "a job comes with the wrong descriptors");
+    return Work{std::move(job), std::move(packet.descriptors)};
+}
+
+Result<std::uint64_t> size_of(int file) {
+    struct stat status{};
+    if (::fstat(file, &status) != 0) return fail(errno, "look at a file");
+    return static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
+}
+
+/// How large a file it may write, and how much memory it may need.
+Result<role::Confinement> confinement_for(Work& work) {
+    role::Confinement confinement{.role = role::Role::verify, .most_memory = memory};
+    if (auto const* const receive = std::get_if<role::Receive>(&work.job))
+        confinement.most_file_bytes = receive->expected.maximum;
+    if (auto const* const check = std::get_if<role::Check>(&work.job))
+        confinement.most_file_bytes = check->expected.maximum;
+    // a memfd is a file, and the document in it may be longer than what came: "\u0000" for one byte
+    if (std::holds_alternative<role::ReadDocument>(work.job)) confinement.most_file_bytes = 8 * largest_document;
+    if (std::holds_alternative<role::CheckSignature>(work.job))
+        confinement.most_memory += TRY(size_of(work.descriptor(0).get()));
+    return confinement;
+}
+
+// The jobs. Each gives its last answer, or says why there is none.
+
+Result<> answer(role::Channel& channel, auto const& message, std::span<int const> descriptors = {}) {
+    return role::send(channel, message, soon(), descriptors);
+}
+
+Result<> do_job(role::Channel& channel, role::Receive const& job, Work& work) {
+    Receiver receiver(channel, job, std::move(work.descriptor(0)));
+    return answer(channel, TRY(receiver.run()));
+}
+
+Result<> do_job(role::Channel& channel, role::Check const& job, Work& work) {
+    return answer(channel, TRY(copy_and_check(work.descriptor(0).get(), work.descriptor(1).get(), job.expected)));
+}
+
+/// All of a file or pipe. Errors: `corrupt` when there is more than `maximum`.
+Result<std::string> read_to_end(int source, std::uint64_t maximum) {
+    std::string text;
+    std::array<char, 64 * 1024> piece{};
+    for (;;) {
+        ssize_t const got = ::read(source, piece.data(), piece.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail(errno, "read what was handed over");
+        if (got == 0) return text;
+        if (text.size() + static_cast<std::size_t>(got) > maximum)
+            return fail(ErrorKind::corrupt, "size is more than " + std::to_string(maximum) + " bytes");
+        text.append(piece.data(), static_cast<std::size_t>(got));
+    }
+}
+
+/// A memfd that nobody can change any more.
+Result<UniqueFd> sealed(std::string_view text) {
+    UniqueFd fd(::memfd_create("document", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd || !write_all(fd.get(), text)) return fail(errno, "keep the document");
+    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+        return fail(errno, "seal the document");
+    return fd;
+}
+
+Result<> keep(int file, std::string_view text) {
+    if (::ftruncate(file, 0) != 0 || ::lseek(file, 0, SEEK_SET) != 0 || !write_all(file, text) || ::fsync(file) != 0)
+        return fail(errno, "write the document");
+    return {};
+}
+
+Result<> do_job(role::Channel& channel, role::ReadDocument const& job, Work& work) {
+    std::uint64_t const maximum =
+        std::min({job.expected.maximum, largest_document, job.expected.size.value_or(UINT64_MAX)});
+    std::string const text = TRY(read_to_end(work.descriptor(0).get(), maximum));
+    Fingerprint fingerprint(job.expected.sha1.has_value());
+    fingerprint.add(text);
+    role::Verified const verified = TRY(std::move(fingerprint).check(job.expected));
+    Document const document = TRY(read_document(text, job));
+    if (work.descriptors.size() == 2) TRY(keep(work.descriptor(1).get(), text));
+    UniqueFd const json = TRY(sealed(document.json));
+    int const fd = json.get();
+    return answer(
+        channel,
+        role::CheckedDocument{.size = verified.size, .digest = verified.digest, .media_type = document.media_type},
+        std::span(&fd, 1));
+}
+
+/// A file in memory, as long as nobody makes it shorter (which ends this process).
+class Mapping {
+public:
+    static Result<Mapping> of(int file) {
+        std::uint64_t const size = TRY(size_of(file));
+        if (size == 0) return Mapping(nullptr, 0);
+        void* const memory_of_file = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (memory_of_file == MAP_FAILED) return fail(errno, "map the signed file");
+        return Mapping(memory_of_file, size);
+    }
+    Mapping(Mapping&& other) noexcept : start_(std::exchange(other.start_, nullptr)), size_(other.size_) {}
+    Mapping& operator=(Mapping&&) = delete;
+    ~Mapping() {
+        if (start_) ::munmap(start_, size_);
+    }
+    [[nodiscard]] std::span<char const> bytes() const { return {static_cast<char const*>(start_), size_}; }
+
+private:
+    Mapping(void* start, std::size_t size) : start_(start), size_(size) {}
+    void* start_;
+    std::size_t size_;
+};
+
+Result<role::Signed> check_signed_file(role::CheckSignature const& job, Work& work) {
+    Mapping const content = TRY(Mapping::of(work.descriptor(0).get()));
+    std::string const signature = TRY(read_to_end(work.descriptor(1).get(), largest_small_file));
+    std::string const keys = TRY(read_to_end(work.descriptor(2).get(), largest_small_file));
+    role::Signed const by = TRY(check_minisign(content.bytes(), signature, keys));
+    if (!names_file(by.comment, job.signed_name))
+        return fail(ErrorKind::denied,
+                    "signature is for another file: its trusted comment does not say file:" + job.signed_name);
+    Hash hash(Hash::Algorithm::sha256);
+    hash.add(content.bytes());
+    std::string const hex = std::move(hash).take_hex();
+    if (hex != job.digest.hex()) return fail(ErrorKind::denied, "signature is for other content: sha256:" + hex);
+    return by;
+}
+
+Result<> do_job(role::Channel& channel, role::CheckSignature const& job, Work& work) {
+    switch (job.kind) {
+        case role::SignatureKind::minisign: return answer(channel, TRY(check_signed_file(job, work)));
+        case role::SignatureKind::openpgp_sums: break;  // before the sandbox closes
+    }
+    return fail(ErrorKind::internal, "a signature is checked too late");
+}
+
+/// OpenPGP is checked by a program that we execute, which has a sandbox of its own; what it vouches for is read here.
+Result<> check_openpgp(role::Started& started, role::CheckSignature const& job, Work& work) {
+    SignedSums const sums = TRY(check_sums(started, std::move(work.descriptors)));
+    role::Digest const digest = TRY(find_sum(sums.text, job.signed_name));
+    if (digest != job.digest)
+        return fail(ErrorKind::denied, "signed sums give " + json::quoted(job.signed_name) + " the digest " +
+                                           digest.text() + " instead of " + job.digest.text());
+    return answer(started.channel, role::Signed{.key = sums.key, .comment = ""});
+}
+
+Result<> run(role::Started& started) {
+    Work work = TRY(take_work(started.channel));
+    auto const* const signature = std::get_if<role::CheckSignature>(&work.job);
+    bool const executes = signature && signature->kind == role::SignatureKind::openpgp_sums;
+    if (executes) return check_openpgp(started, *signature, work);
+    role::Confinement confinement = TRY(confinement_for(work));
+    TRY(role::confine(std::move(confinement), started));
+    return std::visit([&](auto const& job) { return do_job(started.channel, job, work); }, work.job);
+}
+
+}  // namespace
+
+int run_job(role::Started& started) {
+    // A file that would grow beyond its limit is an error of write(2), not a signal.
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::signal(SIGPIPE, SIG_IGN);
+    Result<> done;
+    try {
+        prepare_openssl();
+        done = run(started);
+    } catch (std::bad_alloc const&) {
+        done = fail(ErrorKind::refused, "it takes more memory than is allowed");
+    }
+    if (done) return 0;
+    return role::send(started.channel, role::failed(done.error()), soon()) ? 0 : 1;
+}
+
+}  // namespace triton::verify

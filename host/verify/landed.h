@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "host/role/verify_messages.h"
+
+namespace triton::verify {
+
+/// Which bytes of a file are there: intervals, apart from each other, in order.
+class LandedBytes {
+public:
+    /// Intervals may overlap those that are there.
+    void add(role::Interval const& interval);
+    /// How many bytes are there from the beginning on without a gap.
+    [[nodiscard]] std::uint64_t prefix() const;
+    [[nodiscard]] std::uint64_t total() const { return total_; }
+    /// The first ones, at most `most`.
+    [[nodiscard]] std::vector<role::Interval> list(std::size_t most) const;
+
+private:
+    std::map<std::uint64_t, std::uint64_t> ends_;  // begin -> end
+    std::uint64_t total_ = 0;
+};
+
+}  // namespace triton::verify
