@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 #include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +37,15 @@ std::expected<std::size_t, int> RealSys::read_signals(int fd, std::span<signalfd
     return static_cast<std::size_t>(size) / sizeof(signalfd_siginfo);
 }
 
-UniqueFd RealSys::open_null_device() { return UniqueFd{::open("/dev/null", O_RDWR | O_CLOEXEC)}; }
+Result<UniqueFd> RealSys::open_null_device() {
+    UniqueFd fd{::open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+    if (!fd) return fail(errno, "open /dev/null");
+    struct stat status;
+    // A file of that name in an image would grow for ever.
+    bool const is_it = ::fstat(fd.get(), &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3);
+    if (!is_it) return fail(ErrorKind::unavailable, "open /dev/null", "it is not the null device");
+    return fd;
+}
 
 int RealSys::execute(char const* path, char const* const* arguments, char const* const* environment) {
     (void)::execve(path, const_cast<char**>(arguments), const_cast<char**>(environment));

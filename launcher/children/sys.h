@@ -49,7 +49,7 @@ public:
     virtual std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) = 0;
 
     /// Empty where there is no such device.
-    virtual UniqueFd open_null_device() = 0;
+    virtual Result<UniqueFd> open_null_device() = 0;
     /// Becomes another program. Returns, with an errno, only when that has failed.
     virtual int execute(char const* path, char const* const* arguments, char const* const* environment) = 0;
     /// Restarts the machine whose PID 1 we are. Returns when that is not allowed.
@@ -81,7 +81,7 @@ public:
     pid_t group_of(pid_t pid) override;
     pid_t own_pid() override;
     std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) override;
-    UniqueFd open_null_device() override;
+    Result<UniqueFd> open_null_device() override;
     int execute(char const* path, char const* const* arguments, char const* const* environment) override;
     void reboot() override;
 

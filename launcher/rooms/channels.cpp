@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace triton::launcher {
@@ -26,6 +27,8 @@ std::vector<SocketRequest> all_sockets(Plans const& plans) {
         all.insert(all.end(), plan->sockets.begin(), plan->sockets.end());
     return all;
 }
+
+uid_t user_of(ProgramPlan const& plan) { return plan.start->attributes().identity.user.value_or(::geteuid()); }
 
 std::unexpected<process::SpawnError> failed(process::SpawnStage stage, Error const& error) {
     return std::unexpected(process::SpawnError{stage, error.code != 0 ? error.code : EIO});
@@ -126,9 +129,19 @@ Result<> Channels::check_files(Plans const& plans) {
     return {};
 }
 
+Result<> Channels::check_null_device(Plans const& plans) {
+    for (auto const& plan : plans) {
+        if (plan->needs.output != StreamTarget::null) continue;
+        if (auto const device = null_device(); !device)
+            return fail("programs." + plan->settings.name + ".output: " + device.error().text());
+    }
+    return {};
+}
+
 Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current) {
     TRY(check_groups(wanted));
     TRY(check_files(wanted));
+    TRY(check_null_device(wanted));
     TRY(sockets_.open(all_sockets(wanted)));
     for (std::size_t i = 0; i < ids.size(); ++i) {
         config::Program const& program = wanted[i]->settings;
@@ -170,9 +183,33 @@ void Channels::apply_limits(ProgramTable::Entry& program) {
 
 // For each process.
 
-int Channels::null_device() {
-    if (!null_device_) null_device_ = sys_.open_null_device();
-    return null_device_.get();  // -1 where there is none: then it is ours
+/// Errors: "cannot open /dev/null: ..". What is to go nowhere never goes to our own output instead.
+Result<int> Channels::null_device() {
+    if (!null_device_) null_device_ = TRY(sys_.open_null_device());
+    return null_device_.get();
+}
+
+/// An input that is at its end: where there is no null device, a pipe without a writer.
+Result<int> Channels::empty_input() {
+    if (auto const device = null_device()) return *device;
+    if (!ended_pipe_) {
+        int ends[2] = {-1, -1};
+        if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe");
+        ended_pipe_ = UniqueFd{ends[0]};
+        UniqueFd const writer{ends[1]};
+    }
+    return ended_pipe_.get();
+}
+
+/// The pipes belong to the process's user, who could not open /dev/stdout otherwise: that looks at the pipe's owner.
+void Channels::give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan) {
+    process::Identity const& identity = plan.start->attributes().identity;
+    if (!identity.user && !identity.group) return;
+    uid_t const user = identity.user.value_or(static_cast<uid_t>(-1));
+    gid_t const group = identity.group.value_or(static_cast<gid_t>(-1));
+    // Without the right to give it away we have no right to start somebody else either.
+    (void)::fchown(ends.out, user, group);
+    if (ends.err != ends.out) (void)::fchown(ends.err, user, group);
 }
 
 /// The design's form takes the short way: nothing is handed on.
@@ -182,15 +219,25 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
     StartNeeds const& needs = plan.needs;
     Hands hands;
     if (needs.is_nothing() && !groups_) return hands;
-    if (needs.has_null_input) hands.files.in = null_device();
+    if (needs.has_null_input) {
+        auto const input = empty_input();
+        if (!input) return failed(process::SpawnStage::descriptors, input.error());
+        hands.files.in = *input;
+    }
     hands.files.listen = program.listen;
     switch (needs.output) {
         case StreamTarget::inherited: break;
         case StreamTarget::console: hands.files.out = options_.log.console; break;
-        case StreamTarget::null: hands.files.out = hands.files.err = null_device(); break;
+        case StreamTarget::null: {
+            auto const device = null_device();
+            if (!device) return failed(process::SpawnStage::descriptors, device.error());
+            hands.files.out = hands.files.err = *device;
+            break;
+        }
         case StreamTarget::captured: {
             auto const ends = output_->write_ends(output_key(id));
             if (!ends) return failed(process::SpawnStage::descriptors, ends.error());
+            give_to_user(*ends, plan);
             hands.files.out = ends->out;
             hands.files.err = ends->err;
             break;
@@ -232,9 +279,9 @@ Result<UniqueFd> Channels::prepare_group(ProcessId id, ProgramTable::Entry& prog
 
 Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
     process::StartFiles files;
-    files.in = null_device();
+    files.in = TRY(empty_input());
     // A probe runs all the time, and what it says of itself is in its exit code.
-    if (is_probe) files.out = files.err = files.in;
+    if (is_probe) files.out = files.err = TRY(null_device());
     if (!is_probe && table_[id.program].is_captured()) {
         auto const ends = TRY(output_->write_ends(output_key(id)));
         files.out = ends.out;
@@ -304,10 +351,18 @@ bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
     ProgramTable::Instance const* const mine = table_.find_instance(id);
     if (mine && mine->cgroup && mine->cgroup->contains(sender.pid)) return true;
     pid_t const group = sys_.group_of(sender.pid);
-    // Gone already, as what a script runs to speak for it mostly is. It had the address, which its program alone was
-    // told, and the user says that it is not a stranger.
-    if (group < 0) return plan.start && sender.user == plan.start->attributes().identity.user.value_or(::geteuid());
+    // Gone already, as what a script runs to speak for it may be. Only its user is known of it, so that no other
+    // program may have that user: it could speak for this one.
+    if (group < 0) return plan.start && sender.user == user_of(plan) && is_only_program_of(id.program, sender.user);
     return group == static_cast<pid_t>(*pid);
+}
+
+bool Channels::is_only_program_of(ProgramId program, uid_t user) const {
+    for (std::uint32_t at = 0; at < table_.size(); ++at) {
+        ProgramTable::Entry const& other = table_[ProgramId{at}];
+        if (ProgramId{at} != program && other.plan && other.plan->start && user_of(*other.plan) == user) return false;
+    }
+    return true;
 }
 
 void Channels::notified(NotifyKey key, Notification const& notification) {

@@ -94,14 +94,18 @@ public:
 private:
     [[nodiscard]] Result<> check_groups(Plans const& plans) const;
     static Result<> check_files(Plans const& plans);
+    Result<> check_null_device(Plans const& plans);
     void restore_output(ProgramId id);
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
     void tell_output(std::uint32_t program, LogChunk const& chunk);
     [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;
+    [[nodiscard]] bool is_only_program_of(ProgramId program, uid_t user) const;
     void notified(NotifyKey key, Notification const& notification);
     [[nodiscard]] std::string notify_directory() const;
-    [[nodiscard]] int null_device();
+    [[nodiscard]] Result<int> null_device();
+    [[nodiscard]] Result<int> empty_input();
+    static void give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan);
 
     LaunchOptions const& options_;
     Sys& sys_;
@@ -120,6 +124,7 @@ private:
     std::unique_ptr<OutputCapture> output_;
     std::unique_ptr<NotifyReceiver> notify_;
     UniqueFd null_device_;
+    UniqueFd ended_pipe_;
 };
 
 }  // namespace triton::launcher

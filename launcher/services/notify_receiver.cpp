@@ -15,6 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/base/place.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -73,16 +75,47 @@ NotifyReceiver::~NotifyReceiver() {
         close(sockets_.begin()->first);
 }
 
+/// Makes the directory when it is needed first. Nobody else may write to it, and nobody lists it.
+bool NotifyReceiver::has_directory() {
+    if (has_directory_) return *has_directory_;
+    has_directory_ = false;
+    if (directory_.empty()) return false;
+    auto const place = Place::find(directory_, Place::LastLink::keep);
+    if (!place) return false;
+    place->make_directory(0711);
+    UniqueFd const directory = place->open(O_PATH | O_DIRECTORY);
+    struct stat status;
+    has_directory_ = directory && place->is_guarded() && ::fstat(directory.get(), &status) == 0 &&
+                     status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    return *has_directory_;
+}
+
+/// Who may send: the process's user. Where we may change users and the process is to be as we are, it may yet become
+/// somebody else by itself, and still speak.
+mode_t NotifyReceiver::mode_of(SocketSettings const& settings) {
+    return settings.user || ::geteuid() != 0 ? 0600 : 0622;
+}
+
+/// Whether a socket's name was left by a launcher that was killed. Another one that lives may have the same directory.
+bool NotifyReceiver::is_abandoned(sockaddr_un const& address) {
+    struct stat status;
+    if (::lstat(address.sun_path, &status) != 0) return false;
+    if (!S_ISSOCK(status.st_mode)) return true;
+    UniqueFd const probe{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    return probe && ::connect(probe.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0 &&
+           errno == ECONNREFUSED;
+}
+
 /// To a path that only the process's user may write to. Returns whether that was possible.
-bool NotifyReceiver::bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) const {
-    if (directory_.empty() || settings.has_own_root) return false;
+bool NotifyReceiver::bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) {
+    if (settings.has_own_root || !has_directory()) return false;
     std::string path = directory_ + "/notify." + std::to_string(key.program) + "." + std::to_string(key.process);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) return false;
     std::memcpy(address.sun_path, path.data(), path.size());
-    (void)::unlink(path.c_str());  // of a launcher that was killed: the directory is ours alone
-    mode_t const umask = ::umask(0177);
+    if (is_abandoned(address)) (void)::unlink(path.c_str());
+    mode_t const umask = ::umask(~mode_of(settings) & 0777);
     bool const is_bound = ::bind(socket.fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) == 0;
     ::umask(umask);
     if (!is_bound) return false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
@@ -78,9 +79,9 @@ public:
         std::function<void(NotifyKey key, bool is_ready)> pipe_ready;
     };
 
-    /// `directory`: where sockets are made, empty or unusable: abstract names. It must be searchable for those who are
-    /// to reach them (0711) and writable for us alone. `loop` and `quarantine`, where descriptors that come with
-    /// messages go, outlive this.
+    /// `directory`: where sockets are made; empty or unusable: abstract names. Its last part is made at the first
+    /// socket, with mode 0711; one that others may write to is not used. `loop` and `quarantine`, where descriptors
+    /// that come with messages go, outlive this.
     NotifyReceiver(EventLoop& loop, process::Quarantine& quarantine, std::string directory, Callbacks callbacks);
     ~NotifyReceiver();
     NotifyReceiver(NotifyReceiver const&) = delete;
@@ -120,7 +121,10 @@ private:
         EventLoop::Watch watch;
     };
     static Result<UniqueFd> make_socket();
-    bool bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) const;
+    bool has_directory();
+    static mode_t mode_of(SocketSettings const& settings);
+    static bool is_abandoned(sockaddr_un const& address);
+    bool bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings);
     static Result<> bind_abstract(Socket& socket);
     Result<> watch_socket(NotifyKey key, Socket& socket);
     void read_socket(NotifyKey key, int most);
@@ -130,6 +134,7 @@ private:
     EventLoop& loop_;
     process::Quarantine& quarantine_;
     std::string directory_;
+    std::optional<bool> has_directory_;  // nullopt: nobody has looked yet
     Callbacks callbacks_;
     std::map<NotifyKey, Socket> sockets_;
     std::map<NotifyKey, Pipe> pipes_;

@@ -148,6 +148,22 @@ Result<> Place::set_access(FileId id, std::optional<uid_t> user, std::optional<g
     return {};
 }
 
+bool Place::is_guarded() const {
+    struct stat status;
+    if (::fstat(directory_.get(), &status) != 0) return false;
+    bool const is_shared = (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0;
+    return !is_shared && (status.st_uid == 0 || status.st_uid == ::geteuid());
+}
+
+bool Place::make_directory(mode_t mode) const {
+    mode_t const umask = ::umask(0);
+    bool const is_made = ::mkdirat(directory_.get(), name_.c_str(), mode) == 0;
+    int const err = errno;
+    ::umask(umask);
+    errno = err;
+    return is_made;
+}
+
 bool Place::make_fifo() const { return ::mkfifoat(directory_.get(), name_.c_str(), 0600) == 0; }
 
 bool Place::rename(std::string const& from, std::string const& to) const {

@@ -44,6 +44,10 @@ public:
     [[nodiscard]] Result<> set_access(FileId id, std::optional<uid_t> user, std::optional<gid_t> group,
                                       std::optional<mode_t> mode) const;
 
+    /// Whether nobody but root and we can rename or remove what is ours there.
+    [[nodiscard]] bool is_guarded() const;
+    /// Makes a directory of that mode there, whatever the umask is. Returns whether it could; errno.
+    bool make_directory(mode_t mode) const;
     /// Makes a FIFO of mode 0600 there. Returns whether it could; errno.
     [[nodiscard]] bool make_fifo() const;
     /// Renames in its directory. Returns whether it could; errno.

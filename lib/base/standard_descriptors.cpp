@@ -8,7 +8,8 @@ namespace triton {
 void open_missing_standard_descriptors() {
     // open(2) takes the lowest free number
     for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
-        if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;
+        if (::fcntl(fd, F_GETFD) >= 0 || ::open("/dev/null", O_RDWR) >= 0) continue;
+        if (::open("/", O_PATH) < 0) return;
     }
 }
 

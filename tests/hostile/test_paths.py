@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import stat
+import subprocess
 
 import pytest
 
@@ -144,4 +145,39 @@ def test_a_link_in_the_place_of_the_launchers_own_log(place, theirs, victim):
     launcher = run(place, {"web": service("web")}, "--log-path", path)
     error = launcher.wait_for_event("log-open-failed")["error"]
     assert error == f"cannot open the log file {path}: launcher.log on the way is a symbolic link of user {SOMEBODY}"
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("missing", ["gone", "file"])
+def test_without_a_null_device(place, area, missing):
+    """What is to go nowhere does not go to the launcher's own output, nor into a file that is called /dev/null."""
+    quiet = probe("print:unheard", "print-error:unheard", "say:up", "pause", output="null")
+    launcher = run(place, {"web": {"command": 7}})  # so that it has not opened the device yet
+    launcher.wait_for_event("waiting-for-configuration")
+    launcher.wait_for_event("configuration-rejected")
+    hide_null_device(launcher, area, missing)
+    reason = "No such file or directory" if missing == "gone" else "it is not the null device"
+    assert launcher.reject({"web": service("web"), "quiet": quiet}) == [
+        f"programs.quiet.output: cannot open /dev/null: {reason}"]
+    launcher.replace({"web": service("web"), "other": probe("say:other", "read:0", "pause")})
+    assert launcher.wait_for_probe("say", text="other")
+    assert launcher.stop() == Exit(code=0)
+    assert "unheard" not in launcher.errors() + str(launcher.events.all)
+
+
+def hide_null_device(launcher, area, missing):
+    """Mounts an empty directory over /dev, in the launcher's mount namespace, perhaps with a file of that name."""
+    (area / "dev").mkdir()
+    if missing == "file":
+        (area / "dev" / "null").write_text("")
+    subprocess.run([*launcher.enter("mount"), "mount", "--bind", str(area / "dev"), "/dev"], check=True)
+
+
+@pytest.mark.parametrize("user", [None, SOMEBODY])
+def test_dev_stdout_can_be_opened(place, user):
+    """By a program that is not root, as nginx and many images do it."""
+    command = {"command": ["sh", "-c", "echo heard > /dev/stdout; echo hard > /dev/stderr; exec sleep 1000"], "output": {}}
+    launcher = run(place, {"web": {**command, **({"user": user, "group": user} if user else {})}}, stderr=None)
+    launcher.wait_for_text("heard")
+    eventually(lambda: "hard" in launcher.errors(), "standard error")
     assert launcher.stop() == Exit(code=0)

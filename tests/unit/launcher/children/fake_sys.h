@@ -115,7 +115,7 @@ public:
         return count;
     }
 
-    UniqueFd open_null_device() override { return UniqueFd{::eventfd(0, EFD_CLOEXEC)}; }
+    Result<UniqueFd> open_null_device() override { return UniqueFd{::eventfd(0, EFD_CLOEXEC)}; }
     int execute(char const* path, char const* const* arguments, char const* const* environment) override {
         return on_execute ? on_execute(path, arguments, environment) : ENOSYS;
     }

@@ -170,7 +170,7 @@ TEST_F(NotifyReceiverTest, HearsByAPath) {
     EXPECT_EQ(address, directory + "/notify.1.1");
     struct stat status{};
     ASSERT_EQ(::lstat(address.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 07777, 0600);
+    EXPECT_EQ(status.st_mode & 07777, ::geteuid() == 0 ? 0622 : 0600);
     EXPECT_EQ(open(web), address);  // stays over restarts
     EXPECT_NE(open(db), address);
     EXPECT_EQ(send(address.c_str(), "READY=1\nSTATUS=fine"), 0);
@@ -184,7 +184,7 @@ TEST_F(NotifyReceiverTest, HearsByAPath) {
 }
 
 TEST_F(NotifyReceiverTest, HearsByAnAbstractNameWhereThereIsNoDirectory) {
-    for (std::string const& where : {std::string(), directory + "/none", std::string(200, 'x')}) {
+    for (std::string const& where : {std::string(), directory + "/none/none", std::string(200, 'x')}) {
         receiver = make(where);
         char const* const address = open(web);
         ASSERT_EQ(address[0], '@');
@@ -193,6 +193,40 @@ TEST_F(NotifyReceiverTest, HearsByAnAbstractNameWhereThereIsNoDirectory) {
         run_until([this] { return told.size() == 1; });
         EXPECT_EQ(told, Texts{"1.1 ready"});
     }
+}
+
+TEST_F(NotifyReceiverTest, MakesItsDirectoryForItselfAlone) {
+    mode_t const umask = ::umask(077);
+    receiver = make(directory + "/own");
+    EXPECT_FALSE(std::filesystem::exists(directory + "/own"));  // not before it is needed
+    EXPECT_EQ(open(web), directory + "/own/notify.1.1");
+    ::umask(umask);
+    struct stat status{};
+    ASSERT_EQ(::lstat((directory + "/own").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0711);
+    EXPECT_EQ(send(open(web), "READY=1"), 0);
+    run_until([this] { return !told.empty(); });
+}
+
+TEST_F(NotifyReceiverTest, UsesNoDirectoryThatOthersMayWriteTo) {
+    ASSERT_EQ(::mkdir((directory + "/shared").c_str(), 0700), 0);
+    ASSERT_EQ(::chmod((directory + "/shared").c_str(), 0777), 0);
+    receiver = make(directory + "/shared");
+    EXPECT_EQ(open(web)[0], '@');
+    receiver = make(directory + "/shared/own");  // which they could rename
+    EXPECT_EQ(open(web)[0], '@');
+    ASSERT_EQ(::symlink("..", (directory + "/link").c_str()), 0);
+    receiver = make(directory + "/link");
+    EXPECT_EQ(open(web)[0], '@');
+}
+
+TEST_F(NotifyReceiverTest, LeavesTheSocketOfAnotherLauncherAlone) {
+    receiver = make(directory);
+    std::string const address = open(web);
+    auto const other = make(directory);
+    EXPECT_EQ((*other->open_socket({1, 1}, {}))[0], '@');
+    EXPECT_EQ(send(address.c_str(), "READY=1"), 0);
+    run_until([this] { return !told.empty(); });
 }
 
 TEST_F(NotifyReceiverTest, ProcessWithItsOwnRootGetsAnAbstractName) {
@@ -219,6 +253,7 @@ TEST_F(NotifyReceiverTest, SocketBelongsToTheUserOfTheProcess) {
     ASSERT_EQ(::lstat(address.c_str(), &status), 0);
     EXPECT_EQ(status.st_uid, 4711);
     EXPECT_EQ(status.st_gid, 4712);
+    EXPECT_EQ(status.st_mode & 07777, 0600);
 }
 
 TEST_F(NotifyReceiverTest, WhoMaySpeakIsAskedEachTime) {
