@@ -151,6 +151,22 @@ Result<std::vector<Victim>> Store::gc(GcSettings const& settings) {
     return victims;
 }
 
+Result<bool> Store::discard(Digest const& digest) {
+    TRY(expect_no_transaction(*state_));
+    BootTime const now = TRY(boot_time());
+    FileLock const lock = TRY(exclusive(*state_));
+    Transaction transaction = TRY(state_->database.begin());
+    auto const removed =
+        TRY(state_->database.run(std::string("DELETE FROM blobs WHERE digest = ? AND").append(unprotected),
+                                 digest.text(), now.boot, now.milliseconds));
+    if (removed == 0) return false;
+    TRY(state_->database.run("INSERT OR IGNORE INTO removals VALUES (?)", digest.hex()));
+    TRY(transaction.commit());
+    TRY(unlink_if_there(state_->blobs.get(), digest.hex(), "blob " + digest.text()));
+    TRY(state_->database.run("DELETE FROM removals WHERE hex = ?", digest.hex()));
+    return true;
+}
+
 Result<Why> Store::why(Digest const& digest) {
     BootTime const now = TRY(boot_time());
     Why why;

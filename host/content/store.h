@@ -208,6 +208,9 @@ public:
     /// Takes away what nothing needs, and returns what that is.
     Result<std::vector<Victim>> gc(GcSettings const& settings = {});
 
+    /// Takes away one blob at once, unless something needs it. Returns whether it has.
+    Result<bool> discard(Digest const& digest);
+
     /// Checks the database, then reads every blob with idle priority of processor and disk, and quarantines bad ones. A
     /// file that no row knows, because the database was lost, gets one when it is what its name says. `call` is called
     /// after each; false ends it. `cancel` as of lock(). Errors: `corrupt` for the database; `refused`: "cancelled".

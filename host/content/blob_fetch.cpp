@@ -1,0 +1,481 @@
+#include "host/content/blob_fetch.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <sys/stat.h>
+
+#include "host/content/landed_in_file.h"
+
+namespace triton::content {
+
+namespace {
+
+constexpr milliseconds lock_interval{50};
+constexpr milliseconds journal_interval = std::chrono::seconds(1);
+/// So much has to come for earlier failures not to count: a server that gives a byte each time is not worth it.
+constexpr std::uint64_t progress_bytes = 256 * 1024;
+constexpr std::size_t most_samples = 16;
+constexpr milliseconds sample_interval{250};
+
+std::vector<role::Interval> as_messages(Intervals const& intervals) {
+    std::vector<role::Interval> messages;
+    for (Interval const& interval : intervals.list())
+        messages.push_back({interval.begin, interval.length()});
+    return messages;
+}
+
+Intervals from_messages(std::vector<role::Interval> const& messages) {
+    Intervals intervals;
+    for (role::Interval const& message : messages)
+        intervals.add({message.offset, message.offset + message.length});
+    return intervals;
+}
+
+std::string key_of(BlobRequest const& request) {
+    if (request.digest) return request.digest->text();
+    return "url " + request.remote.urls.front();
+}
+
+role::DownloadFailed transient(ErrorKind kind, std::string reason) {
+    return {.id = 0, .kind = kind, .reason = std::move(reason), .is_transient = true};
+}
+
+bool is_of_another_version(role::DownloadFailed const& failure) {
+    return failure.kind == ErrorKind::corrupt && (failure.status == 200 || failure.status == 206);
+}
+
+bool knows_no_ranges(role::DownloadFailed const& failure) {
+    return failure.kind == ErrorKind::unsupported && failure.status == 200;
+}
+
+}  // namespace
+
+void Rate::add(TimePoint now, std::uint64_t bytes) {
+    if (!samples_.empty() && now - samples_.back().at < sample_interval) return;
+    samples_.push_back({now, bytes});
+    if (samples_.size() > most_samples) samples_.pop_front();
+}
+
+std::uint64_t Rate::per_second() const {
+    if (samples_.size() < 2 || samples_.back().bytes <= samples_.front().bytes) return 0;
+    auto const time = std::chrono::duration_cast<milliseconds>(samples_.back().at - samples_.front().at);
+    return (samples_.back().bytes - samples_.front().bytes) * 1000 / static_cast<std::uint64_t>(time.count());
+}
+
+BlobFetch::BlobFetch(FetchContext& context, BlobRequest const& request, TimePoint now)
+    : context_(context),
+      request_(request),
+      lock_deadline_(now + context.settings.lock_patience),
+      wake_(now),
+      size_(request.size),
+      retry_(context.settings.retry) {
+    if (request_.remote.urls.empty()) {
+        give_up(error_of(ErrorKind::invalid, "there is no URL"));
+        return;
+    }
+    mirrors_left_ = request_.remote.urls.size() - 1;
+    if (size_ && *size_ > request_.most_bytes)
+        give_up(error_of(ErrorKind::refused, "it has " + std::to_string(*size_) + " bytes, and at most " +
+                                                 std::to_string(request_.most_bytes) + " may come"));
+}
+
+std::string BlobFetch::shown_url() const {
+    if (request_.remote.urls.empty()) return "nothing";
+    std::string const& url = request_.remote.urls.front();
+    return url.substr(0, url.find_first_of("?#"));  // a query may hold what gives access
+}
+
+Error BlobFetch::error_of(ErrorKind kind, std::string reason) const {
+    return {kind, "fetch " + shown_url(), std::move(reason), {}, 0};
+}
+
+void BlobFetch::step(TimePoint now) {
+    if (is_over() || !wake_ || *wake_ > now) return;
+    wake_.reset();
+    if (phase_ == Progress::Phase::waiting_for_lock) return lock(now);
+    if (phase_ != Progress::Phase::retrying) return;
+    if (job_) {
+        phase_ = Progress::Phase::downloading;
+        fill(now);
+    } else {
+        begin_attempt(now);
+    }
+}
+
+// From the beginning to the first request.
+
+void BlobFetch::lock(TimePoint now) {
+    auto ingest = context_.store.begin_ingest(key_of(request_), now);
+    if (!ingest && ingest.error().kind == ErrorKind::timeout && now < lock_deadline_) {
+        wake_ = now + lock_interval;
+        return;
+    }
+    if (!ingest) return give_up(std::move(ingest.error()));
+    ingest_ = *std::move(ingest);
+    if (auto const prepared = prepare(); !prepared) return give_up(prepared.error());
+    if (!is_over()) begin_attempt(now);
+}
+
+/// Looks at what is there: the blob itself, or a part of it.
+Result<> BlobFetch::prepare() {
+    if (request_.digest) {
+        if (auto blob = TRY(context_.store.find(*request_.digest))) {
+            if (request_.lease) TRY(context_.store.protect(*request_.lease, *request_.digest));
+            TRY(context_.store.abandon(*std::exchange(ingest_, std::nullopt)));
+            phase_ = Progress::Phase::stored;
+            resumed_ = blob->size;
+            result_ = *std::move(blob);
+            return {};
+        }
+    }
+    auto journal = read_journal(ingest_->directory());
+    bool const is_the_same = journal && (!size_ || !journal->size || *size_ == *journal->size) &&
+                             (size_ || journal->size) && (request_.digest || !journal->entity_tag.empty());
+    if (is_the_same) {
+        journal_ = *std::move(journal);
+        if (!size_) size_ = journal_.size;
+        journal_.landed = landed_in_file(ingest_->fd(), journal_.landed);
+        journal_.landed.remove({*size_, UINT64_MAX});
+        if (journal_.landed.list().size() > role::most_intervals) journal_.landed = {};
+    } else {
+        TRY(ingest_->restart());
+    }
+    journal_.size = size_;
+    resumed_ = journal_.landed.bytes();
+    if (size_) TRY(ingest_->reserve(*size_));
+    return {};
+}
+
+void BlobFetch::begin_attempt(TimePoint now) {
+    is_trusting_journal_ = is_trusting_journal_ || !journal_.landed.empty();
+    plan_.reset();
+    if (size_) {
+        plan_.emplace(
+            *size_, journal_.landed,
+            RangePlan::Settings{.range_bytes = context_.settings.range_bytes,
+                                .parallel_from = in_one_piece_ ? UINT64_MAX : context_.settings.parallel_from});
+    }
+    if (!plan_ || !plan_->is_complete() || *size_ == 0) return send_probe(now);
+    if (auto const started = start_job(); !started) return give_up(started.error());
+    end_if_complete(now);
+}
+
+void BlobFetch::send_probe(TimePoint now) {
+    phase_ = Progress::Phase::connecting;
+    Interval range{0, UINT64_MAX};
+    bool is_ranged = false;
+    if (plan_ && *size_ == 0) {
+        range = {0, 0};
+    } else if (plan_) {
+        range = *plan_->take();
+        is_ranged = range != Interval{0, *size_};
+    }
+    if (auto const sent = send(range, is_ranged, true); !sent)
+        try_again_later(transient(sent.error().kind, sent.error().text()), now);
+}
+
+Result<> BlobFetch::send(Interval range, bool is_ranged, bool is_probe) {
+    role::Download download;
+    download.urls = request_.remote.urls;
+    download.maximum = size_.value_or(request_.most_bytes);
+    download.accept = request_.remote.accept;
+    download.scope = request_.remote.scope;
+    download.proxy = context_.access.proxy;
+    download.bytes_per_second = context_.access.bytes_per_second;
+    download.stall_milliseconds = static_cast<std::uint64_t>(context_.access.stall.count());
+    if (is_ranged) {
+        download.offset = range.begin;
+        download.length = range.length();
+        if (is_probe) download.whole_length = *size_ - range.begin;
+        if (rotations_ == 0) download.if_range = journal_.entity_tag;  // it is the first URL's
+    }
+    auto started = TRY(context_.client.start(std::move(download), context_.secrets));
+    streams_.push_back({.id = started.id, .range = range, .is_probe = is_probe, .pipe = std::move(started.pipe)});
+    if (!is_probe) TRY(hand_to_verifier(streams_.back()));
+    return {};
+}
+
+void BlobFetch::fill(TimePoint now) {
+    std::size_t const most = in_one_piece_ || context_.access.bytes_per_second ? 1 : context_.settings.streams;
+    while (plan_ && streams_.size() < most) {
+        auto const range = plan_->take();
+        if (!range) break;
+        if (auto const sent = send(*range, true, false); !sent) {
+            plan_->ended(*range, 0);
+            return give_up(sent.error());
+        }
+    }
+    end_if_complete(now);
+}
+
+// What the downloader says.
+
+bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
+    std::uint32_t const id = std::visit([](auto const& message) { return message.id; }, event);
+    auto const stream = std::ranges::find(streams_, id, &Stream::id);
+    if (stream == streams_.end()) return false;
+    if (auto const* const answer = std::get_if<role::Answer>(&event)) {
+        on_answer(*stream, *answer, now);
+        return true;
+    }
+    stream->is_told = true;
+    if (auto const* const failure = std::get_if<role::DownloadFailed>(&event)) stream->failure = *failure;
+    settle(now);
+    return true;
+}
+
+void BlobFetch::on_downloader_ended(Error const& error, TimePoint now) {
+    for (Stream& stream : streams_) {
+        if (stream.is_told) continue;
+        stream.is_told = true;
+        stream.failure = transient(ErrorKind::unavailable, error.text());
+    }
+    settle(now);
+}
+
+void BlobFetch::on_answer(Stream& stream, role::Answer const& answer, TimePoint now) {
+    if (!stream.is_probe || !stream.pipe) return;  // of the others only the bytes count
+    if (auto const taken = take_answer(stream, answer); !taken) return give_up(taken.error());
+    phase_ = Progress::Phase::downloading;
+    note(now, true);
+    if (!in_one_piece_ && plan_) fill(now);
+}
+
+Result<> BlobFetch::take_answer(Stream& stream, role::Answer const& answer) {
+    if (size_ && answer.size && *answer.size != *size_) {
+        return std::unexpected(error_of(ErrorKind::corrupt, "the server has " + std::to_string(*answer.size) +
+                                                                " bytes instead of " + std::to_string(*size_)));
+    }
+    if (request_.facts.media_type.empty()) request_.facts.media_type = answer.media_type;
+    if (rotations_ == 0) journal_.entity_tag = answer.etag.substr(0, 256);
+    if (!size_ && answer.size) {
+        size_ = answer.size;
+        stream.range.end = *size_;
+        TRY(ingest_->reserve(*size_));
+        plan_.emplace(*size_, Intervals{}, RangePlan::Settings{.parallel_from = UINT64_MAX});
+        (void)plan_->take();
+        in_one_piece_ = true;
+    }
+    bool const gives_all = answer.status == 200 && size_;
+    if (gives_all && stream.range.end != *size_) {
+        // What lies behind the range comes once more, with it.
+        in_one_piece_ = true;
+        journal_.landed = Intervals({{0, stream.range.begin}});
+        plan_.emplace(*size_, journal_.landed, RangePlan::Settings{.parallel_from = UINT64_MAX});
+        stream.range = *plan_->take();
+    }
+    journal_.size = size_;
+    TRY(start_job());
+    return hand_to_verifier(stream);
+}
+
+Result<> BlobFetch::start_job() {
+    writer_ = TRY(ingest_->open_for_writing());
+    role::Expected const expected{.maximum = size_.value_or(request_.most_bytes),
+                                  .size = size_,
+                                  .digest = request_.digest,
+                                  .sha1 = request_.sha1};
+    job_ = TRY(VerifyJob::start({.role = {.directory = context_.settings.libexec}}, expected, writer_.get(),
+                                as_messages(journal_.landed)));
+    return {};
+}
+
+Result<> BlobFetch::hand_to_verifier(Stream& stream) {
+    std::optional<std::uint64_t> length;
+    if (stream.range.end != UINT64_MAX) length = stream.range.length();
+    return job_->add_range(stream.id, stream.range.begin, length, std::move(stream.pipe));
+}
+
+/// Deals with streams of which both ends are known.
+void BlobFetch::settle(TimePoint now) {
+    for (std::size_t i = 0; i < streams_.size() && !is_over();) {
+        bool const is_over_now = streams_[i].is_told && (streams_[i].has_ended || streams_[i].pipe);
+        if (!is_over_now) {
+            ++i;
+            continue;
+        }
+        Stream const stream = std::move(streams_[i]);
+        streams_.erase(streams_.begin() + static_cast<std::ptrdiff_t>(i));
+        on_stream_over(stream, now);
+        i = 0;  // much may have changed
+    }
+}
+
+void BlobFetch::on_stream_over(Stream const& stream, TimePoint now) {
+    if (plan_) plan_->ended(stream.range, stream.received);
+    if (stream.received >= progress_bytes) retry_.progressed();
+    if (stream.failure) return on_failure(*stream.failure, now);
+    bool const is_short = stream.range.end != UINT64_MAX && stream.received < stream.range.length();
+    if (is_short || stream.pipe)
+        return on_failure(transient(ErrorKind::unavailable, "the transfer has ended early"), now);
+    retry_.progressed();
+    if (!plan_) {
+        size_ = stream.received;
+        plan_.emplace(*size_, Intervals({{0, *size_}}), RangePlan::Settings{});
+    }
+    if (phase_ == Progress::Phase::retrying) return end_if_complete(now);
+    fill(now);
+}
+
+void BlobFetch::on_failure(role::DownloadFailed const& failure, TimePoint now) {
+    bool const is_stale = is_of_another_version(failure) || failure.status == 416;
+    if (is_stale && is_trusting_journal_ && start_over(now)) return;
+    if (knows_no_ranges(failure) && !in_one_piece_) {
+        in_one_piece_ = true;
+        if (plan_) journal_.landed = plan_->landed();
+        drop_transfers();
+        return begin_attempt(now);
+    }
+    if (!plan_ && job_) {
+        // Of what has no known size nothing can be resumed.
+        drop_transfers();
+        if (auto const emptied = ingest_->restart(); !emptied) return give_up(emptied.error());
+        journal_ = {};
+    }
+    try_again_later(failure, now);
+}
+
+void BlobFetch::try_again_later(role::DownloadFailed const& failure, TimePoint now) {
+    if (phase_ == Progress::Phase::retrying && wake_ && *wake_ > now) return;  // another range has said so before
+    std::optional<milliseconds> asked;
+    if (failure.retry_after_milliseconds)
+        asked = milliseconds(std::min<std::uint64_t>(*failure.retry_after_milliseconds, INT32_MAX));
+    auto const wait = retry_.after(failure.is_transient ? FailureClass::transient : FailureClass::permanent, asked,
+                                   static_cast<std::uint32_t>(context_.random()));
+    if (!wait) return give_up(error_of(failure.kind, failure.reason));
+    // Without a digest nothing would tell two mirrors apart that have different things.
+    if (request_.digest && request_.remote.urls.size() > 1) {
+        std::ranges::rotate(request_.remote.urls, request_.remote.urls.begin() + 1);
+        ++rotations_;
+    }
+    waiting_for_ = failure.reason;
+    phase_ = Progress::Phase::retrying;
+    wake_ = now + *wait;
+}
+
+// What the verifier says.
+
+void BlobFetch::on_verify(TimePoint now) {
+    // What the verifier says is at most one message a range and four a second, and it is verified before we loop.
+    while (job_ && !is_over()) {
+        auto event = job_->next(std::chrono::steady_clock::now());
+        if (!event && event.error().kind == ErrorKind::timeout) break;
+        if (!event) return on_verify_error(event.error(), now);
+        if (auto const* const landed = std::get_if<role::Landed>(&*event)) {
+            journal_.landed = from_messages(landed->intervals);
+            rate_.add(now, landed->bytes);
+            note(now, false);
+        } else if (auto const* const ended = std::get_if<role::RangeEnded>(&*event)) {
+            auto const stream = std::ranges::find(streams_, ended->id, &Stream::id);
+            if (stream == streams_.end()) continue;
+            stream->has_ended = true;
+            stream->received = ended->received;
+            journal_.landed.add({stream->range.begin, stream->range.begin + ended->received});
+            settle(now);
+        } else {
+            on_verified(std::get<role::Verified>(*event));
+        }
+    }
+}
+
+void BlobFetch::end_if_complete(TimePoint now) {
+    if (is_over() || !job_ || !streams_.empty() || !plan_ || !plan_->is_complete()) return;
+    phase_ = Progress::Phase::verifying;
+    wake_.reset();
+    journal_.landed = plan_->landed();
+    note(now, true);
+    if (auto const ended = job_->end(*size_); !ended) give_up(ended.error());
+}
+
+void BlobFetch::on_verify_error(Error const& error, TimePoint now) {
+    drop_transfers();
+    if (error.kind != ErrorKind::corrupt) return give_up(error);
+    // Bytes of an earlier time, or of a server that is not what it was, may be to blame; once.
+    if (is_trusting_journal_ && start_over(now)) return;
+    if (mirrors_left_ > 0 && request_.digest) {
+        --mirrors_left_;
+        std::ranges::rotate(request_.remote.urls, request_.remote.urls.begin() + 1);
+        ++rotations_;
+        has_started_over_ = false;
+        if (start_over(now)) return;
+    }
+    Error const fault = error_of(ErrorKind::corrupt, error.text());
+    journal_ = {};
+    give_up(fault);
+}
+
+bool BlobFetch::start_over(TimePoint now) {
+    if (std::exchange(has_started_over_, true)) return false;
+    drop_transfers();
+    if (!ingest_->restart()) return false;
+    is_trusting_journal_ = false;
+    resumed_ = 0;
+    journal_ = {.size = request_.size};
+    size_ = request_.size;
+    in_one_piece_ = false;
+    if (size_ && !ingest_->reserve(*size_)) return false;
+    begin_attempt(now);
+    return true;
+}
+
+void BlobFetch::on_verified(role::Verified const& verified) {
+    job_.reset();
+    auto const proven = prove_unwritable(std::move(writer_));
+    if (!proven) return give_up(proven.error());
+    if (request_.facts.source.empty()) request_.facts.source = shown_url();
+    auto blob =
+        context_.store.commit(*std::exchange(ingest_, std::nullopt), verified.digest, request_.facts, request_.lease);
+    if (!blob) return give_up(std::move(blob.error()));
+    phase_ = Progress::Phase::stored;
+    journal_.landed = Intervals({{0, blob->size}});
+    result_ = *std::move(blob);
+}
+
+// The end.
+
+void BlobFetch::drop_transfers() {
+    for (Stream const& stream : streams_)
+        if (!stream.is_told) context_.client.cancel(stream.id);
+    streams_.clear();
+    job_.reset();
+    writer_ = UniqueFd();
+}
+
+void BlobFetch::note(TimePoint now, bool at_once) {
+    if (!ingest_ || (!at_once && now < noted_at_ + journal_interval)) return;
+    noted_at_ = now;
+    // A journal that cannot be written costs time at the next start, and nothing else.
+    (void)write_journal(ingest_->directory(), journal_);
+}
+
+bool BlobFetch::has_bytes_on_their_way() const {
+    return job_ && std::ranges::any_of(streams_, [](Stream const& stream) { return !stream.has_ended; });
+}
+
+void BlobFetch::cancel(TimePoint now) {
+    note(now, true);
+    give_up({ErrorKind::refused, "", "cancelled", {}, 0});
+}
+
+void BlobFetch::give_up(Error error) {
+    drop_transfers();
+    if (ingest_ && journal_.landed.empty())
+        (void)context_.store.abandon(*std::exchange(ingest_, std::nullopt));  // else gc() takes it
+    else if (ingest_)
+        (void)write_journal(ingest_->directory(), journal_);
+    ingest_.reset();
+    wake_.reset();
+    result_ = std::unexpected(std::move(error));
+}
+
+Progress BlobFetch::progress() const {
+    return {.phase = phase_,
+            .bytes = journal_.landed.bytes(),
+            .size = size_,
+            .resumed = resumed_,
+            .bytes_per_second = rate_.per_second(),
+            .waiting_for = waiting_for_};
+}
+
+}  // namespace triton::content

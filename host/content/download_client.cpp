@@ -1,0 +1,70 @@
+#include "host/content/download_client.h"
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "lib/base/write_all.h"
+
+namespace triton::content {
+
+namespace {
+
+constexpr milliseconds patience = std::chrono::seconds(30);
+/// Small: what is in a pipe when we are killed has come in vain.
+constexpr int pipe_bytes = 256 * 1024;
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+Result<UniqueFd> sealed_memfd(char const* name, std::string_view content) {
+    UniqueFd fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    if (!fd || !write_all(fd.get(), content) ||
+        ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return fail(errno, "prepare a download");
+    return fd;
+}
+
+}  // namespace
+
+Result<DownloadSecrets> DownloadSecrets::make(role::Credentials const& credentials, std::string const& authorities) {
+    return DownloadSecrets{.credentials = TRY(sealed_memfd("credentials", role::encode(credentials))),
+                           .authorities = TRY(sealed_memfd("authorities", authorities))};
+}
+
+Result<DownloadClient::Started> DownloadClient::start(role::Download download, DownloadSecrets const& secrets) {
+    if (!process_) process_ = TRY(role::RoleProcess::start(role::Role::download, settings_));
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, "make a pipe");
+    UniqueFd reader{ends[0]};
+    UniqueFd const writer{ends[1]};
+    (void)::fcntl(writer.get(), F_SETPIPE_SZ, pipe_bytes);  // a limit of the user may forbid it; it is only faster
+    download.id = ++last_id_;
+    std::array const descriptors{writer.get(), secrets.credentials.get(), secrets.authorities.get()};
+    TRY(role::send(process_->channel(), download, now() + patience, descriptors));
+    return Started{download.id, std::move(reader)};
+}
+
+void DownloadClient::cancel(std::uint32_t id) {
+    // A downloader that does not listen is found out by next(), or killed with us.
+    if (process_) (void)role::send(process_->channel(), role::Cancel{id}, now() + patience);
+}
+
+Result<std::optional<DownloadClient::Event>> DownloadClient::next() {
+    if (!process_) return std::nullopt;
+    auto packet = process_->channel().receive(now());
+    if (!packet && packet.error().kind == ErrorKind::timeout) return std::nullopt;
+    if (!packet) {
+        auto const ended = process_->finish(now() + patience);
+        process_.reset();
+        if (!ended) return std::unexpected(ended.error());
+        return fail(ErrorKind::unavailable, "triton-download has ended");
+    }
+    auto event = role::decode<role::Answer, role::Downloaded, role::DownloadFailed>(packet->text);
+    if (event) return *std::move(event);
+    process_.reset();
+    return fail(ErrorKind::corrupt, "triton-download makes no sense: " + event.error().text());
+}
+
+}  // namespace triton::content

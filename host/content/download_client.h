@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "host/role/download_messages.h"
+#include "host/role/process.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::content {
+
+/// What goes with every download, in sealed memfds: never in a message.
+struct DownloadSecrets {
+    UniqueFd credentials;
+    UniqueFd authorities;
+
+    static Result<DownloadSecrets> make(role::Credentials const& credentials, std::string const& authorities);
+};
+
+/// The library's end of one triton-download, which is started when it is needed first and believed in nothing.
+class DownloadClient {
+public:
+    using Event = std::variant<role::Answer, role::Downloaded, role::DownloadFailed>;
+
+    explicit DownloadClient(role::RoleSettings settings) : settings_(std::move(settings)) {}
+
+    /// Returns the read end of the pipe that the bytes come through. `download.id` is set here.
+    /// Errors: those of RoleProcess::start().
+    struct Started {
+        std::uint32_t id;
+        UniqueFd pipe;
+    };
+    Result<Started> start(role::Download download, DownloadSecrets const& secrets);
+    /// The downloader answers with a failure, unless it has answered already.
+    void cancel(std::uint32_t id);
+    /// Ends the process: all its pipes end.
+    void stop() { process_.reset(); }
+
+    /// For poll(2); -1: it does not run. Borrowed.
+    [[nodiscard]] int fd() { return process_ ? process_->channel().fd() : -1; }
+    /// The next event, if there is one. Errors: whatever ends the process; it is gone then, and so are its downloads.
+    Result<std::optional<Event>> next();
+
+private:
+    role::RoleSettings settings_;
+    std::optional<role::RoleProcess> process_;
+    std::uint32_t last_id_ = 0;
+};
+
+}  // namespace triton::content
