@@ -104,6 +104,30 @@ Result<std::string> read(std::string const& path) {
 
 }  // namespace
 
+Result<Certificates::Context> trusting_client_context() {
+    Certificates::Context context(::SSL_CTX_new(::TLS_client_method()), Free{});
+    if (!context) return openssl_failure("cannot set up TLS");
+    ::SSL_CTX_set_options(context.get(), SSL_OP_NO_COMPRESSION);
+    ::SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+    return context;
+}
+
+Result<Certificates::Context> client_context(std::string const& authorities) {
+    Certificates::Context context = TRY(trusting_client_context());
+    auto const bio = reader(authorities);
+    int count = 0;  // those that are there twice count
+    while (bio) {
+        Owned<X509> const one(::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+        if (!one) break;
+        count += ::X509_STORE_add_cert(::SSL_CTX_get_cert_store(context.get()), one.get());
+    }
+    ::ERR_clear_error();
+    if (count == 0) return fail("no certificate in it");
+    ::SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+    ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    return context;
+}
+
 void initialize_openssl() { ::OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr); }
 
 Result<Certificates> Certificates::load(CertificateFiles files) {

@@ -53,6 +53,12 @@ private:
     Loaded current_;
 };
 
+/// For clients of servers whose certificate one of these (PEM) has signed, by TLS 1.2 or later. What does not belong
+/// there is passed over. Errors: there is none in it.
+Result<Certificates::Context> client_context(std::string const& authorities);
+/// For clients that trust anybody.
+Result<Certificates::Context> trusting_client_context();
+
 /// OpenSSL without its configuration file, which would load modules (a static program has none). Once, before all else.
 void initialize_openssl();
 

@@ -18,6 +18,28 @@ void post(Loop& loop, std::function<void()> call) { asio::post(loop, std::move(c
 
 Task<> yield(Loop& loop) { co_await asio::post(loop, asio::use_awaitable); }
 
+Task<> sleep_for(Loop& loop, Duration time) {
+    asio::steady_timer timer(loop, time);
+    error_code cancelled;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+}
+
+Descriptor::Descriptor(Loop& loop, UniqueFd fd) : descriptor_(loop) {
+    if (fd) descriptor_.assign(fd.release());
+}
+
+Task<bool> Descriptor::wait_readable() {
+    error_code failed;
+    co_await descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                                    asio::redirect_error(asio::use_awaitable, failed));
+    co_return !failed && descriptor_.is_open();
+}
+
+void Descriptor::close() {
+    error_code ignored;
+    descriptor_.close(ignored);
+}
+
 struct Timer::State {
     explicit State(Loop& loop) : timer(loop, TimePoint::max()) {}
     asio::steady_timer timer;

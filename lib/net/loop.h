@@ -7,9 +7,11 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "lib/base/clock.h"
+#include "lib/base/unique_fd.h"
 
 /// What programs that talk to networks wait with. Asio is seen by lib/net alone; all others use these names.
 namespace triton::net {
@@ -21,7 +23,7 @@ using Loop = boost::asio::io_context;
 template <class T = void>
 using Task = boost::asio::awaitable<T>;
 
-/// Begins a task that nobody waits for. An exception that leaves it ends the loop.
+/// Begins a task that nobody waits for. An exception that leaves it is dropped, so it has to be caught in there.
 void spawn(Loop& loop, Task<> task);
 
 /// Calls it in the loop, later; from any thread.
@@ -29,6 +31,26 @@ void post(Loop& loop, std::function<void()> call);
 
 /// Lets everything run that is ready now.
 Task<> yield(Loop& loop);
+
+/// Returns after that time.
+Task<> sleep_for(Loop& loop, Duration time);
+
+/// A descriptor that tasks wait for; closed with this.
+class Descriptor {
+public:
+    Descriptor(Loop& loop, UniqueFd fd);
+
+    /// Returns whether it is open and there may be something to read, or its end.
+    Task<bool> wait_readable();
+    /// Whoever waits for it learns that nothing comes any more.
+    void close();
+    [[nodiscard]] bool is_open() const { return descriptor_.is_open(); }
+    /// Borrowed.
+    [[nodiscard]] int fd() { return descriptor_.native_handle(); }
+
+private:
+    boost::asio::posix::stream_descriptor descriptor_;
+};
 
 /// One call at one time.
 class Timer {

@@ -24,7 +24,6 @@
 namespace triton::net {
 
 namespace asio = boost::asio;
-using asio::awaitable;
 using boost::system::error_code;
 
 namespace {
@@ -51,7 +50,7 @@ std::optional<int> number_in(std::string_view option, std::string_view name, int
     return std::clamp(number, 1, most);
 }
 
-std::optional<asio::ip::address> to_address(ares_addrinfo_node const& node) {
+std::optional<Address> to_address(ares_addrinfo_node const& node) {
     if (node.ai_family == AF_INET && node.ai_addrlen >= sizeof(sockaddr_in)) {
         sockaddr_in in{};
         std::memcpy(&in, node.ai_addr, sizeof in);
@@ -114,7 +113,7 @@ ResolverPatience parse_patience(std::string_view resolv_conf) {
 /// One name, one channel of c-ares, until it is answered. The functions that c-ares calls must not throw.
 class Resolver::Lookup : public std::enable_shared_from_this<Lookup> {
 public:
-    explicit Lookup(asio::io_context& io) : io_(io), wake_(io) {}
+    explicit Lookup(Loop& io) : io_(io), wake_(io) {}
     ~Lookup() {
         if (channel_) ::ares_destroy(channel_);  // calls answered() and watch() once more
     }
@@ -150,7 +149,7 @@ public:
     }
 
     /// Until something has happened, or `deadline`.
-    awaitable<void> wait(TimePoint deadline) {
+    Task<void> wait(TimePoint deadline) {
         timeval next{};
         if (::ares_timeout(channel_, nullptr, &next)) {
             auto const left = std::chrono::seconds(next.tv_sec) + std::chrono::microseconds(next.tv_usec);
@@ -169,12 +168,12 @@ public:
     }
 
     [[nodiscard]] std::optional<int> const& status() const { return status_; }
-    std::vector<asio::ip::address>& addresses() { return addresses_; }
+    std::vector<Address>& addresses() { return addresses_; }
 
 private:
     /// A socket that belongs to c-ares.
     struct Socket {
-        explicit Socket(asio::io_context& io) : descriptor(io) {}
+        explicit Socket(Loop& io) : descriptor(io) {}
         asio::posix::stream_descriptor descriptor;  // not open: c-ares has closed it, or is about to
         struct Side {
             bool is_wanted = false;
@@ -241,15 +240,15 @@ private:
         one.is_awaited = true;
     }
 
-    asio::io_context& io_;
+    Loop& io_;
     asio::steady_timer wake_;
     ares_channel channel_ = nullptr;
     std::map<int, std::shared_ptr<Socket>> sockets_;
-    std::vector<asio::ip::address> addresses_;
+    std::vector<Address> addresses_;
     std::optional<int> status_;
 };
 
-Resolver::Resolver(asio::io_context& io, ResolverSettings settings) : io_(io), settings_(std::move(settings)) {
+Resolver::Resolver(Loop& loop, ResolverSettings settings) : loop_(loop), settings_(std::move(settings)) {
     (void)::ares_library_init(ARES_LIB_INIT_ALL);  // sets no more than a flag, but on Windows
 }
 
@@ -258,14 +257,12 @@ Resolver::~Resolver() {
     ::ares_library_cleanup();
 }
 
-awaitable<Result<std::vector<asio::ip::address>>> Resolver::resolve(std::string host) {
-    error_code is_name;
-    auto const address = asio::ip::make_address(host, is_name);
-    if (!is_name) co_return std::vector{address};
+Task<Result<std::vector<Address>>> Resolver::resolve(std::string host) {
+    if (auto const address = parse_address(host)) co_return std::vector{*address};
     std::string const failure = "cannot resolve " + host + ": ";
     if (is_stopped_) co_return fail(failure + reason(ARES_ECANCELLED));
 
-    auto const lookup = std::make_shared<Lookup>(io_);
+    auto const lookup = std::make_shared<Lookup>(loop_);
     std::erase_if(lookups_, [](auto const& weak) { return weak.expired(); });
     lookups_.push_back(lookup);
     auto const begun = lookup->begin(host, settings_);

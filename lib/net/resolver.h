@@ -5,15 +5,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>  // Boost 1.74's awaitable.hpp needs std::exchange and does not say so
 #include <vector>
-
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/address.hpp>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/net/address.h"
+#include "lib/net/loop.h"
 
 namespace triton::net {
 
@@ -49,7 +46,7 @@ struct ResolverSettings {
 /// `resolver_files`.
 class Resolver {
 public:
-    explicit Resolver(boost::asio::io_context& io, ResolverSettings settings = {});
+    explicit Resolver(Loop& loop, ResolverSettings settings = {});
     ~Resolver();
     Resolver(Resolver const&) = delete;
     Resolver& operator=(Resolver const&) = delete;
@@ -57,14 +54,14 @@ public:
     /// The addresses of a host, the best first (RFC 6724); never none. An address is itself, and nobody is asked. The
     /// resolver must outlive the coroutine. Errors, all "cannot resolve <host>: ...": no such name, no address, no
     /// server that answers in time, an unreadable configuration, stop().
-    boost::asio::awaitable<Result<std::vector<boost::asio::ip::address>>> resolve(std::string host);
+    Task<Result<std::vector<Address>>> resolve(std::string host);
 
     /// Ends all lookups, those to come included.
     void stop() noexcept;
 
 private:
     class Lookup;
-    boost::asio::io_context& io_;
+    Loop& loop_;
     ResolverSettings settings_;
     std::vector<std::weak_ptr<Lookup>> lookups_;
     bool is_stopped_ = false;

@@ -7,12 +7,14 @@
 
 #include <arpa/inet.h>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
+#include <openssl/sslerr.h>
 #include <sys/socket.h>
 
 namespace triton::net {
@@ -70,6 +72,15 @@ PeerName peer_of(int socket) {
     }
 }
 
+/// What OpenSSL has to say about a step that has failed for good. Asked at once: its queue is everybody's.
+Error tls_failure() {
+    unsigned long const code = ::ERR_peek_last_error();
+    char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
+    if (!reason || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return {ErrorKind::unavailable, {}, "the connection was broken off", {}, 0};
+    return {ErrorKind::corrupt, {}, reason, {}, 0};
+}
+
 int tls_size(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, INT_MAX)); }
 
 }  // namespace
@@ -92,16 +103,20 @@ Result<std::unique_ptr<Transport>> Transport::adopt(Loop& loop, UniqueFd socket)
     return std::unique_ptr<Transport>(new Transport(std::move(adopted)));
 }
 
+std::unique_ptr<Transport> Transport::to_connect(Loop& loop) {
+    return std::unique_ptr<Transport>(new Transport(Socket(loop)));
+}
+
 Transport::Transport(Socket socket)
     : socket_(std::move(socket)), timer_(socket_.get_executor()), self_(std::make_shared<Transport*>(this)) {
     error_code ignored;
-    socket_.native_non_blocking(true, ignored);  // for OpenSSL, which reads and writes itself
+    if (socket_.is_open()) socket_.native_non_blocking(true, ignored);  // for OpenSSL, which reads and writes itself
 }
 
 Transport::~Transport() = default;
 
-void Transport::expires_after(Duration limit) {
-    deadline_ = std::chrono::steady_clock::now() + limit;
+void Transport::expires_at(TimePoint when) {
+    deadline_ = when;
     // A timer that fires too early is set again: most limits are replaced long before they end.
     if (timer_.expiry() == TimePoint{} || timer_.expiry() > deadline_) arm();
 }
@@ -114,7 +129,10 @@ void Transport::arm() {
         auto const self = weak.lock();
         if (cancelled || !self) return;
         Transport& transport = **self;
-        if (std::chrono::steady_clock::now() >= transport.deadline_) return transport.close();
+        if (std::chrono::steady_clock::now() >= transport.deadline_) {
+            transport.is_late_ = true;
+            return transport.close();
+        }
         transport.timer_.expires_at(TimePoint{});
         if (transport.deadline_ != TimePoint::max()) transport.arm();
     });
@@ -124,6 +142,37 @@ void Transport::close() {
     error_code ignored;
     socket_.close(ignored);
     timer_.cancel();
+}
+
+Error Transport::failure(error_code why) const {
+    if (is_late_) return {ErrorKind::timeout, {}, "timed out", {}, 0};
+    if (why == asio::error::eof) return {ErrorKind::unavailable, {}, "the connection was broken off", {}, 0};
+    int const code = why ? why.value() : ECANCELED;
+    return {kind_of_errno(code), {}, errno_text(code), {}, code};
+}
+
+Task<Result<>> Transport::connect(Address address, std::uint16_t port) {
+    error_code failed;
+    if (is_late_) co_return std::unexpected(failure(failed));
+    socket_.close(failed);
+    asio::ip::tcp::endpoint const to(address, port);
+    co_await socket_.async_connect(Socket::endpoint_type(to), into(failed));
+    if (!failed) socket_.native_non_blocking(true, failed);
+    if (failed || !socket_.is_open()) co_return std::unexpected(failure(failed));
+    int const on = 1;
+    (void)::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    co_return Result<>();
+}
+
+void Transport::watch_over_peer() {
+    auto const set = [this](int level, int option, int value) {
+        (void)::setsockopt(socket_.native_handle(), level, option, &value, sizeof value);  // nice to have
+    };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
 }
 
 std::string Transport::peer_address() {
@@ -146,42 +195,94 @@ SSL* Transport::prepare_tls(SSL_CTX* context) {
     return tls_.get();
 }
 
-Task<bool> Transport::wait_for_tls(int result) {
+Task<Result<bool>> Transport::wait_for_tls(int result) {
     error_code failed;
     switch (::SSL_get_error(tls_.get(), result)) {
         case SSL_ERROR_WANT_READ: co_await socket_.async_wait(Socket::wait_read, into(failed)); break;
         case SSL_ERROR_WANT_WRITE: co_await socket_.async_wait(Socket::wait_write, into(failed)); break;
         case SSL_ERROR_ZERO_RETURN: co_return false;
-        default: is_tls_broken_ = true; co_return false;
+        default: is_tls_broken_ = true; co_return std::unexpected(tls_failure());
     }
-    co_return !failed && socket_.is_open();
+    // A closed socket's number may be another's by now, and OpenSSL knows the number.
+    if (failed || !socket_.is_open()) co_return std::unexpected(failure(failed));
+    co_return true;
+}
+
+Task<Result<>> Transport::connect_tls() {
+    for (;;) {
+        ::ERR_clear_error();
+        int const result = ::SSL_connect(tls_.get());
+        if (result == 1) co_return Result<>();
+        auto const goes_on = co_await wait_for_tls(result);
+        if (!goes_on) co_return std::unexpected(goes_on.error());
+        if (!*goes_on) co_return std::unexpected(failure(asio::error::eof));
+    }
 }
 
 Task<Result<>> Transport::accept_tls(Turns& turns, std::string peer) {
     for (;;) {
         co_await turns.take(peer);
-        // A closed socket's number may be another's by now, and OpenSSL knows the number.
         if (!socket_.is_open()) co_return fail(ErrorKind::timeout, "the peer has gone, or its time is over");
         ::ERR_clear_error();
         int const result = ::SSL_accept(tls_.get());
         if (result == 1) co_return Result<>();
-        unsigned long const code = ::ERR_peek_last_error();
-        if (co_await wait_for_tls(result)) continue;
+        auto goes_on = co_await wait_for_tls(result);
+        if (goes_on && *goes_on) continue;
         is_tls_broken_ = true;
-        char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
-        co_return fail(reason ? reason : "the peer has gone, or its time is over");
+        if (!goes_on && goes_on.error().kind == ErrorKind::corrupt) co_return std::unexpected(goes_on.error());
+        co_return fail("the peer has gone, or its time is over");
     }
 }
 
-Task<std::size_t> Transport::read_some(std::span<char> buffer) {
-    if (!tls_) co_return co_await drop_some(buffer);
+Task<Result<std::size_t>> Transport::receive(std::span<char> buffer) {
+    error_code failed;
+    if (!tls_) {
+        std::size_t const size =
+            co_await socket_.async_read_some(asio::buffer(buffer.data(), buffer.size()), into(failed));
+        if (failed && (failed != asio::error::eof || is_late_)) co_return std::unexpected(failure(failed));
+        co_return failed ? 0 : size;
+    }
     while (socket_.is_open()) {
         ::ERR_clear_error();
         int const result = ::SSL_read(tls_.get(), buffer.data(), tls_size(buffer.size()));
         if (result > 0) co_return static_cast<std::size_t>(result);
-        if (!co_await wait_for_tls(result)) break;
+        auto const goes_on = co_await wait_for_tls(result);
+        if (!goes_on) co_return std::unexpected(goes_on.error());
+        if (!*goes_on) co_return 0;
     }
-    co_return 0;
+    co_return std::unexpected(failure(failed));
+}
+
+Task<Result<>> Transport::send(std::string_view text) {
+    error_code failed;
+    if (!tls_) {
+        co_await asio::async_write(socket_, asio::buffer(text), into(failed));
+        if (failed) co_return std::unexpected(failure(failed));
+        co_return Result<>();
+    }
+    while (!text.empty()) {
+        if (!socket_.is_open()) co_return std::unexpected(failure(failed));
+        ::ERR_clear_error();
+        int const result = ::SSL_write(tls_.get(), text.data(), tls_size(text.size()));
+        if (result > 0) {
+            text.remove_prefix(static_cast<std::size_t>(result));
+            continue;
+        }
+        auto const goes_on = co_await wait_for_tls(result);
+        if (!goes_on) co_return std::unexpected(goes_on.error());
+        if (!*goes_on) co_return std::unexpected(failure(asio::error::eof));
+    }
+    co_return Result<>();
+}
+
+Task<std::size_t> Transport::read_some(std::span<char> buffer) {
+    auto const size = co_await receive(buffer);
+    co_return size.value_or(0);
+}
+
+Task<bool> Transport::write(std::string_view text) {
+    auto const sent = co_await send(text);
+    co_return sent.has_value();
 }
 
 Task<std::size_t> Transport::drop_some(std::span<char> buffer) {
@@ -190,30 +291,13 @@ Task<std::size_t> Transport::drop_some(std::span<char> buffer) {
     co_return failed ? 0 : size;
 }
 
-Task<bool> Transport::write(std::string_view text) {
-    if (!tls_) {
-        error_code failed;
-        co_await asio::async_write(socket_, asio::buffer(text), into(failed));
-        co_return !failed;
-    }
-    while (!text.empty()) {
-        if (!socket_.is_open()) co_return false;
-        ::ERR_clear_error();
-        int const result = ::SSL_write(tls_.get(), text.data(), tls_size(text.size()));
-        if (result > 0) {
-            text.remove_prefix(static_cast<std::size_t>(result));
-        } else if (!co_await wait_for_tls(result)) {
-            co_return false;
-        }
-    }
-    co_return true;
-}
-
 Task<void> Transport::end_writing() {
     while (tls_ && !is_tls_broken_ && socket_.is_open()) {
         ::ERR_clear_error();
         int const result = ::SSL_shutdown(tls_.get());
-        if (result >= 0 || !co_await wait_for_tls(result)) break;  // the peer's own end is not waited for
+        if (result >= 0) break;  // the peer's own end is not waited for
+        auto const goes_on = co_await wait_for_tls(result);
+        if (!goes_on.value_or(false)) break;
     }
     error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,13 +13,17 @@
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/net/address.h"
 #include "lib/net/loop.h"
 #include "lib/net/turns.h"
 
 namespace triton::net {
 
-/// The bytes of an accepted connection over TCP or a Unix socket, plain or by TLS, with one time limit for whatever is
-/// waited for.
+/// The bytes of a connection over TCP or a Unix socket, plain or by TLS, with one time limit for whatever is waited
+/// for. It is accepted from somebody (a server's side) or made (a client's).
+///
+/// The errors of what waits: `timeout` when its limit has passed, `unavailable` when the peer has broken it off,
+/// `corrupt` with OpenSSL's reason for what is not TLS or not good enough; else those of the system call.
 ///
 /// OpenSSL works on the socket itself. Asio's own TLS stream keeps four buffers of 17 kB for each connection, used or
 /// not; here a connection that waits has none.
@@ -26,15 +31,24 @@ class Transport {
 public:
     /// Errors: those of getsockopt(2) and of epoll.
     static Result<std::unique_ptr<Transport>> adopt(Loop& loop, UniqueFd socket);
+    /// Not connected yet.
+    static std::unique_ptr<Transport> to_connect(Loop& loop);
     ~Transport();
     Transport(Transport const&) = delete;
     Transport& operator=(Transport const&) = delete;
 
     /// The connection is closed when this has passed; whoever waits for it learns that it has ended.
-    void expires_after(Duration limit);
+    void expires_after(Duration limit) { expires_at(std::chrono::steady_clock::now() + limit); }
+    void expires_at(TimePoint when);
     void expires_never();
+    /// May be called at any time; whoever waits for it learns that it has ended.
     void close();
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+
+    /// Connects by TCP, in place of a connection that was tried before. Errors: also those of connect(2).
+    Task<Result<>> connect(Address address, std::uint16_t port);
+    /// For a connection that may be silent for long: the kernel finds out when its peer has vanished.
+    void watch_over_peer();
 
     /// "10.0.0.1:4711"; "unix"; "?" when it has gone.
     [[nodiscard]] std::string peer_address();
@@ -46,15 +60,22 @@ public:
     /// Waits until there is something to read, which stays where it is. Returns whether the connection goes on.
     Task<bool> wait_readable();
 
+    /// Goes on as the client's side of TLS. What the peer is asked for was set in prepare_tls()'s session.
+    Task<Result<>> connect_tls();
     /// Goes on as the server's side of TLS; each step of it, which costs signatures and checks, waits for its turn.
     /// Errors: what OpenSSL says, or that the peer has gone.
     Task<Result<>> accept_tls(Turns& turns, std::string peer);
     /// First; for what is to be attached to it. nullptr: out of memory.
     SSL* prepare_tls(SSL_CTX* context);
 
-    /// Returns 0 at the end of the connection, whatever ended it.
+    /// Returns 0 when the peer has ended the connection in order.
+    Task<Result<std::size_t>> receive(std::span<char> buffer);
+    /// All of it.
+    Task<Result<>> send(std::string_view text);
+
+    /// For servers, to whom it is all one: returns 0 at the end of the connection, whatever ended it.
     Task<std::size_t> read_some(std::span<char> buffer);
-    /// All of it. Returns whether the connection goes on.
+    /// Returns whether the connection goes on.
     Task<bool> write(std::string_view text);
 
     /// Says that nothing more comes. What the peer still sends is for drop_some().
@@ -70,8 +91,9 @@ private:
     using Socket = boost::asio::generic::stream_protocol::socket;
     explicit Transport(Socket socket);
     void arm();
-    /// What OpenSSL needs before it can go on. Returns false when it never can.
-    Task<bool> wait_for_tls(int result);
+    /// What OpenSSL needs before it can go on. Returns false when the peer has ended TLS in order.
+    Task<Result<bool>> wait_for_tls(int result);
+    [[nodiscard]] Error failure(boost::system::error_code why) const;
 
     Socket socket_;
     boost::asio::steady_timer timer_;
@@ -79,6 +101,7 @@ private:
     std::shared_ptr<Transport*> self_;  // for the timer, which cannot be called back once it has expired
     std::unique_ptr<SSL, Free> tls_;
     bool is_tls_broken_ = false;  // nothing may be said by it any more
+    bool is_late_ = false;        // closed because its limit has passed
 };
 
 }  // namespace triton::net

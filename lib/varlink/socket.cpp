@@ -59,7 +59,7 @@ Result<> make_way(Place const& place, std::string const& path, sockaddr_un const
 Result<sockaddr_un> socket_address(std::string const& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (path.empty()) return fail(EINVAL, "use an empty path as a socket");
+    if (path.empty()) return fail("the path of the socket is empty");
     if (path.size() >= sizeof address.sun_path) return fail(ENAMETOOLONG, "use " + path + " as a socket");
     std::memcpy(address.sun_path, path.data(), path.size());
     return address;
@@ -123,7 +123,8 @@ Result<Listener> Listener::adopt(std::string path, HandedSocket const& socket) {
         int const err = errno;
         return fail(err, "take over the control socket " + path);
     }
-    if (is_listening == 0) return fail(EINVAL, "take over the control socket " + path);
+    if (is_listening == 0)
+        return fail(ErrorKind::invalid, "take over the control socket " + path, "it is not listening");
     (void)::fcntl(socket.fd, F_SETFD, FD_CLOEXEC);  // it was open over an execve; cannot fail for an open descriptor
     Listener listener{std::move(path), UniqueFd{socket.fd}};
     listener.file_ = {socket.device, socket.inode};

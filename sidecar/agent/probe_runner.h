@@ -3,8 +3,7 @@
 #include <memory>
 #include <string>
 
-#include <boost/asio/io_context.hpp>
-
+#include "lib/net/loop.h"
 #include "sidecar/control/control_client.h"
 
 namespace triton::agent {
@@ -18,7 +17,7 @@ namespace triton::agent {
 class ProbeRunner {
 public:
     /// Begins. `user_agent`: what it calls itself in requests. `control` must outlive it.
-    ProbeRunner(boost::asio::io_context& io, sidecar::control::ControlClient& control, std::string user_agent);
+    ProbeRunner(net::Loop& loop, sidecar::control::ControlClient& control, std::string user_agent);
     ~ProbeRunner();
     ProbeRunner(ProbeRunner const&) = delete;
     ProbeRunner& operator=(ProbeRunner const&) = delete;

@@ -164,7 +164,7 @@ Task<Result<Service::SharedSnapshot>> Service::snapshot() {
     };
     fetching_ = std::make_shared<net::Condition>(around_.loop);
     Guard const guard{*this, fetching_};
-    latest_ = fail(ENOTCONN, "ask the launcher");
+    latest_ = fail(ErrorKind::unavailable, "the launcher was not asked");
     latest_ = co_await fetch_snapshot();
     latest_at_ = std::chrono::steady_clock::now();
     co_return latest_;

@@ -7,27 +7,16 @@
 #include <deque>
 #include <optional>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "lib/net/transport.h"
 #include "lib/varlink/codec.h"
 #include "sidecar/control/control_reply.h"
 
 namespace triton::sidecar::control {
 
-namespace asio = boost::asio;
-using asio::awaitable;
-using asio::local::stream_protocol;
-using boost::system::error_code;
+using net::Task;
 
 namespace {
 
@@ -36,13 +25,11 @@ constexpr std::size_t most_calls = 64;      // at once
 constexpr Duration shortest_pause = std::chrono::milliseconds(10);
 constexpr Duration longest_pause = std::chrono::seconds(5);
 
-std::unexpected<Error> lost() { return fail(ENOTCONN, "reach the launcher"); }
+std::unexpected<Error> lost() { return fail(ErrorKind::unavailable, "the connection to the launcher has ended"); }
 
-std::unexpected<Error> lost(std::string_view where, int err) {
-    return fail(ENOTCONN, "reach the launcher" + std::string(where) + " (" + errno_text(err) + ")");
+std::unexpected<Error> lost(std::string_view where, std::string why) {
+    return fail(ErrorKind::unavailable, "reach the launcher" + std::string(where), std::move(why));
 }
-
-auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 /// Sends a descriptor with one byte. Returns 0 or an errno; never waits.
 int send_descriptor(int socket, int fd) {
@@ -73,10 +60,10 @@ bool has_ended(int socket) {
 
 /// Lives until its last reply has come, even when whoever called has gone: the order of replies needs it.
 struct ControlClient::Call {
-    Call(asio::io_context& io, OnReply each) : done(io, TimePoint::max()), on_reply(std::move(each)) {}
+    Call(net::Loop& loop, OnReply each) : done(loop), on_reply(std::move(each)) {}
 
-    asio::steady_timer done;  // cancelled when there is a result
-    OnReply on_reply;         // empty: they are kept
+    net::Condition done;  // there is a result
+    OnReply on_reply;     // empty: they are kept
     std::vector<json::Node> replies;
     std::optional<Result<>> result;
 
@@ -88,14 +75,14 @@ struct ControlClient::Call {
     void finish(Result<> with) {
         if (result) return;
         result = std::move(with);
-        done.cancel();
+        done.notify_all();
     }
 };
 
 struct ControlClient::Connection {
-    explicit Connection(asio::io_context& io) : socket(io) {}
+    explicit Connection(std::unique_ptr<net::Transport> by) : transport(std::move(by)) {}
 
-    stream_protocol::socket socket;
+    std::unique_ptr<net::Transport> transport;
     std::deque<CallPointer> calls;  // in the order of the replies that are to come
     std::string waiting;            // to be written
     bool is_writing = false;
@@ -103,8 +90,7 @@ struct ControlClient::Connection {
 
     void close() {
         is_open = false;
-        error_code ignored;
-        socket.close(ignored);
+        transport->close();
         auto const left = std::exchange(calls, {});
         for (auto const& call : left)
             call->finish(lost());
@@ -138,17 +124,15 @@ struct ControlClient::CloseGuard {
 
 /// What outlives the client while a coroutine of it is under way.
 struct ControlClient::Shared {
-    Shared(asio::io_context& context, UniqueFd fd, std::string to, std::function<void()> call)
-        : io(context),
-          broker(context),
+    Shared(net::Loop& with, UniqueFd fd, std::string to, std::function<void()> call)
+        : loop(with),
+          broker(loop, std::move(fd)),
           path(std::move(to)),
-          is_configured(fd || !path.empty()),
-          ended(std::move(call)) {
-        if (fd) broker.assign(fd.release());
-    }
+          is_configured(broker.is_open() || !path.empty()),
+          ended(std::move(call)) {}
 
-    asio::io_context& io;
-    asio::posix::stream_descriptor broker;
+    net::Loop& loop;
+    net::Descriptor broker;
     std::string path;
     bool is_configured;
     std::function<void()> ended;
@@ -158,8 +142,7 @@ struct ControlClient::Shared {
 
     void close() {
         is_closed = true;
-        error_code ignored;
-        broker.close(ignored);
+        broker.close();
         for (auto const& one : std::exchange(connections, {})) {
             if (auto const connection = one.lock()) connection->close();
         }
@@ -167,106 +150,103 @@ struct ControlClient::Shared {
 
     Result<ConnectionPointer> connect() {
         if (is_closed || !is_configured) return lost();
-        auto fresh = std::make_shared<Connection>(io);
-        TRY(broker.is_open() ? connect_by_broker(fresh->socket) : connect_by_path(fresh->socket));
+        UniqueFd socket = TRY(broker.is_open() ? connect_by_broker() : connect_by_path());
+        auto fresh = std::make_shared<Connection>(TRY(net::Transport::adopt(loop, std::move(socket))));
         std::erase_if(connections, [](auto const& one) { return one.expired(); });
         connections.push_back(fresh);
-        asio::co_spawn(io, read_replies(fresh), asio::detached);
+        net::spawn(loop, read_replies(fresh));
         return fresh;
     }
 
     /// The one that calls share.
     Result<ConnectionPointer> connection() {
         // The launcher may have become another version without our having read the end of this yet.
-        if (for_calls && for_calls->is_open && has_ended(for_calls->socket.native_handle())) for_calls->close();
+        if (for_calls && for_calls->is_open && has_ended(for_calls->transport->fd())) for_calls->close();
         if (!for_calls || !for_calls->is_open) for_calls = TRY(connect());
         return for_calls;
     }
 
 private:
-    Result<> connect_by_broker(stream_protocol::socket& socket) {
+    Result<UniqueFd> connect_by_broker() {
         std::array<int, 2> pair{};
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) != 0)
-            return lost("", errno);
+            return lost("", errno_text(errno));
         UniqueFd ours{pair[0]};
         UniqueFd const theirs{pair[1]};
-        if (int const err = send_descriptor(broker.native_handle(), theirs.get()); err != 0) return lost("", err);
-        error_code failed;
-        socket.assign(stream_protocol(), ours.get(), failed);
-        if (failed) return lost("", failed.value());
-        (void)ours.release();
-        return {};
+        if (int const err = send_descriptor(broker.fd(), theirs.get()); err != 0) return lost("", errno_text(err));
+        return ours;
     }
 
-    Result<> connect_by_path(stream_protocol::socket& socket) const {
-        if (path.size() >= sizeof(sockaddr_un::sun_path)) return fail(ENAMETOOLONG, "reach the launcher at " + path);
-        error_code failed;
-        // To a Unix socket this never takes long: it succeeds, or the queue is full and it fails.
-        socket.open(stream_protocol(), failed);
-        if (!failed) socket.non_blocking(true, failed);
-        if (!failed) socket.connect(stream_protocol::endpoint(path), failed);
-        if (failed) return lost(" at " + path, failed.value());
-        return {};
+    /// To a Unix socket this never takes long: it succeeds, or the queue is full and it fails.
+    Result<UniqueFd> connect_by_path() const {
+        std::string const where = " at " + path;
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        if (path.size() >= sizeof address.sun_path) return lost(where, errno_text(ENAMETOOLONG));
+        path.copy(address.sun_path, sizeof address.sun_path - 1);
+        UniqueFd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+        bool const is_connected =
+            socket && ::connect(socket.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) == 0;
+        if (!is_connected) return lost(where, errno_text(errno));
+        return socket;
     }
 };
 
-ControlClient::ControlClient(asio::io_context& io, UniqueFd broker, std::string path, std::function<void()> ended)
-    : shared_(std::make_shared<Shared>(io, std::move(broker), std::move(path), std::move(ended))) {
-    if (shared_->broker.is_open()) asio::co_spawn(io, watch_broker(shared_), asio::detached);
+ControlClient::ControlClient(net::Loop& loop, UniqueFd broker, std::string path, std::function<void()> ended)
+    : shared_(std::make_shared<Shared>(loop, std::move(broker), std::move(path), std::move(ended))) {
+    if (shared_->broker.is_open()) net::spawn(loop, watch_broker(shared_));
 }
 
 ControlClient::~ControlClient() { shared_->close(); }
 
 bool ControlClient::has_launcher() const { return shared_->is_configured; }
 
-awaitable<Result<std::vector<json::Node>>> ControlClient::call(std::string method, std::string parameters, bool more,
-                                                               Duration limit) {
+Task<Result<std::vector<json::Node>>> ControlClient::call(std::string method, std::string parameters, bool more,
+                                                          Duration limit) {
     auto reached = shared_->connection();
     if (!reached) co_return std::unexpected(std::move(reached).error());
-    if ((*reached)->calls.size() >= most_calls) co_return fail(EAGAIN, "ask the launcher, which is behind");
-    auto const call = std::make_shared<Call>(shared_->io, OnReply());
-    call->done.expires_after(limit);
+    if ((*reached)->calls.size() >= most_calls)
+        co_return fail(ErrorKind::unavailable,
+                       "the launcher is behind: " + std::to_string(most_calls) + " calls wait already");
+    auto const call = std::make_shared<Call>(shared_->loop, OnReply());
+    net::Timer late(shared_->loop);
+    late.call_at(std::chrono::steady_clock::now() + limit,
+                 [call] { call->finish(fail(ErrorKind::timeout, "the launcher has not answered in time")); });
     auto const done = co_await ask(shared_, std::move(*reached), call, varlink::call_text(method, parameters, more));
     if (!done) co_return std::unexpected(done.error());
     co_return std::move(call->replies);
 }
 
-awaitable<Result<>> ControlClient::ask(SharedPointer shared, ConnectionPointer connection, CallPointer call,
-                                       std::string text) {
+Task<Result<>> ControlClient::ask(SharedPointer shared, ConnectionPointer connection, CallPointer call,
+                                  std::string text) {
     connection->calls.push_back(call);
     connection->waiting += text;
-    if (!std::exchange(connection->is_writing, true))
-        asio::co_spawn(shared->io, write_calls(connection), asio::detached);
-    error_code ignored;
-    if (!call->result) co_await call->done.async_wait(into(ignored));
-    call->finish(fail(ETIMEDOUT, "get an answer from the launcher"));
+    if (!std::exchange(connection->is_writing, true)) net::spawn(shared->loop, write_calls(connection));
+    if (!call->result) co_await call->done.wait();
     co_return *call->result;
 }
 
-awaitable<Result<>> ControlClient::stream(std::string method, std::string parameters, OnReply on_reply) {
+Task<Result<>> ControlClient::stream(std::string method, std::string parameters, OnReply on_reply) {
     return stream_once(shared_, std::move(method), std::move(parameters), std::move(on_reply));
 }
 
-awaitable<Result<>> ControlClient::stream_once(SharedPointer shared, std::string method, std::string parameters,
-                                               OnReply on_reply) {
+Task<Result<>> ControlClient::stream_once(SharedPointer shared, std::string method, std::string parameters,
+                                          OnReply on_reply) {
     auto reached = shared->connect();
     if (!reached) co_return std::unexpected(std::move(reached).error());
     CloseGuard const guard{*reached};
-    auto const call = std::make_shared<Call>(shared->io, std::move(on_reply));
+    auto const call = std::make_shared<Call>(shared->loop, std::move(on_reply));
     co_return co_await ask(shared, *reached, call, varlink::call_text(method, parameters, true));
 }
 
 void ControlClient::keep_streaming(std::string method, std::string parameters, OnReply on_reply,
                                    std::function<void(Error const&)> on_end) {
-    asio::co_spawn(
-        shared_->io,
-        stream_always(shared_, std::move(method), std::move(parameters), std::move(on_reply), std::move(on_end)),
-        asio::detached);
+    net::spawn(shared_->loop, stream_always(shared_, std::move(method), std::move(parameters), std::move(on_reply),
+                                            std::move(on_end)));
 }
 
-awaitable<void> ControlClient::stream_always(SharedPointer shared, std::string method, std::string parameters,
-                                             OnReply on_reply, std::function<void(Error const&)> on_end) {
-    asio::steady_timer timer(shared->io);
+Task<> ControlClient::stream_always(SharedPointer shared, std::string method, std::string parameters, OnReply on_reply,
+                                    std::function<void(Error const&)> on_end) {
     Duration pause = shortest_pause;
     while (!shared->is_closed) {
         bool has_brought = false;
@@ -278,32 +258,27 @@ awaitable<void> ControlClient::stream_always(SharedPointer shared, std::string m
         if (shared->is_closed) co_return;
         on_end(done ? Error{ErrorKind::unavailable, {}, "the launcher has ended it", {}, 0} : done.error());
         pause = has_brought ? shortest_pause : std::min(2 * pause, longest_pause);
-        timer.expires_after(pause);
-        error_code ignored;
-        co_await timer.async_wait(into(ignored));
+        co_await net::sleep_for(shared->loop, pause);
     }
 }
 
-awaitable<void> ControlClient::write_calls(ConnectionPointer connection) {
+Task<> ControlClient::write_calls(ConnectionPointer connection) {
     CloseGuard guard{connection};
     while (!connection->waiting.empty()) {
         std::string const text = std::exchange(connection->waiting, {});
-        error_code failed;
-        co_await asio::async_write(connection->socket, asio::buffer(text), into(failed));
-        if (failed) co_return;
+        if (!co_await connection->transport->write(text)) co_return;
     }
     connection->is_writing = false;
     guard.connection.reset();
 }
 
-awaitable<void> ControlClient::read_replies(ConnectionPointer connection) {
+Task<> ControlClient::read_replies(ConnectionPointer connection) {
     CloseGuard const guard{connection};
     std::string text;
     std::array<char, 4096> piece;
     for (;;) {
-        error_code failed;
-        std::size_t const size = co_await connection->socket.async_read_some(asio::buffer(piece), into(failed));
-        if (failed || text.size() + size > longest_control_reply) co_return;
+        std::size_t const size = co_await connection->transport->read_some(piece);
+        if (size == 0 || text.size() + size > longest_control_reply) co_return;
         std::string_view rest(piece.data(), size);
         for (std::size_t end = rest.find('\0'); end != rest.npos; end = rest.find('\0')) {
             text.append(rest.substr(0, end));
@@ -316,14 +291,12 @@ awaitable<void> ControlClient::read_replies(ConnectionPointer connection) {
 }
 
 /// Nothing ever comes from it but its end.
-awaitable<void> ControlClient::watch_broker(SharedPointer shared) {
+Task<> ControlClient::watch_broker(SharedPointer shared) {
     std::array<char, 64> dropped;
     for (;;) {
-        error_code failed;
-        co_await shared->broker.async_wait(asio::posix::stream_descriptor::wait_read, into(failed));
+        bool const is_open = co_await shared->broker.wait_readable();
         if (shared->is_closed) co_return;
-        ssize_t const size =
-            failed ? 0 : ::recv(shared->broker.native_handle(), dropped.data(), dropped.size(), MSG_DONTWAIT);
+        ssize_t const size = is_open ? ::recv(shared->broker.fd(), dropped.data(), dropped.size(), MSG_DONTWAIT) : 0;
         if (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR))) continue;
         auto const ended = shared->ended;
         shared->close();

@@ -3,16 +3,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>  // Boost 1.74's awaitable.hpp needs std::exchange and does not say so
 #include <vector>
-
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/io_context.hpp>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/json/reader.h"
+#include "lib/net/loop.h"
 
 namespace triton::sidecar::control {
 
@@ -29,7 +26,7 @@ public:
     /// The launcher is reached through the broker, else by the path; with neither, each call fails.
     /// `broker`: a SOCK_SEQPACKET socket. A connection is made by sending one end of a pair over it, with one byte.
     /// `ended`: called once, when the broker has ended: the launcher is gone for good. Never for a path.
-    ControlClient(boost::asio::io_context& io, UniqueFd broker, std::string path, std::function<void()> ended);
+    ControlClient(net::Loop& loop, UniqueFd broker, std::string path, std::function<void()> ended);
     ~ControlClient();
     ControlClient(ControlClient const&) = delete;
     ControlClient& operator=(ControlClient const&) = delete;
@@ -40,14 +37,14 @@ public:
     /// `parameters`: a JSON object. Errors: unavailable when the launcher cannot be reached, or the connection ended
     /// before the answer, or too many calls wait; timeout; unsupported when it has no such method; else internal
     /// with the error's name and its parameters.
-    boost::asio::awaitable<Result<std::vector<json::Node>>> call(std::string method, std::string parameters, bool more,
-                                                                 Duration limit);
+    net::Task<Result<std::vector<json::Node>>> call(std::string method, std::string parameters, bool more,
+                                                    Duration limit);
 
     using OnReply = std::function<void(json::Node const&)>;
 
     /// Calls with "more" and gives each reply's `parameters` to `on_reply`, in the I/O thread, until there are no more:
     /// good when the launcher has ended it, else the errors of call(). There is no time limit.
-    boost::asio::awaitable<Result<>> stream(std::string method, std::string parameters, OnReply on_reply);
+    net::Task<Result<>> stream(std::string method, std::string parameters, OnReply on_reply);
 
     /// The same again whenever it ends, for as long as this object lives: soon when it had brought something, else
     /// later and later, up to 5 s. `on_end`: after each end; what the replies said may be stale now. Each time the
@@ -64,15 +61,15 @@ private:
     using ConnectionPointer = std::shared_ptr<Connection>;
     using SharedPointer = std::shared_ptr<Shared>;
 
-    static boost::asio::awaitable<Result<>> ask(SharedPointer shared, ConnectionPointer connection, CallPointer call,
-                                                std::string text);
-    static boost::asio::awaitable<Result<>> stream_once(SharedPointer shared, std::string method,
-                                                        std::string parameters, OnReply on_reply);
-    static boost::asio::awaitable<void> stream_always(SharedPointer shared, std::string method, std::string parameters,
-                                                      OnReply on_reply, std::function<void(Error const&)> on_end);
-    static boost::asio::awaitable<void> read_replies(ConnectionPointer connection);
-    static boost::asio::awaitable<void> write_calls(ConnectionPointer connection);
-    static boost::asio::awaitable<void> watch_broker(SharedPointer shared);
+    static net::Task<Result<>> ask(SharedPointer shared, ConnectionPointer connection, CallPointer call,
+                                   std::string text);
+    static net::Task<Result<>> stream_once(SharedPointer shared, std::string method, std::string parameters,
+                                           OnReply on_reply);
+    static net::Task<> stream_always(SharedPointer shared, std::string method, std::string parameters, OnReply on_reply,
+                                     std::function<void(Error const&)> on_end);
+    static net::Task<> read_replies(ConnectionPointer connection);
+    static net::Task<> write_calls(ConnectionPointer connection);
+    static net::Task<> watch_broker(SharedPointer shared);
 
     SharedPointer shared_;
 };

@@ -6,15 +6,9 @@
 #include <deque>
 #include <random>
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/ip/address.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-
 #include "lib/flags/flags.h"
 #include "lib/json/text.h"
+#include "lib/net/address.h"
 #include "lib/net/resolver.h"
 #include "sidecar/control/control_reply.h"
 #include "sidecar/kubernetes/api_client.h"
@@ -23,9 +17,7 @@
 
 namespace triton::kubernetes {
 
-namespace asio = boost::asio;
-using asio::awaitable;
-using boost::system::error_code;
+using net::Task;
 
 namespace {
 
@@ -66,9 +58,7 @@ Result<std::string> parse_host(std::string_view host) {
     if (host.empty()) return fail("KUBERNETES_SERVICE_HOST is not set: this is no pod, or its service links are off");
     std::string_view bare = host;
     if (bare.starts_with('[') && bare.ends_with(']')) bare = bare.substr(1, bare.size() - 2);
-    error_code failed;
-    auto const address = asio::ip::make_address(std::string(bare), failed);
-    if (!failed) return address.to_string();
+    if (auto const address = net::parse_address(bare)) return address->to_string();
     if (net::is_host_name(host)) return std::string(host);
     return fail("KUBERNETES_SERVICE_HOST is " + json::shown(host) + ", neither an address nor the name of a host");
 }
@@ -108,21 +98,21 @@ ReporterSettings reporter_settings(KubernetesSettings const& settings) {
 
 /// Performs what the Reporter wants, and tells it what came of it.
 struct KubernetesReporter::State : std::enable_shared_from_this<State> {
-    State(asio::io_context& with, KubernetesSettings const& settings, ApiServer server, ServiceAccount account,
+    State(net::Loop& with, KubernetesSettings const& settings, net::HttpOrigin server, ServiceAccount account,
           sidecar::control::ControlClient& launcher, log::Log& to)
-        : io(with),
+        : loop(with),
           control(launcher),
           log(to),
           reporter(reporter_settings(settings), now()),
-          client(io, std::move(server), "triton-launch-agent/" + settings.version, std::move(account)),
-          timer(io) {}
+          client(loop, std::move(server), "triton-launch-agent/" + settings.version, std::move(account)),
+          timer(loop) {}
 
-    asio::io_context& io;
+    net::Loop& loop;
     sidecar::control::ControlClient& control;
     log::Log& log;
     Reporter reporter;
     ApiClient client;
-    asio::steady_timer timer;
+    net::Timer timer;
     std::array<std::shared_ptr<ApiClient::Watch>, 2> watches;
     std::array<bool, 2> is_streaming{};
     std::deque<Heard> heard;
@@ -154,7 +144,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
         is_hearing = false;
         arm();
         if (!reporter.is_finished()) return;
-        if (auto const done = std::exchange(finished, nullptr)) asio::post(io, done);
+        if (auto const done = std::exchange(finished, nullptr)) net::post(loop, done);
     }
 
     void arm() {
@@ -164,13 +154,9 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             timer.cancel();
             return;
         }
-        if (*deadline == timer.expiry()) return;  // as it is: most of what is heard moves no deadline
-        timer.expires_at(*deadline);
-        timer.async_wait([weak = weak_from_this()](error_code cancelled) {
-            auto const self = weak.lock();
-            if (!self || cancelled) return;
-            self->timer.expires_at(TimePoint{});
-            self->hear(heard::TimePassed{});
+        if (*deadline == timer.due()) return;  // as it is: most of what is heard moves no deadline
+        timer.call_at(*deadline, [weak = weak_from_this()] {
+            if (auto const self = weak.lock()) self->hear(heard::TimePassed{});
         });
     }
 
@@ -198,13 +184,11 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     }
 
     void call(LauncherCall kind, std::string_view method, std::string parameters) {
-        asio::co_spawn(io,
-                       run_call(shared_from_this(), kind, std::string(interface).append(method), std::move(parameters)),
-                       asio::detached);
+        net::spawn(loop,
+                   run_call(shared_from_this(), kind, std::string(interface).append(method), std::move(parameters)));
     }
 
-    static awaitable<void> run_call(std::shared_ptr<State> self, LauncherCall kind, std::string method,
-                                    std::string parameters) {
+    static Task<> run_call(std::shared_ptr<State> self, LauncherCall kind, std::string method, std::string parameters) {
         auto const replies = co_await self->control.call(std::move(method), std::move(parameters), false, call_limit);
         if (!replies) {
             ErrorKind const why = replies.error().kind;
@@ -240,10 +224,10 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
                            .body = std::move(request.body),
                            .wants_metadata_only = request.wants_metadata_only,
                            .with_fresh_token = request.with_fresh_token};
-        asio::co_spawn(io, run_request(shared_from_this(), request.id, std::move(message)), asio::detached);
+        net::spawn(loop, run_request(shared_from_this(), request.id, std::move(message)));
     }
 
-    static awaitable<void> run_request(std::shared_ptr<State> self, std::uint64_t id, ApiRequest request) {
+    static Task<> run_request(std::shared_ptr<State> self, std::uint64_t id, ApiRequest request) {
         Heard answer = heard::Unreachable{id, "out of memory"};
         try {
             auto got = co_await self->client.request(std::move(request));
@@ -252,7 +236,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             } else {
                 answer = heard::Unreachable{id, std::move(got).error().text()};
             }
-        } catch (std::exception const& error) {  // of Asio and the standard library
+        } catch (std::exception const& error) {  // want of memory, or of descriptors for the loop
             answer = heard::Unreachable{id, error.what()};
         }
         self->hear(std::move(answer));
@@ -263,7 +247,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
         auto const hear_it = [weak](Heard one) {
             if (auto const self = weak.lock()) self->hear(std::move(one));
         };
-        auto const watch = ApiClient::make_watch(
+        auto const watch = std::make_shared<ApiClient::Watch>(
             [hear_it, id = open.id] { hear_it(heard::WatchOpened{id}); },
             [hear_it, id = open.id](std::string line) { hear_it(heard::WatchLine{id, std::move(line)}); });
         watches[static_cast<std::size_t>(open.what)] = watch;
@@ -271,11 +255,11 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
         message.target = std::move(open.target);
         message.wants_metadata_only = open.wants_metadata_only;
         message.with_fresh_token = open.with_fresh_token;
-        asio::co_spawn(io, run_watch(shared_from_this(), open.id, watch, std::move(message)), asio::detached);
+        net::spawn(loop, run_watch(shared_from_this(), open.id, watch, std::move(message)));
     }
 
-    static awaitable<void> run_watch(std::shared_ptr<State> self, std::uint64_t id,
-                                     std::shared_ptr<ApiClient::Watch> watch, ApiRequest request) {
+    static Task<> run_watch(std::shared_ptr<State> self, std::uint64_t id, std::shared_ptr<ApiClient::Watch> watch,
+                            ApiRequest request) {
         heard::WatchEnded ended{id, 0, std::nullopt, "out of memory"};
         try {
             auto got = co_await self->client.watch(std::move(watch), std::move(request));
@@ -284,7 +268,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             } else {
                 ended.text = std::move(got).error().text();
             }
-        } catch (std::exception const& error) {  // of Asio and the standard library
+        } catch (std::exception const& error) {  // want of memory, or of descriptors for the loop
             ended.text = error.what();
         }
         self->hear(std::move(ended));
@@ -307,14 +291,14 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     }
 };
 
-Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(asio::io_context& io, KubernetesSettings settings,
+Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(net::Loop& loop, KubernetesSettings settings,
                                                                       sidecar::control::ControlClient& control,
                                                                       log::Log& log) {
-    ApiServer server{.host = TRY(parse_host(settings.api_host)), .port = TRY(parse_port(settings.api_port))};
+    net::HttpOrigin server{.host = TRY(parse_host(settings.api_host)), .port = TRY(parse_port(settings.api_port))};
     ServiceAccount account(settings.service_account_directory);
     if (settings.pod_namespace.empty()) settings.pod_namespace = TRY(account.pod_namespace());
     TRY(check(settings));
-    auto const state = std::make_shared<State>(io, settings, std::move(server), std::move(account), control, log);
+    auto const state = std::make_shared<State>(loop, settings, std::move(server), std::move(account), control, log);
     state->begin();
     return std::unique_ptr<KubernetesReporter>(new KubernetesReporter(state));
 }

@@ -4,10 +4,9 @@
 #include <memory>
 #include <string>
 
-#include <boost/asio/io_context.hpp>
-
 #include "lib/base/result.h"
 #include "lib/log/log.h"
+#include "lib/net/loop.h"
 #include "sidecar/control/control_client.h"
 
 namespace triton::kubernetes {
@@ -41,7 +40,7 @@ public:
     /// be reached, a name that is not resolved, a missing permission are no errors: they are told of by SetReporter and
     /// in the log, and tried again. Errors: settings that can never work: no pod name, no namespace, a host that is
     /// neither an address nor a name, no number for a port, a prefix or a gate that Kubernetes would refuse.
-    static Result<std::unique_ptr<KubernetesReporter>> start(boost::asio::io_context& io, KubernetesSettings settings,
+    static Result<std::unique_ptr<KubernetesReporter>> start(net::Loop& loop, KubernetesSettings settings,
                                                              sidecar::control::ControlClient& control, log::Log& log);
     ~KubernetesReporter();
     KubernetesReporter(KubernetesReporter const&) = delete;

@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
 #include "lib/base/read_file.h"
 
 namespace triton::kubernetes {
-
-namespace ssl = boost::asio::ssl;
 
 namespace {
 
@@ -31,23 +26,8 @@ std::string trimmed(std::string text) {
 Result<std::string> read_token(std::string const& path) {
     auto text = read_file(path, most_token_bytes);
     if (text || text.error().kind != ErrorKind::denied) return text;
-    return fail(EACCES, text.error().text() + "; the agent is user " + std::to_string(::getauxval(AT_EUID)) +
-                            ": see --agent-user and fsGroup");
-}
-
-/// How many certificates were added; those that are there twice count.
-int add_certificates(SSL_CTX* context, std::string const& pem) {
-    std::unique_ptr<BIO, decltype(&::BIO_free)> const reader(
-        ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free);
-    int count = 0;
-    while (reader) {
-        std::unique_ptr<X509, decltype(&::X509_free)> const one(
-            ::PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr), &::X509_free);
-        if (!one) break;
-        count += ::X509_STORE_add_cert(::SSL_CTX_get_cert_store(context), one.get());
-    }
-    ::ERR_clear_error();
-    return count;
+    return fail(ErrorKind::denied, text.error().text() + "; the agent is user " + std::to_string(::getauxval(AT_EUID)) +
+                                       ": see --agent-user and fsGroup");
 }
 
 }  // namespace
@@ -70,23 +50,17 @@ Result<std::string> ServiceAccount::token(bool must_read) {
     return token_;
 }
 
-Result<std::shared_ptr<ssl::context>> ServiceAccount::tls() {
+Result<net::Certificates::Context> ServiceAccount::tls() {
     std::string const path = directory_ + "/ca.crt";
     Stamp const now = stamp(path);
     if (tls_ && (now == tls_stamp_ || now.size < 0)) return tls_;
     auto const pem = read_file(path, most_certificate_bytes);
     if (!pem && tls_) return tls_;
     if (!pem) return std::unexpected(pem.error());
-    auto fresh = std::make_shared<ssl::context>(ssl::context::tls_client);
-    SSL_CTX* const context = fresh->native_handle();
-    if (add_certificates(context, *pem) == 0) {
-        if (tls_) return tls_;
-        return fail(path + ": no certificate in it");
-    }
-    ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-    ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-    tls_ = std::move(fresh);
+    auto fresh = net::client_context(*pem);
+    if (!fresh && tls_) return tls_;
+    if (!fresh) return fail(path + ": " + fresh.error().text());
+    tls_ = std::move(*fresh);
     tls_stamp_ = now;
     return tls_;
 }

@@ -1,12 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include <boost/asio/ssl/context.hpp>
-
 #include "lib/base/result.h"
+#include "lib/net/certificates.h"
 
 namespace triton::kubernetes {
 
@@ -22,7 +20,7 @@ public:
 
     /// For TLS to a server whose certificate one of ca.crt has signed. Once there was a good one, what is bad or
     /// missing later does not take its place. Errors: of reading; no certificate in it.
-    Result<std::shared_ptr<boost::asio::ssl::context>> tls();
+    Result<net::Certificates::Context> tls();
 
     /// The namespace that the pod is in. Errors: of reading; an empty file.
     [[nodiscard]] Result<std::string> pod_namespace() const;
@@ -42,7 +40,7 @@ private:
     std::string directory_;
     std::string token_;
     Stamp token_stamp_;
-    std::shared_ptr<boost::asio::ssl::context> tls_;
+    net::Certificates::Context tls_;
     Stamp tls_stamp_;
 };
 

@@ -203,7 +203,7 @@ def test_questions_at_the_same_time_wait_for_one_answer(agent, fake, launcher):
 def test_a_launcher_that_does_not_answer_is_not_waited_for_long(agent, launcher):
     launcher.go_on.clear()
     begun = time.monotonic()
-    answer = "[-]launcher: cannot get an answer from the launcher: Connection timed out\nnot ready\n"
+    answer = "[-]launcher: the launcher has not answered in time\nnot ready\n"
     assert agent.get("/readyz") == (503, answer)
     assert time.monotonic() - begun < 10
     launcher.go_on.set()
@@ -281,7 +281,7 @@ def test_a_launcher_that_became_another_version(started, launcher):
         launcher.stage = "close"
         launcher.go_on.set()
         answer = read_answer(peer)
-    assert answer == (503, "cannot reach the launcher: Transport endpoint is not connected\n")
+    assert answer == (503, "the connection to the launcher has ended\n")
     launcher.stage = {"parameters": {"files": [], "errors": []}}
     assert agent.post("/copy_files") == (200, "OK\n")
 

@@ -81,18 +81,6 @@ SEEN_BY = {
     re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
     re.compile(r"^CLI/"): "programs/imgadm",
 }
-# Written before lib/net had names for what they need of Asio. A file leaves this list when it is done, and none comes.
-STILL_WITH_ASIO = {
-    "sidecar/agent/probe_runner.cpp",
-    "sidecar/agent/probe_runner.h",
-    "sidecar/control/control_client.cpp",
-    "sidecar/control/control_client.h",
-    "sidecar/kubernetes/api_client.cpp",
-    "sidecar/kubernetes/api_client.h",
-    "sidecar/kubernetes/kubernetes_reporter.cpp",
-    "sidecar/kubernetes/kubernetes_reporter.h",
-    "sidecar/kubernetes/service_account.h",
-}
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)
 LIBRARY = re.compile(r"add_(?:library|executable)\(\s*([\w-]+)")
 LINKS = re.compile(r"target_link_libraries\(\s*([\w-]+)([^)]*)\)")
@@ -134,8 +122,7 @@ def wrong_asio(root: Path) -> list[str]:
             if source.suffix in {".h", ".cpp"} and any(ASIO.match(name) for name in INCLUDE.findall(source.read_text())):
                 users.add(str(source.relative_to(root)))
     foreign = {user for user in users if folder_of(user) != "lib/net"}
-    found = [f"{user} includes <boost/...>, which is for lib/net" for user in sorted(foreign - STILL_WITH_ASIO)]
-    return found + [f"{user} is in STILL_WITH_ASIO and needs not be" for user in sorted(STILL_WITH_ASIO - foreign)]
+    return [f"{user} includes <boost/...>, which is for lib/net" for user in sorted(foreign)]
 
 
 def wrong_libraries(root: Path) -> list[str]:
