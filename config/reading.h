@@ -15,9 +15,9 @@ namespace triton::config {
 
 using json::as;
 
-inline constexpr json::Shape signal_text{.types = "string", .pattern = "^[A-Za-z0-9]+([+-][0-9]+)?$"};
+inline constexpr json::Shape signal_shape{.types = "string", .pattern = "^[A-Za-z0-9]+([+-][0-9]+)?$"};
 std::optional<int> read_signal(json::Node const& node, json::Where const& at, json::Reading& reading);
-using Signal = json::Kind<read_signal, signal_text>;
+using Signal = json::Kind<read_signal, signal_shape>;
 
 inline constexpr std::int64_t highest_id = UINT32_MAX - 1;  // the last one means "leave it" to chown(2), setresuid(2)
 inline constexpr json::Shape id_or_name{

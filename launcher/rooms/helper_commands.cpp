@@ -74,7 +74,8 @@ void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) 
     log::LogLevel const level = is_probe(helper) ? log::LogLevel::debug : log::LogLevel::warning;
     if (!log_.is_enabled(level)) return;
     std::string const why = outcome_text(outcome);
-    log_.write(level, "helper-failed", std::string(text(helper)) + " of " + reporter_.who(id) + " has failed: " + why,
+    log_.write(level, "helper-failed",
+               std::string(text(helper)) + " of " + report_writer_.who(id) + " has failed: " + why,
                {{"program", std::string_view(table_[id.program].name)},
                 {"process", static_cast<std::int64_t>(id.number)},
                 {"helper", text(helper)},

@@ -17,11 +17,11 @@ namespace triton::launcher {
 class HelperCommands {
 public:
     /// All outlive this.
-    HelperCommands(log::Log& log, ProgramTable const& table, Reporter const& reporter, Children& children,
+    HelperCommands(log::Log& log, ProgramTable const& table, ReportWriter const& report_writer, Children& children,
                    Channels& channels, AgentHost& agent, EventSink& events)
         : log_(log),
           table_(table),
-          reporter_(reporter),
+          report_writer_(report_writer),
           children_(children),
           channels_(channels),
           agent_(agent),
@@ -34,7 +34,7 @@ public:
 private:
     log::Log& log_;
     ProgramTable const& table_;
-    Reporter const& reporter_;
+    ReportWriter const& report_writer_;
     Children& children_;
     Channels& channels_;
     AgentHost& agent_;

@@ -51,7 +51,7 @@ double as_seconds(Duration duration) {
 
 std::string count_text(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " process" : " processes"); }
 
-std::string Reporter::who(ProcessId id) const {
+std::string ReportWriter::who(ProcessId id) const {
     ProgramName const program = names_(id.program);
     std::string const number = std::to_string(as_field(id.number));
     if (program.name.empty()) return "process " + number;
@@ -60,8 +60,8 @@ std::string Reporter::who(ProcessId id) const {
 }
 
 /// Every record about a process has its program (if that has a name) and its number first.
-void Reporter::write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
-                     std::initializer_list<log::LogField> fields) {
+void ReportWriter::write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
+                         std::initializer_list<log::LogField> fields) {
     std::vector<log::LogField> all;
     all.reserve(fields.size() + 2);
     std::string_view const name = names_(id.program).name;
@@ -71,7 +71,7 @@ void Reporter::write(log::LogLevel level, std::string_view event, std::string co
     log_.write(level, event, message, all);
 }
 
-void Reporter::on(action::ReportExited const& exited) {
+void ReportWriter::on(action::ReportExited const& exited) {
     bool const by_signal = WIFSIGNALED(exited.status);
     int const code = by_signal ? WTERMSIG(exited.status) : WEXITSTATUS(exited.status);
     std::string how = by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code);
@@ -96,7 +96,7 @@ void Reporter::on(action::ReportExited const& exited) {
     }
 }
 
-void Reporter::on(action::ReportStartFailed const& failed) {
+void ReportWriter::on(action::ReportStartFailed const& failed) {
     std::string const stage = process::stage_text(failed.error.stage);
     std::string const what = process::stage_text(failed.error.stage, names_(failed.id.program).plan);
     std::string const error = what + ": " + errno_text(failed.error.code);
@@ -112,7 +112,7 @@ void Reporter::on(action::ReportStartFailed const& failed) {
     }
 }
 
-void Reporter::tell(action::Signal const& signal, bool is_stopping) {
+void ReportWriter::tell(action::Signal const& signal, bool is_stopping) {
     log::LogField const pid{"pid", as_field(signal.pid)};
     log::LogField const signo{"signal", std::int64_t{signal.signo}};
     std::string const whom = with_pid(who(signal.id), signal.pid);
@@ -135,31 +135,31 @@ void Reporter::tell(action::Signal const& signal, bool is_stopping) {
     }
 }
 
-void Reporter::on(action::ReportStarted const& started) {
+void ReportWriter::on(action::ReportStarted const& started) {
     write(log::LogLevel::info, "process-started",
           who(started.id) + " started, pid " + std::to_string(as_field(started.pid)), started.id,
           {{"pid", as_field(started.pid)}});
 }
 
-void Reporter::on(action::ReportReady const& ready) {
+void ReportWriter::on(action::ReportReady const& ready) {
     write(log::LogLevel::info, "process-ready", who(ready.id) + " is ready after " + short_duration(ready.after),
           ready.id, {{"after_seconds", as_seconds(ready.after)}});
 }
 
-void Reporter::on(action::ReportLeft const& left) {
+void ReportWriter::on(action::ReportLeft const& left) {
     write(log::LogLevel::error, "process-left",
           with_pid(who(left.id), left.pid) + " did not end by SIGKILL within the stop limit", left.id,
           {{"pid", as_field(left.pid)}});
 }
 
-void Reporter::on(action::ReportGaveUp const& gave_up) {
+void ReportWriter::on(action::ReportGaveUp const& gave_up) {
     write(log::LogLevel::error, "process-gave-up",
           who(gave_up.id) + " is given up: " + "started " + std::to_string(gave_up.starts) +
               (gave_up.starts == 1 ? " time" : " times") + " in too short a time",
           gave_up.id, {{"starts", std::int64_t{gave_up.starts}}});
 }
 
-void Reporter::on(action::ReportTimedOut const& late) {
+void ReportWriter::on(action::ReportTimedOut const& late) {
     struct Words {
         std::string_view field;
         char const* message;
@@ -174,29 +174,29 @@ void Reporter::on(action::ReportTimedOut const& late) {
     write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
 }
 
-void Reporter::on(action::ReportUnhealthy const& unhealthy) {
+void ReportWriter::on(action::ReportUnhealthy const& unhealthy) {
     write(log::LogLevel::error, "process-unhealthy",
           who(unhealthy.id) + " is unhealthy: " + std::to_string(unhealthy.failures) + " probes in a row have failed",
           unhealthy.id, {{"failures", std::int64_t{unhealthy.failures}}, {"action", text(unhealthy.action)}});
 }
 
-void Reporter::on(action::ReportSkipped const& skipped) {
+void ReportWriter::on(action::ReportSkipped const& skipped) {
     std::string_view const name = names_(skipped.program).name;
     log_.write(log::LogLevel::warning, "schedule-skipped",
                "run of " + std::string(name) + " skipped: the one before has not ended", {{"program", name}});
 }
 
-void Reporter::on(action::ReportEnding const& ending) {
+void ReportWriter::on(action::ReportEnding const& ending) {
     write(ending.exit_code == 0 ? log::LogLevel::info : log::LogLevel::error, "container-ending",
           "the container ends with exit code " + std::to_string(ending.exit_code) + ", because of " + who(ending.id),
           ending.id, {{"exit_code", std::int64_t{ending.exit_code}}});
 }
 
-void Reporter::tell(Report const& report, bool) {
+void ReportWriter::tell(Report const& report, bool) {
     std::visit([this](auto const& which) { on(which); }, report);
 }
 
-void Reporter::tell(Told const& told, bool is_stopping) {
+void ReportWriter::tell(Told const& told, bool is_stopping) {
     std::visit([&](auto const& which) { tell(which, is_stopping); }, told);
 }
 

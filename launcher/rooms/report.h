@@ -25,10 +25,10 @@ struct ProgramName {
 using Told = std::variant<action::Signal, Report>;
 
 /// Tells of what the supervisor wanted done, one log record for each.
-class Reporter {
+class ReportWriter {
 public:
     /// `names`: valid for the call only. Both outlive this.
-    Reporter(log::Log& log, std::function<ProgramName(ProgramId)> names) : log_(log), names_(std::move(names)) {}
+    ReportWriter(log::Log& log, std::function<ProgramName(ProgramId)> names) : log_(log), names_(std::move(names)) {}
 
     /// `is_stopping`: the launcher as a whole, which was told in one line for all.
     void tell(Told const& told, bool is_stopping);

@@ -51,12 +51,12 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       decide_timer_(loop, [this] { dispatch(event::TimePassed{}); }),
       retry_timer_(loop, [this] { loop_.stop(); }),  // run_loop() tries again
       table_(supervisor_),
-      reporter_(log_, [this](ProgramId id) { return table_.name_of(id); }),
+      report_writer_(log_, [this](ProgramId id) { return table_.name_of(id); }),
       children_(sys, loop, log_, *this),
       channels_(options, sys, loop, console_, log_, table_, supervisor_, *this, line_),
       agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
       programs_(loop, log_, table_, supervisor_, channels_, agent_, *this, *this),
-      helpers_(log_, table_, reporter_, children_, channels_, agent_, *this),
+      helpers_(log_, table_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, loop, log_, supervisor_, programs_, *this, line_),
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
@@ -240,7 +240,7 @@ void Shell::on(action::Sweep const& action) {
 
 void Shell::tell_reports(bool is_stopping) {
     for (Told const& told : reports_)
-        reporter_.tell(told, is_stopping);
+        report_writer_.tell(told, is_stopping);
     reports_.clear();
 }
 

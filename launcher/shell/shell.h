@@ -119,7 +119,7 @@ private:
 
     ControlLine line_;
     ProgramTable table_;
-    Reporter reporter_;
+    ReportWriter report_writer_;
     Children children_;
     Channels channels_;
     AgentHost agent_;
