@@ -6,7 +6,7 @@ endif()
 
 set(host_missing "")
 foreach(pair "curl/curl.h=libcurl4-openssl-dev" "archive.h=libarchive-dev" "sqlite3.h=libsqlite3-dev"
-        "isa-l.h=libisal-dev" "zstd.h=libzstd-dev" "lzma.h=liblzma-dev" "CLI/CLI.hpp=libcli11-dev"
+        "isa-l.h=libisal-dev" "zstd.h=libzstd-dev" "lzma.h=liblzma-dev" "bzlib.h=libbz2-dev" "CLI/CLI.hpp=libcli11-dev"
         "openssl/evp.h=libssl-dev")
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 0 header)

@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 
+#include "host/content/unpack_job.h"
 #include "host/content/verify_job.h"
 #include "lib/base/read_file.h"
 #include "lib/json/writer.h"
@@ -158,14 +159,35 @@ int unwritable(Words const& words) {
     return std::printf("%s\n", is_for_reading ? "proved" : "may still write"), 0;
 }
 
+int unpack(Words const& words) {
+    content::UnpackRequest request;
+    for (std::size_t i = 0; i < role::compression_names.size(); ++i)
+        if (auto const* const name = words.find("compression"); name && role::compression_names[i] == *name)
+            request.compression = static_cast<role::Compression>(i);
+    if (auto const* const digest = words.find("diffid")) request.diff_id = role::Digest::parse(*digest).value();
+    if (auto const* const entries = words.find("entries")) request.limits.entries = number(*entries);
+    if (auto const* const bytes = words.find("bytes")) request.limits.bytes = number(*bytes);
+    if (auto const* const depth = words.find("depth"))
+        request.limits.depth = static_cast<std::uint32_t>(number(*depth));
+    if (auto const* const seconds = words.find("seconds"))
+        request.limits.seconds = static_cast<std::uint32_t>(number(*seconds));
+    if (auto const* const ids = words.find("ids")) {
+        role::Interval const range = interval(*ids);
+        request.ids = {static_cast<std::uint32_t>(range.offset), static_cast<std::uint32_t>(range.length)};
+    }
+    request.applies_whiteouts = words.plain.size() < 3;
+    UniqueFd const archive = open_file(words.plain.at(0), O_RDONLY);
+    UniqueFd const directory = open_file(words.plain.at(1), O_RDONLY | O_DIRECTORY);
+    auto const unpacked = content::unpack(settings(), request, archive.get(), directory.get());
+    return unpacked ? show(unpacked) : show(unpacked.error());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-    std::map<std::string, int (*)(Words const&)> const commands{{"receive", receive},
-                                                                {"check", check},
-                                                                {"document", document},
-                                                                {"signature", signature},
-                                                                {"unwritable", unwritable}};
+    std::map<std::string, int (*)(Words const&)> const commands{{"receive", receive},       {"check", check},
+                                                                {"document", document},     {"signature", signature},
+                                                                {"unwritable", unwritable}, {"unpack", unpack}};
     Words words;
     for (int i = 2; i < argc; ++i) {
         std::string const word = argv[i];

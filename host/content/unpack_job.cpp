@@ -1,0 +1,73 @@
+#include "host/content/unpack_job.h"
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/content/role_wait.h"
+#include "host/role/sandbox.h"
+
+namespace triton::content {
+
+namespace {
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+/// The root of the tree belongs to somebody in its range, or the unpacker could not even list it.
+Result<> own_target(int directory, role::IdRange const& ids) {
+    struct stat status{};
+    if (::fstat(directory, &status) != 0) return fail(errno, "look at the target directory");
+    auto const is_within = [&ids](std::uint32_t id) { return id >= ids.first && id - ids.first < ids.count; };
+    if (is_within(status.st_uid) && is_within(status.st_gid)) return {};
+    if (::fchownat(directory, "", ids.first, ids.first, AT_EMPTY_PATH) != 0)
+        return fail(errno, "change the owner of the target directory");
+    return {};
+}
+
+std::optional<std::string> fault_of(role::Unpacked const& unpacked, UnpackRequest const& request) {
+    if (request.diff_id && unpacked.diff_id != *request.diff_id) return "the diffID is not what was asked for";
+    if (unpacked.entries > request.limits.entries || unpacked.bytes > request.limits.bytes)
+        return "more was unpacked than was asked for";
+    return std::nullopt;
+}
+
+}  // namespace
+
+Result<role::Unpacked> unpack(JobSettings const& settings, UnpackRequest const& request, int archive, int directory,
+                              std::function<void(role::Unpacking const&)> const& progress) {
+    TRY(own_target(directory, request.ids));
+    UniqueFd const target = TRY(role::detached_mount(directory, "the target directory"));
+    role::RoleSettings role_settings = settings.role;
+    role_settings.ids = request.ids;
+    auto process = TRY(role::RoleProcess::start(role::Role::unpack, role_settings));
+    role::Unpack const job{.compression = request.compression,
+                           .diff_id = request.diff_id,
+                           .limits = request.limits,
+                           .applies_whiteouts = request.applies_whiteouts};
+    std::array const fds{archive, target.get()};
+    TRY(role::send(process.channel(), job, now() + role_patience, fds));
+    TimePoint const deadline = now() + std::chrono::seconds(request.limits.seconds) + role_patience;
+    for (;;) {
+        role::Packet const packet = TRY(receive_from(process, deadline, settings.cancel));
+        auto const message = role::decode<role::Unpacking, role::Unpacked, role::Failed>(packet.text);
+        if (!message) {
+            process.kill();
+            return std::unexpected(message.error());
+        }
+        if (auto const* const state = std::get_if<role::Unpacking>(&*message)) {
+            if (progress) progress(*state);
+            continue;
+        }
+        if (auto const* const unpacked = std::get_if<role::Unpacked>(&*message))
+            if (auto const fault = fault_of(*unpacked, request)) return distrust(process, *fault);
+        TRY(process.finish(end_deadline()));
+        if (auto const* const failed = std::get_if<role::Failed>(&*message))
+            return std::unexpected(role::error_of(*failed));
+        return std::get<role::Unpacked>(*message);
+    }
+}
+
+}  // namespace triton::content

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "host/role/unpack_messages.h"
+#include "host/unpack/entry.h"
+#include "host/unpack/stream.h"
+#include "lib/base/result.h"
+
+struct archive;
+struct archive_entry;
+
+namespace triton::unpack {
+
+/// A tar archive, read by libarchive: ustar, pax, GNU, old; with long names, sparse files and extended attributes.
+class Archive {
+public:
+    /// The stream outlives it.
+    static Result<std::unique_ptr<Archive>> open(Stream& stream, role::UnpackLimits const& limits);
+    ~Archive();
+    Archive(Archive const&) = delete;
+    Archive& operator=(Archive const&) = delete;
+
+    /// The next entry; none at the end. Errors: `corrupt`, `refused`, and those of the stream.
+    Result<std::optional<Entry>> next();
+
+    struct Block {
+        std::span<char const> bytes;
+        std::uint64_t offset;
+    };
+    /// The next bytes of the entry's content, where they stand in it; none at its end. What is between is a hole.
+    Result<std::optional<Block>> next_block();
+
+private:
+    Archive(Stream& stream, role::UnpackLimits const& limits) : stream_(stream), limits_(limits) {}
+    static ssize_t read(archive* reader, void* self, void const** bytes);
+    std::unexpected<Error> error();
+    Result<Entry> convert(archive_entry* entry);
+
+    Stream& stream_;
+    role::UnpackLimits limits_;
+    archive* reader_ = nullptr;
+    std::optional<Error> stream_error_;
+    bool is_empty_ = false;
+};
+
+}  // namespace triton::unpack

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "host/unpack/tree.h"
+
+namespace triton::unpack {
+
+struct Attribute {
+    std::string name;
+    std::string value;
+};
+
+/// One entry of an archive, checked: numbers are in range, and the name cannot lead outside.
+struct Entry {
+    enum class Kind : std::uint8_t { file, directory, symbolic_link, hard_link, fifo, device };
+    Kind kind = Kind::file;
+    std::vector<std::string> name;    ///< empty: the root itself
+    std::string link_target;          ///< of a symbolic link, as it is
+    std::vector<std::string> linked;  ///< of a hard link
+    mode_t mode = 0;                  ///< permission bits, setuid, setgid, sticky
+    uid_t user = 0;
+    gid_t group = 0;
+    std::uint64_t size = 0;  ///< of a file, holes included
+    Times times{};
+    std::vector<Attribute> attributes;
+
+    [[nodiscard]] std::string path() const { return join(name, name.size()); }
+};
+
+}  // namespace triton::unpack

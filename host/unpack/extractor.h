@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "host/role/unpack_messages.h"
+#include "host/unpack/archive.h"
+#include "host/unpack/entry.h"
+#include "host/unpack/tree.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::unpack {
+
+/// Applies the entries of one archive to a tree, which may have layers below it already, as the OCI image format has
+/// it: a directory over a directory keeps what is in it and gets new attributes, everything else replaces what was
+/// there, and a whiteout removes what layers below have. Whoever made the archive controls all of it. Source: OCI
+/// image-spec, layer.md, "Applying Changesets".
+class Extractor {
+public:
+    /// The root is open for reading, and borrowed.
+    Extractor(int root, role::Unpack const& job);
+
+    /// The content of a file comes from the archive. Errors: `corrupt`, `refused` (a limit), those of the file system,
+    /// "extract <name>".
+    Result<> add(Entry const& entry, Archive& archive);
+    /// Links whose targets came late, and the times of directories. Errors: the same.
+    Result<> finish();
+
+    [[nodiscard]] std::uint64_t entries() const { return entries_; }
+    [[nodiscard]] std::uint64_t skipped_devices() const { return skipped_devices_; }
+    [[nodiscard]] std::uint64_t skipped_attributes() const { return skipped_attributes_; }
+
+private:
+    Result<> apply(Entry const& entry, Archive& archive);
+    Result<> apply_whiteout(Entry const& entry);
+    Result<> clear_lower(std::vector<std::string> const& components, std::size_t count);
+    Result<> remove_lower(int parent, std::string const& name, std::string const& path, unsigned most_depth);
+    Result<> make_root(Entry const& entry);
+    Result<> make_directory(Entry const& entry);
+    Result<> make_file(Entry const& entry, Archive& archive);
+    Result<> make_symbolic_link(Entry const& entry);
+    Result<> make_hard_link(Entry const& entry);
+    Result<> make_fifo(Entry const& entry);
+    Result<> make_way(int parent, Entry const& entry);
+    Result<bool> link(Entry const& entry);
+    Result<> write_content(int file, Entry const& entry, Archive& archive);
+    Result<> set_attributes(int file, Entry const& entry);
+    Result<> set_link_attributes(int parent, Entry const& entry);
+    Result<> check_time() const;
+    void remember(Entry const& entry);
+    [[nodiscard]] bool is_ours(std::string const& path) const;
+
+    role::UnpackLimits limits_;
+    bool applies_whiteouts_;
+    TimePoint deadline_;
+    Tree tree_;
+    std::unordered_set<std::size_t> ours_;  // hashes of the paths that this archive has made
+    std::vector<Entry> late_links_;
+    std::uint64_t entries_ = 0;
+    std::uint64_t file_bytes_ = 0;
+    std::uint64_t skipped_devices_ = 0;
+    std::uint64_t skipped_attributes_ = 0;
+};
+
+}  // namespace triton::unpack

@@ -1,0 +1,167 @@
+#include "host/unpack/tree.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/json/text.h"
+
+namespace triton::unpack {
+
+namespace {
+
+constexpr std::uint64_t directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+constexpr mode_t implied_mode = 0755;
+/// Times of directories are kept until the end; a directory costs about so much.
+constexpr std::size_t most_times = 4'000'000;
+
+}  // namespace
+
+int open_beneath(int directory, char const* path, std::uint64_t flags, std::uint64_t mode, std::uint64_t resolve) {
+    open_how how{};
+    how.flags = flags | O_CLOEXEC;
+    how.mode = mode;
+    how.resolve = resolve;
+    return static_cast<int>(::syscall(SYS_openat2, directory, path, &how, sizeof how));
+}
+
+Result<std::vector<std::string>> split_name(std::string_view name, std::uint32_t most_depth) {
+    std::vector<std::string> components;
+    std::string_view rest = name;
+    while (!rest.empty()) {
+        std::size_t const slash = std::min(rest.find('/'), rest.size());
+        std::string_view const component = rest.substr(0, slash);
+        rest.remove_prefix(std::min(slash + 1, rest.size()));
+        if (component.empty() || component == ".") continue;
+        if (component == "..") return fail(ErrorKind::corrupt, "entry " + json::quoted(name) + " leads outside");
+        if (components.size() == most_depth)
+            return fail(ErrorKind::refused, "entry " + json::quoted(name) + " is deeper than " +
+                                                std::to_string(most_depth) + " directories");
+        components.emplace_back(component);
+    }
+    return components;
+}
+
+std::string join(std::vector<std::string> const& components, std::size_t count) {
+    std::string path;
+    for (std::size_t i = 0; i < count; ++i)
+        path.append(i == 0 ? "" : "/").append(components[i]);
+    return path;
+}
+
+/// Opens components[at] of its open parent.
+Result<Tree::Open> Tree::enter(int parent, std::vector<std::string> const& components, std::size_t at, bool may_make) {
+    char const* const name = components[at].c_str();
+    bool is_new = false;
+    // Twice at most: it is made, or what is in the way goes.
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        UniqueFd directory(open_beneath(parent, name, directory_flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
+        int error = errno;
+        if (!directory && (error == ELOOP || error == ENOTDIR)) {
+            // A link of a layer below, or a file. Links are followed as a process with this root would.
+            std::string const path = join(components, at + 1);
+            directory = UniqueFd(
+                open_beneath(root_, path.c_str(), O_RDONLY | O_DIRECTORY, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
+            if (!directory && may_make && (errno == ENOTDIR || errno == ENOENT || errno == ELOOP)) {
+                if (::unlinkat(parent, name, 0) != 0) return fail(errno, "replace " + path);
+                error = ENOENT;
+            } else if (!directory) {
+                return fail(errno, "open directory " + path);
+            }
+        }
+        if (directory) {
+            struct stat status{};
+            if (::fstat(directory.get(), &status) != 0) return fail(errno, "look at " + join(components, at + 1));
+            if (!is_new && times_.size() < most_times)
+                times_.try_emplace(join(components, at + 1), Times{status.st_atim, status.st_mtim});
+            return Open{components[at], std::move(directory), (status.st_mode & S_ISGID) != 0};
+        }
+        if (error != ENOENT || !may_make) return fail(error, "open directory " + join(components, at + 1));
+        if (::mkdirat(parent, name, implied_mode) != 0 && errno != EEXIST)
+            return fail(errno, "make directory " + join(components, at + 1));
+        is_new = true;
+    }
+    return fail(ErrorKind::corrupt, "directory " + join(components, at + 1) + " cannot be made");
+}
+
+Result<int> Tree::walk(std::vector<std::string> const& components, std::size_t count, bool may_make) {
+    std::size_t same = 0;
+    while (same < open_.size() && same < count && open_[same].name == components[same])
+        ++same;
+    open_.resize(same);
+    for (std::size_t at = same; at < count; ++at) {
+        int const parent = open_.empty() ? root_ : open_.back().directory.get();
+        open_.push_back(TRY(enter(parent, components, at, may_make)));
+    }
+    return open_.empty() ? root_ : open_.back().directory.get();
+}
+
+Result<int> Tree::make_directory(std::vector<std::string> const& components, std::size_t count) {
+    return walk(components, count, true);
+}
+
+Result<int> Tree::find_directory(std::vector<std::string> const& components, std::size_t count) {
+    return walk(components, count, false);
+}
+
+void Tree::forget(std::vector<std::string> const& components, std::size_t count) {
+    if (open_.size() < count) return;
+    for (std::size_t i = 0; i < count; ++i)
+        if (open_[i].name != components[i]) return;
+    open_.resize(count - 1);
+}
+
+void Tree::forget_times(std::string const& path) {
+    times_.erase(path);
+    std::string const below = path + "/";
+    auto const first = times_.lower_bound(below);
+    auto last = first;
+    while (last != times_.end() && last->first.starts_with(below))
+        ++last;
+    times_.erase(first, last);
+}
+
+Result<> Tree::restore_times() {
+    // Setting a directory's times does not change its parent's.
+    for (auto const& [path, times] : times_) {
+        auto const components = TRY(split_name(path, UINT32_MAX));
+        auto const directory = find_directory(components, components.size());
+        if (!directory) continue;  // it was replaced by something else
+        std::array<timespec, 2> const both{times.accessed, times.modified};
+        if (::futimens(*directory, both.data()) != 0) return fail(errno, "set the times of " + path);
+    }
+    return {};
+}
+
+namespace {
+
+using Directory = std::unique_ptr<DIR, decltype([](DIR* one) { ::closedir(one); })>;
+
+}  // namespace
+
+Result<> remove_all(int parent, std::string const& name, unsigned most_depth) {
+    if (::unlinkat(parent, name.c_str(), 0) == 0 || errno == ENOENT) return {};
+    if (errno != EISDIR && errno != EPERM) return fail(errno, "remove " + name);
+    if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) return {};
+    if (errno != ENOTEMPTY && errno != EEXIST) return fail(errno, "remove " + name);
+    if (most_depth == 0) return fail(ErrorKind::refused, "remove " + name, "it is too deep");
+    int const fd = open_beneath(parent, name.c_str(), directory_flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    Directory const directory(fd < 0 ? nullptr : ::fdopendir(fd));
+    if (!directory) return fail(errno, "remove " + name);
+    while (dirent const* const entry = ::readdir(directory.get())) {
+        std::string const below = entry->d_name;
+        if (below == "." || below == "..") continue;
+        TRY(remove_all(fd, below, most_depth - 1));
+    }
+    if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) return fail(errno, "remove " + name);
+    return {};
+}
+
+}  // namespace triton::unpack
