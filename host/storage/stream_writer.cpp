@@ -90,8 +90,8 @@ Result<> Writer::flush() {
         ssize_t const size = ::write(to_, buffer_.data() + done, buffer_.size() - done);
         if (size < 0 && errno == EINTR) continue;
         if (size < 0 && (errno == EPIPE || errno == ECONNRESET))
-            return fail(ErrorKind::unavailable, "write the stream", "its reader has gone");
-        if (size < 0) return fail(errno, "write the stream");
+            return fail(ErrorKind::unavailable, attempted, "its reader has gone");
+        if (size < 0) return fail(errno, attempted);
         done += static_cast<std::size_t>(size);
     }
     buffer_.clear();

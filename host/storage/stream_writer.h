@@ -15,6 +15,8 @@ namespace triton::storage::tree_stream {
 /// Writes records to a descriptor (borrowed), by large pieces. One record at a time: begin(), its fields, end().
 class Writer {
 public:
+    static constexpr std::string_view attempted = "write the stream";  ///< of all its errors
+
     /// -1: nothing is written anywhere.
     explicit Writer(int to) : to_(to) {}
 

@@ -117,13 +117,14 @@ private:
             tree_.fd(),
             [&](std::string const& entry, unsigned char type) -> Result<> {
                 auto sent = type == DT_DIR ? note_directory(level, entry) : send_entry(level, entry);
-                if (!sent)
+                if (!sent && sent.error().attempted != Writer::attempted)
                     sent.error().attempted = "send " + tree_.shown(entry) +
                                              (sent.error().attempted.empty() ? "" : ": " + sent.error().attempted);
                 return sent;
             }));
+        std::set<std::string, std::less<>> const directories(level.directories.begin(), level.directories.end());
         for (std::string const& gone : level.base_names)
-            if (std::ranges::find(level.directories, gone) == level.directories.end()) TRY(send_removal(gone));
+            if (!directories.contains(gone)) TRY(send_removal(gone));
         return {};
     }
 

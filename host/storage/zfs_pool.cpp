@@ -134,8 +134,8 @@ public:
     Result<> rename(TreeName const& from, TreeName const& to) override {
         TRY(require(from));
         TRY(prepare_group(to));
-        return name_failure(zfs_.run({"rename " + from.text() + " to " + to.text(), {"rename", full(from), full(to)}}),
-                            to);
+        TRY(name_failure(move("rename " + from.text() + " to " + to.text(), full(from), full(to)), to));
+        return require(to);
     }
 
     Result<> destroy(TreeName const& tree) override {
@@ -146,11 +146,12 @@ public:
         auto const claim = TRY(Claim::try_make(locks(), name));
         if (!claim) return fail(ErrorKind::busy, what, "somebody has taken its name in the trash");
         std::string const trash = own(".trash/" + name);
-        TRY(zfs_.run({what, {"rename", full(tree), trash}}));
+        TRY(move(what, full(tree), trash));
         auto const destroyed = zfs_.run({what, {"destroy", "-r", trash}, -1, -1, Pace::slow});
         if (destroyed) return {};
         // In use in another mount namespace, or cloned at this moment: it is what it was.
-        (void)zfs_.run({what, {"rename", trash, full(tree)}});
+        (void)move(what, trash, full(tree));
+        (void)require(tree);
         return std::unexpected(destroyed.error());
     }
 
@@ -364,6 +365,17 @@ private:
 
     static std::unexpected<Error> there_are_trees_below(TreeName const& tree) {
         return fail(ErrorKind::refused, "make tree " + tree.text(), "there are trees below that name");
+    }
+
+    /// Gives a dataset another name. It is unmounted first: renaming does that too, but zfs-fuse then finds it busy now
+    /// and then, as often as one asks. One that is in use stays mounted, and what it was.
+    [[nodiscard]] Result<std::string> move(std::string const& what, std::string const& from,
+                                           std::string const& to) const {
+        auto const unmounted = zfs_.run({what, {"unmount", from}});
+        if (!unmounted && unmounted.error().kind == ErrorKind::busy) return unmounted;
+        auto moved = zfs_.run({what, {"rename", from, to}});
+        if (!moved && unmounted) (void)zfs_.run({what, {"mount", from}});
+        return moved;
     }
 
     // --- Values
