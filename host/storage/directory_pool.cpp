@@ -413,9 +413,15 @@ private:
     }
 
     Result<> exchange_content(Workshop::Item& item, UniqueFd const& holder, TreeName const& tree, Trees::Left left) {
+        UniqueFd const content = TRY(open_content(item.fd(), tree));
+        struct stat status;
+        if (::fstat(content.get(), &status) != 0) return fail(errno, "look at tree " + tree.text());
         TRY(trees_->settle(item.fd(), left));
         if (::renameat2(item.fd(), tree_entry, holder.get(), tree_entry, RENAME_EXCHANGE) != 0)
             return fail(errno, "replace the content of tree " + tree.text());
+        // XFS takes this for a change of the directory itself.
+        timespec const times[2] = {status.st_atim, status.st_mtim};
+        (void)::futimens(content.get(), times);
         TRY(make_durable(holder.get(), tree.text()));
         return item.remove();
     }
@@ -629,8 +635,9 @@ Result<Backend> settle_format(int root, int pool, std::string const& path, std::
         return fail(ErrorKind::refused, "use " + path + " as a pool of kind " + std::string(name_of(*wanted)),
                     "it was made as " + std::string(name_of(*found)));
     Backend const backend = found.value_or(wanted.value_or(best_backend(root)));
+    if (found) return backend;  // to try again what it can have needs room, which it may not have now
     TRY(check_backend(root, path, backend));
-    if (!found) TRY(write_format(pool, path, backend));
+    TRY(write_format(pool, path, backend));
     return backend;
 }
 

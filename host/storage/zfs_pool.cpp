@@ -50,38 +50,38 @@ bool is_mount_point(std::string const& path) {
            own.st_dev != parent.st_dev;
 }
 
-/// A name below .building or .trash, which is locked as long as this lives.
+/// A name below .building or .trash with a random number at its end, locked as long as this lives: the byte with that
+/// number of one file, which need not be that long (fcntl(2), open file description locks). So a full pool can be
+/// worked on.
 class Claim {
 public:
-    /// Nothing: somebody else works on it.
+    /// Nothing: somebody else works on it, or it is not a name of ours.
     static Result<std::optional<Claim>> try_make(std::string const& locks, std::string const& name) {
-        std::string path = locks + '/' + name;
-        UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
-        if (!file) return fail(errno, "open " + path);
-        struct stat ours;
-        struct stat there;
-        if (!try_lock(file.get())) return std::nullopt;
-        // Who held it may have finished, and have removed the file, in between.
-        if (::fstat(file.get(), &ours) != 0 || ::lstat(path.c_str(), &there) != 0 || ours.st_ino != there.st_ino)
-            return std::nullopt;
-        return Claim(std::move(path), std::move(file));
-    }
-    Claim(Claim&& other) noexcept : path_(std::exchange(other.path_, {})), file_(std::move(other.file_)) {}
-    Claim& operator=(Claim&&) = delete;
-    ~Claim() {
-        if (!path_.empty()) ::unlink(path_.c_str());
+        std::string_view const digits = std::string_view(name).substr(name.rfind('-') + 1);
+        std::uint64_t number = 0;
+        auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+        if (error != std::errc() || digits.size() != random_digits) return std::nullopt;
+        UniqueFd file{::open(locks.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)};
+        if (!file) return fail(errno, "open " + locks);
+        struct flock range{};
+        range.l_type = F_WRLCK;
+        range.l_start = static_cast<off_t>(number >> 2U);
+        range.l_len = 1;
+        if (::fcntl(file.get(), F_OFD_SETLK, &range) == 0) return Claim(std::move(file));
+        if (errno == EAGAIN || errno == EACCES) return std::nullopt;
+        return fail(errno, "lock " + locks);
     }
 
 private:
-    Claim(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
-    std::string path_;
+    static constexpr std::size_t random_digits = 16;
+    explicit Claim(UniqueFd file) : file_(std::move(file)) {}
     UniqueFd file_;
 };
 
 class ZfsPool final : public Pool {
 public:
     ZfsPool(ZfsCommand zfs, Settings const& settings)
-        : zfs_(std::move(zfs)), dataset_(settings.dataset), path_(settings.path) {}
+        : zfs_(std::move(zfs)), dataset_(settings.dataset), path_(settings.path), patience_(settings.patience) {}
 
     [[nodiscard]] Backend kind() const override { return Backend::zfs; }
 
@@ -146,7 +146,11 @@ public:
         auto const claim = TRY(Claim::try_make(locks(), name));
         if (!claim) return fail(ErrorKind::busy, what, "somebody has taken its name in the trash");
         std::string const trash = own(".trash/" + name);
-        TRY(move(what, full(tree), trash));
+        auto const moved = move(what, full(tree), trash);
+        // A pool that is full takes no new name, and to destroy it is what gives room: then without the detour.
+        if (!moved && moved.error().kind == ErrorKind::unavailable)
+            return plain(zfs_.run({what, {"destroy", "-r", full(tree)}, -1, -1, Pace::slow}));
+        if (!moved) return plain(moved);
         auto const destroyed = zfs_.run({what, {"destroy", "-r", trash}, -1, -1, Pace::slow});
         if (destroyed) return {};
         // In use in another mount namespace, or cloned at this moment: it is what it was.
@@ -195,9 +199,7 @@ public:
     }
 
     Result<> receive(TreeName const& tree, int fd) override {
-        if (TRY(exists(tree)))
-            return plain(
-                zfs_.run({"receive into tree " + tree.text(), {"receive", "-u", full(tree)}, fd, -1, Pace::unlimited}));
+        if (TRY(exists(tree))) return receive_change(tree, fd);
         TRY(prepare_group(tree));
         std::string const name = last_of(tree.text()) + '-' + random_name();
         auto const claim = TRY(Claim::try_make(locks(), name));
@@ -273,12 +275,20 @@ public:
 
     /// Makes what a new pool needs, or does nothing.
     Result<> prepare() {
-        TRY(mount_base());
+        {
+            // Of several that make one pool, one does. Later the name leads to what is mounted there.
+            UniqueFd const place = TRY(files::make_directories(path_));
+            UniqueFd const locked{::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+            if (!locked) return fail(errno, "open " + path_);
+            TRY(lock(locked.get(), Sharing::alone, "pool " + path_, patience_));
+            TRY(mount_base());
+        }
         if (::chmod(path_.c_str(), 0700) != 0) return fail(errno, "close pool " + path_ + " to others");
         std::string const file = path_ + "/@pool/format";
         if (::access(file.c_str(), F_OK) == 0) return {};
         UniqueFd const pool = TRY(files::make_directories(path_ + "/@pool"));
-        (void)TRY(files::make_directories(locks()));
+        UniqueFd const made{::open(locks().c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
+        if (!made) return fail(errno, "make " + locks());
         for (char const* name : {".building", ".trash"})
             TRY(make_group(own(name)));
         files::Target const target{pool.get(), "format", file};
@@ -431,14 +441,27 @@ private:
         return require(tree);
     }
 
+    /// Unmounted meanwhile: FUSE goes on showing what it has cached.
+    Result<> receive_change(TreeName const& tree, int fd) {
+        std::string const what = "receive into tree " + tree.text();
+        TRY(zfs_.run({what, {"unmount", full(tree)}}));
+        auto const received = zfs_.run({what, {"receive", "-u", full(tree)}, fd, -1, Pace::unlimited});
+        TRY(require(tree));
+        return plain(received);
+    }
+
     // --- The pool
 
     Result<> mount_base() {
         std::string const what = "open pool " + dataset_;
-        auto const found = zfs_.run({what, {"list", "-H", "-o", "mountpoint,mounted", dataset_}});
-        if (!found && found.error().kind == ErrorKind::not_found)
-            return plain(zfs_.run(
-                {"make pool " + dataset_, {"create", "-p", "-o", "mountpoint=" + path_, "-o", "atime=off", dataset_}}));
+        ZfsCommand::Call const look{what, {"list", "-H", "-o", "mountpoint,mounted", dataset_}};
+        auto found = zfs_.run(look);
+        if (!found && found.error().kind == ErrorKind::not_found) {
+            auto const made = zfs_.run(
+                {"make pool " + dataset_, {"create", "-p", "-o", "mountpoint=" + path_, "-o", "atime=off", dataset_}});
+            if (made || made.error().kind != ErrorKind::exists) return plain(made);
+            found = zfs_.run(look);  // another process was faster
+        }
         if (!found) return plain(found);
         auto const fields = zfs_fields(*found);
         if (fields.size() != 1 || fields[0].size() != 2)
@@ -446,7 +469,8 @@ private:
         if (fields[0][0] != path_)
             return fail(ErrorKind::refused, what, "its mount point is " + fields[0][0] + ", not " + path_);
         if (fields[0][1] == "yes") return {};
-        return plain(zfs_.run({what, {"mount", dataset_}}));
+        auto const mounted = zfs_.run({what, {"mount", dataset_}});
+        return mounted || is_mount_point(path_) ? Result<>{} : plain(mounted);
     }
 
     Result<> recover_below(std::string const& workshop, std::string const& doing, std::vector<std::string>& removed) {
@@ -468,6 +492,7 @@ private:
     ZfsCommand zfs_;
     std::string dataset_;
     std::string path_;
+    std::chrono::milliseconds patience_;
     std::set<std::string, std::less<>> groups_;  // that are known to be there
 };
 

@@ -13,8 +13,9 @@ namespace triton::storage {
 /// people are only looked through for the reason of a failure.
 ///
 /// A tree has the user property `triton:tree`; datasets above it that make its group are never mounted. What is being
-/// received or destroyed is below `.building` or `.trash`, and whoever works on it holds a lock (flock(2)) on the file
-/// of that name in `@pool/locks` in the pool's own dataset.
+/// received or destroyed is below `.building` or `.trash`, and whoever works on it holds a lock on its number in the
+/// file
+/// `@pool/locks` of the pool's own dataset.
 Result<std::unique_ptr<Pool>> open_zfs_pool(Settings const& settings);
 
 /// Whether there is the zpool of a dataset, and zfs(8) to use it. Errors: `unsupported`: no zfs(8); `unavailable`.
