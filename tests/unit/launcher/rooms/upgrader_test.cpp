@@ -25,7 +25,7 @@ protected:
                 std::string_view const text(*entry);
                 if (text.starts_with(upgrade_variable)) state_fd = std::atoi(*entry + text.find('=') + 1);
             }
-            executed.emplace_back(path);
+            executed.push_back(std::filesystem::read_symlink(path));  // by descriptor: the name may be another's by now
             is_inherited = ::fcntl(state_fd, F_GETFD) == 0;
             auto const read = read_sealed(state_fd);
             state_text = read ? *read : read.error().text();
