@@ -188,7 +188,7 @@ def test_without_inodes_nothing_is_begun(place, server):
         tool list
         (for i in $(seq 100); do : >{place.directory}/file$i; done) 2>/dev/null || true
         {fetch}
-        rm {place.directory}/file1 {place.directory}/file2 {place.directory}/file3
+        rm {place.directory}/file[1-9]
         {fetch}
         rm {place.directory}/file*
         {fetch}
