@@ -258,6 +258,10 @@ std::string file_text(Machine const& machine) {
     return object_text(machine, [](Property const& property) { return property.is_stored(); }) + "\n";
 }
 
+std::string whole_text(Machine const& machine) {
+    return object_text(machine, [](Property const& property) { return property.is_kept(); });
+}
+
 Result<Machine> parse_file(std::string_view text, std::string_view path) {
     json::Reading reading(20);
     Machine machine;
@@ -268,7 +272,7 @@ Result<Machine> parse_file(std::string_view text, std::string_view path) {
     for (std::size_t i = 0; object && i < object->size(); ++i) {
         json::Member const& member = (*object)[i];
         Property const* const property = find_property(member.key);
-        if (!property || !property->is_stored()) continue;
+        if (!property || !property->is_kept()) continue;
         property->value.parse(member.node, json::Where{&top, property->name}, machine, reading);
         has_uuid = has_uuid || property->name == "uuid";
     }

@@ -75,6 +75,8 @@ struct Property {
     [[nodiscard]] bool is_settable() const { return rules.set != Set::by_us; }
     /// Whether it is in the machine's own file.
     [[nodiscard]] bool is_stored() const { return rules.place == Place::machine_file || rules.place == Place::hidden; }
+    /// Whether it is kept in any file.
+    [[nodiscard]] bool is_kept() const { return rules.place != Place::observed && rules.place != Place::payload; }
     /// Whether `vmadm get` shows it.
     [[nodiscard]] bool is_public() const { return rules.place != Place::hidden && rules.place != Place::payload; }
     /// "CPU_SHARE"
@@ -99,8 +101,10 @@ std::string_view name_of(Phase phase);
 std::string public_text(Machine const& machine);
 /// The content of machines/<uuid>.json.
 std::string file_text(Machine const& machine);
-/// Reads that content. Errors: corrupt, with every problem in the details. What is unknown is left out: a newer version
-/// may have written it.
+/// The same with what is kept in other files: for the mark of an operation.
+std::string whole_text(Machine const& machine);
+/// Reads either. Errors: corrupt, with every problem in the details. What is unknown is left out: a newer version may
+/// have written it.
 Result<Machine> parse_file(std::string_view text, std::string_view path);
 
 /// The reference page of the properties, in Markdown.

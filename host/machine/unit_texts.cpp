@@ -49,8 +49,9 @@ void add_first_program(std::string& text, Machine const& machine) {
     if (machine.launch) {
         add(text, "Boot", "no");
         add(text, "Parameters",
-            std::string(launcher_inside) + " --config " + std::string(launch_directory_inside) + "/" +
-                std::string(launch_file_name) + " --control-socket " + std::string(control_socket_inside));
+            std::string(launcher_inside) + " --input-dir " + std::string(launch_directory_inside) +
+                " --input-monitor-conf " + std::string(launch_file_name) + " --control-socket " +
+                std::string(control_socket_inside));
         add(text, "KillSignal", "SIGTERM");
     } else if (machine.init_name) {
         add(text, "Boot", "no");

@@ -19,7 +19,7 @@ struct MachinePaths {
 /// Inside a machine with a launch configuration.
 inline constexpr std::string_view launcher_inside = "/run/triton/triton-launch";
 inline constexpr std::string_view launch_directory_inside = "/run/triton/launch";
-inline constexpr std::string_view control_socket_inside = "/run/triton-launch/control.sock";
+inline constexpr std::string_view control_socket_inside = "/run/triton-launch/control";
 inline constexpr std::string_view launch_file_name = "config.json";
 
 /// How many uids each machine has.

@@ -39,8 +39,8 @@ TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
     made.tmpfs = 0;
     EXPECT_EQ(nspawn_text(made, paths),
               "# Made by vmadm from the properties of the machine, again at each start.\n"
-              "[Exec]\nBoot=no\nParameters=/run/triton/triton-launch --config /run/triton/launch/config.json "
-              "--control-socket /run/triton-launch/control.sock\nKillSignal=SIGTERM\n"
+              "[Exec]\nBoot=no\nParameters=/run/triton/triton-launch --input-dir /run/triton/launch "
+              "--input-monitor-conf config.json --control-socket /run/triton-launch/control\nKillSignal=SIGTERM\n"
               "PrivateUsers=1048576:65536\nMachineID=371f18c09f736e8694f6c1cf71188d23\nHostname=web0\nNotifyReady=yes\n"
               "LinkJournal=no\nResolvConf=off\nTimezone=off\nLimitMEMLOCK=128M\n"
               "Environment='TRITON_UUID=371f18c0-9f73-6e86-94f6-c1cf71188d23'\n"

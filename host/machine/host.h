@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "host/machine/unit_texts.h"
+#include "host/machine/uuid.h"
+#include "host/storage/names.h"
+#include "lib/base/result.h"
+
+namespace triton::machine {
+
+/// What machines need of the rest of the host. Programs join these with host/image and host/systemd, tests with fakes.
+
+/// What a machine is made from.
+struct ImageTree {
+    storage::TreeName tree;
+    storage::SnapshotName snapshot;
+    std::string title;  ///< "debian@12.7"
+};
+
+class Images {
+public:
+    virtual ~Images() = default;
+    /// Errors: `not_found`: "image <uuid> is not installed".
+    virtual Result<ImageTree> find(Uuid const& image) = 0;
+    /// The image stays as long as somebody holds it; twice is once. `holder`: the uuid of a machine.
+    virtual Result<> hold(Uuid const& image, Uuid const& holder) = 0;
+    /// Success too when it is not held, or not there.
+    virtual Result<> release(Uuid const& image, Uuid const& holder) = 0;
+};
+
+/// What systemd says of a machine's unit.
+struct UnitStatus {
+    enum class Activity : std::uint8_t { inactive, activating, active, deactivating, failed };
+    Activity activity = Activity::inactive;
+    std::int64_t leader = 0;       ///< the host's number of the machine's PID 1; 0: none
+    std::int64_t started_at = 0;   ///< microseconds since 1970; 0: never
+    std::int64_t ended_at = 0;     ///< the same
+    std::int64_t exit_status = 0;  ///< of what has ended
+    std::int64_t restarts = 0;
+
+    [[nodiscard]] bool is_down() const { return activity == Activity::inactive || activity == Activity::failed; }
+};
+
+/// systemd, as far as machines need it. Names of units are ours: unit_of().
+class Units {
+public:
+    virtual ~Units() = default;
+    /// Errors: `unavailable` when systemd does not answer.
+    virtual Result<UnitStatus> status(Uuid const& uuid) = 0;
+    /// The units of all machines that systemd has loaded.
+    virtual Result<std::map<Uuid, UnitStatus>> all() = 0;
+
+    /// Starts it and waits until it is up. Errors: `timeout`; `refused` when the job fails, with the reason.
+    virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit) = 0;
+    /// Asks PID 1 to shut down and waits; what is left after the limit is killed. Success when it is not running.
+    virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit) = 0;
+    /// The same, without asking.
+    virtual Result<> halt(Uuid const& uuid) = 0;
+    /// Asks PID 1 to reboot, and waits until another one is up.
+    virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit) = 0;
+    /// Sends a signal to its PID 1. Errors: `refused` when it is not running.
+    virtual Result<> kill(Uuid const& uuid, int signal) = 0;
+    /// A unit that has failed may be started again.
+    virtual Result<> reset(Uuid const& uuid) = 0;
+
+    /// Sets limits for now and for later starts.
+    virtual Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const> limits) = 0;
+    /// Takes back what set_limits() has kept.
+    virtual Result<> forget_limits(Uuid const& uuid) = 0;
+    /// Whether it starts with the host.
+    virtual Result<> set_autostart(Uuid const& uuid, bool is_on) = 0;
+};
+
+/// Judges launch configurations as the launcher would.
+class Launcher {
+public:
+    virtual ~Launcher() = default;
+    /// Errors: `invalid`, in the launcher's words. `unavailable` when there is no launcher on this host.
+    virtual Result<> check(std::string_view document) = 0;
+    /// The path of the program that machines get.
+    virtual Result<std::string> program() = 0;
+    /// What the launcher of a running machine reports, as JSON; nullopt: it does not answer. `root_uid`: the uid that
+    /// root of the machine has on the host.
+    virtual std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) = 0;
+};
+
+}  // namespace triton::machine

@@ -1,0 +1,642 @@
+#include "host/machine/machines.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/machine/nic.h"
+#include "host/machine/properties.h"
+#include "host/machine/values.h"
+#include "lib/base/read_file.h"
+#include "lib/json/writer.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
+constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr milliseconds lock_patience = std::chrono::seconds(60);
+constexpr std::chrono::seconds start_limit{90};
+/// Uids of machines are between those that systemd gives to containers and those of nobody. Source: systemd's
+/// UIDS-GIDS.md: 1879048192 to 2147352575 are "unused".
+constexpr std::int64_t first_of_uids = 1879048192;
+constexpr std::int64_t end_of_uids = 2147352576;
+constexpr std::size_t shortest_beginning = 4;
+constexpr std::string_view snapshot_prefix = "vmsnap-";
+constexpr std::string_view group = "machines";
+
+/// What is in the tree of a machine beside its root directory.
+struct ConfigFile {
+    std::string_view name;
+    Place place;
+    mode_t mode;
+};
+constexpr std::array<ConfigFile, 3> config_files{{
+    {"metadata.json", Place::metadata_file, 0600},
+    {"tags.json", Place::tags_file, 0600},
+    {"routes.json", Place::routes_file, 0600},
+}};
+
+std::string place_text(Machine const& machine, Place place) {
+    json::Writer out;
+    out.open('{');
+    for (Property const& property : properties()) {
+        if (property.rules.place == place) property.write(property.name, machine, out);
+    }
+    out.close('}');
+    return std::move(out).text() + "\n";
+}
+
+/// The value of launch, without its name around it: that is what triton-launch reads.
+std::string launch_text(Machine const& machine) {
+    json::Writer out;
+    out.value(*machine.launch);
+    return std::move(out).text() + "\n";
+}
+
+Result<std::optional<json::Object>> read_object(std::string const& path) {
+    auto const text = read_file(path, most_file_bytes);
+    if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
+    if (!text) return std::unexpected(text.error());
+    json::ProblemList problems(1);
+    auto node = json::read_json(*text, json::Limits{.document_bytes = most_file_bytes}, problems);
+    auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
+    if (!object) return fail(ErrorKind::corrupt, "read " + path, "it is not a JSON object");
+    return std::move(*object);
+}
+
+State state_of(Phase phase, UnitStatus::Activity activity) {
+    switch (phase) {
+        case Phase::configuring: return State::provisioning;
+        case Phase::configured: return State::configured;
+        case Phase::failed: return State::failed;
+        case Phase::installed: break;
+    }
+    switch (activity) {
+        case UnitStatus::Activity::activating: return State::starting;
+        case UnitStatus::Activity::active: return State::running;
+        case UnitStatus::Activity::deactivating: return State::stopping;
+        case UnitStatus::Activity::inactive:
+        case UnitStatus::Activity::failed: return State::stopped;
+    }
+    std::unreachable();
+}
+
+bool is_hidden_kind(ErrorKind kind) { return kind == ErrorKind::not_found; }
+
+/// Success when what was to be removed is not there.
+Result<> unless_missing(Result<> result) {
+    if (!result && is_hidden_kind(result.error().kind)) return {};
+    return result;
+}
+
+Result<> link_to(std::string const& target, std::string const& path) {
+    std::string const temporary = path + ".new";
+    std::string current(4096, '\0');
+    ssize_t const got = ::readlink(path.c_str(), current.data(), current.size());
+    if (got >= 0 && std::string_view(current.data(), static_cast<std::size_t>(got)) == target) return {};
+    struct stat status{};
+    if (::lstat(path.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
+        return fail(ErrorKind::exists, path + " is there already, and is not a link of ours");
+    (void)::unlink(temporary.c_str());  // what a killed command has left
+    if (::symlink(target.c_str(), temporary.c_str()) != 0) return fail(errno, "make the link " + temporary);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) return fail(errno, "make the link " + path);
+    return {};
+}
+
+}  // namespace
+
+storage::TreeName tree_of(Uuid const& uuid) {
+    return *storage::TreeName::parse(std::string(group) + "/" + uuid.text());
+}
+
+Result<storage::SnapshotName> snapshot_name(std::string_view name) {
+    auto parsed = storage::SnapshotName::parse(std::string(snapshot_prefix) + std::string(name));
+    if (name.empty() || !parsed) return fail("Invalid snapshot name");
+    return parsed;
+}
+
+// --- looking ---
+
+void Machines::observe(Machine& machine, UnitStatus const& status) {
+    machine.state = state_of(machine.phase, status.activity);
+    machine.zonepath = parts_.pool.path(tree_of(machine.uuid));
+    bool const runs = status.leader > 0 && !status.is_down();
+    if (runs) machine.pid = status.leader;
+    if (runs && status.started_at > 0) machine.boot_timestamp = time_text(status.started_at);
+    if (!runs && status.ended_at > 0) {
+        machine.exit_timestamp = time_text(status.ended_at);
+        machine.exit_status = status.exit_status;
+    }
+    if (status.restarts > 0) machine.init_restarts = status.restarts;
+    std::int64_t modified = store_.modified_at(machine.uuid);
+    for (ConfigFile const& file : config_files) {
+        struct stat found{};
+        if (::stat((path(machine.uuid) + "/config/" + std::string(file.name)).c_str(), &found) == 0)
+            modified = std::max(modified, found.st_mtim.tv_sec * 1'000'000 + found.st_mtim.tv_nsec / 1000);
+    }
+    machine.last_modified = time_text(modified);
+}
+
+std::string Machines::path(Uuid const& uuid) const { return parts_.pool.path(tree_of(uuid)); }
+
+Result<> Machines::load_parts(Machine& machine) {
+    std::string const config = path(machine.uuid) + "/config/";
+    for (ConfigFile const& file : config_files) {
+        std::string const name = config + std::string(file.name);
+        auto const object = TRY(read_object(name));
+        json::Reading reading(1);
+        json::Where const top{};
+        for (json::Member const& member : object.value_or(json::Object{})) {
+            Property const* const property = find_property(member.key);
+            if (property && property->rules.place == file.place)
+                property->value.parse(member.node, json::Where{&top, property->name}, machine, reading);
+        }
+        if (!reading.problems.empty())
+            return fail(ErrorKind::corrupt, "read " + name, std::move(reading.problems).take().front().text());
+    }
+    machine.launch = TRY(read_object(config + "launch/" + std::string(launch_file_name)));
+    return {};
+}
+
+Result<Machine> Machines::load(Uuid const& uuid) {
+    Machine machine = TRY(store_.load(uuid));
+    TRY(load_parts(machine));
+    return machine;
+}
+
+Result<Machines::Listed> Machines::list() {
+    auto loaded = TRY(store_.load_all());
+    auto const units = parts_.units.all();
+    Listed listed{.machines = {}, .broken = std::move(loaded.broken)};
+    for (Machine& machine : loaded.machines) {
+        if (auto parts = load_parts(machine); !parts) {
+            listed.broken.push_back({machine.uuid.text(), std::move(parts).error()});
+            continue;
+        }
+        UnitStatus status;
+        if (units && units->contains(machine.uuid)) status = units->at(machine.uuid);
+        observe(machine, status);
+        listed.machines.push_back(std::move(machine));
+    }
+    return listed;
+}
+
+Result<Machine> Machines::get(Uuid const& uuid) {
+    Machine machine = TRY(load(uuid));
+    auto const status = parts_.units.status(uuid);
+    observe(machine, status.value_or(UnitStatus{}));
+    if (auto const snapshots = parts_.pool.snapshots(tree_of(uuid))) {
+        for (storage::SnapshotName const& snapshot : *snapshots) {
+            if (snapshot.text().starts_with(snapshot_prefix))
+                machine.snapshots.insert(machine.snapshots.begin(), {snapshot.text().substr(snapshot_prefix.size())});
+        }
+    }
+    if (machine.launch && machine.pid) {
+        auto const reported = parts_.launcher.status(*machine.pid, machine.first_uid.value_or(0));
+        json::ProblemList problems(1);
+        auto node = reported ? json::read_json(*reported, {}, problems) : std::nullopt;
+        if (auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr)
+            machine.launch_status = std::move(*object);
+    }
+    return machine;
+}
+
+Result<Uuid> Machines::find(std::string_view name) {
+    if (auto uuid = Uuid::parse(name)) return uuid;
+    std::vector<Uuid> found;
+    for (Machine const& machine : TRY(store_.load_all()).machines) {
+        bool const begins = name.size() >= shortest_beginning && machine.uuid.text().starts_with(name);
+        if (begins || machine.alias == name) found.push_back(machine.uuid);
+    }
+    if (found.size() == 1) return found.front();
+    if (found.empty()) return fail(ErrorKind::not_found, "VM " + json::shown(name) + " not found");
+    Error error =
+        fail(ErrorKind::refused, json::shown(name) + " names " + std::to_string(found.size()) + " VMs").error();
+    for (Uuid const& uuid : found)
+        error.details.push_back(uuid.text());
+    return std::unexpected(std::move(error));
+}
+
+// --- what changes are made of ---
+
+Result<MachineLock> Machines::lock(Uuid const& uuid, std::string_view command) {
+    return store_.lock(uuid, "vmadm " + std::string(command), lock_patience);
+}
+
+Result<> Machines::write_config(Machine const& machine) {
+    std::string const config = path(machine.uuid) + "/config/";
+    for (ConfigFile const& file : config_files)
+        TRY(replace_file(config + std::string(file.name), place_text(machine, file.place), file.mode));
+    std::string const launch = config + "launch/" + std::string(launch_file_name);
+    if (!machine.launch) return remove_file(launch);
+    // readable by all: inside the machine's user namespace it belongs to nobody
+    return replace_file(launch, launch_text(machine), 0644);
+}
+
+Result<> Machines::derive(Machine const& machine) {
+    std::string const launcher = machine.launch ? TRY(parts_.launcher.program()) : std::string();
+    std::string const root = path(machine.uuid) + "/root";
+    MachinePaths const paths{root, path(machine.uuid) + "/config/launch", launcher};
+    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", nspawn_text(machine, paths),
+                     0644));
+    if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
+        return fail(errno, "create " + store_.layout().links());
+    return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
+}
+
+Result<> Machines::underive(Uuid const& uuid) {
+    TRY(remove_file(store_.layout().nspawn() + "/" + uuid.text() + ".nspawn"));
+    std::string const link = store_.layout().links() + "/" + uuid.text();
+    // nspawn keeps a lock file for each image beside it
+    (void)::unlink((store_.layout().links() + "/.#" + uuid.text() + ".lck").c_str());
+    (void)::unlink((link + ".new").c_str());
+    (void)::rmdir((store_.layout().nspawn() + "/propagate/" + uuid.text()).c_str());  // and this directory
+    struct stat status{};
+    if (::lstat(link.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return {};
+    return remove_file(link);
+}
+
+Result<> Machines::apply_limits(Machine const& machine) {
+    return parts_.units.set_limits(machine.uuid, unit_properties(machine));
+}
+
+Result<> Machines::set_quota(Machine const& machine, bool is_told) {
+    std::int64_t const quota = machine.quota.value_or(0);
+    auto const bytes = quota > 0 ? std::optional(static_cast<std::uint64_t>(quota) * gibibyte) : std::nullopt;
+    auto const done = parts_.pool.set_quota(tree_of(machine.uuid), bytes);
+    if (done || done.error().kind != ErrorKind::unsupported) return done;
+    if (bytes && is_told) notice("quota: it is stored, but not enforced: " + done.error().text());
+    return {};
+}
+
+Result<> Machines::destroy_tree(Uuid const& uuid) { return unless_missing(parts_.pool.destroy(tree_of(uuid))); }
+
+Result<std::int64_t> Machines::free_uids() {
+    std::vector<std::int64_t> taken;
+    for (Machine const& machine : TRY(store_.load_all()).machines)
+        taken.push_back(machine.first_uid.value_or(0));
+    for (std::int64_t first = first_of_uids; first < end_of_uids; first += uids_of_machine)
+        if (std::ranges::find(taken, first) == taken.end()) return first;
+    return fail(ErrorKind::unavailable, "no range of uids is free");
+}
+
+Result<> Machines::check_conflicts(Machine const& machine) {
+    for (Machine const& other : TRY(store_.load_all()).machines) {
+        if (other.uuid == machine.uuid || other.phase == Phase::failed) continue;
+        if (conflict(machine.nics, other.nics)) {
+            Error error = fail(ErrorKind::refused, std::string(conflict_text)).error();
+            error.details.push_back("VM " + other.uuid.text() + " has the same");
+            return std::unexpected(std::move(error));
+        }
+    }
+    return {};
+}
+
+Result<> Machines::check_launch(Machine const& machine) {
+    if (!machine.launch) return {};
+    return parts_.launcher.check(launch_text(machine));
+}
+
+// --- operations ---
+
+void Machines::add_install_steps(Operation& operation, Machine const& machine) {
+    Uuid const uuid = machine.uuid;
+    operation.steps.push_back({.name = "configuration for systemd",
+                               .run = [this, machine] { return derive(machine); },
+                               .undo = [this, uuid] { return underive(uuid); }});
+    operation.steps.push_back({.name = "limits",
+                               .run = [this, machine] { return apply_limits(machine); },
+                               .undo = [this, uuid] { return parts_.units.forget_limits(uuid); }});
+    operation.steps.push_back(
+        {.name = "autostart",
+         .run = [this, machine] { return parts_.units.set_autostart(machine.uuid, machine.autoboot.value_or(false)); },
+         .undo = [this, uuid] { return parts_.units.set_autostart(uuid, false); }});
+    operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
+                                   Machine complete = machine;
+                                   complete.phase = Phase::installed;
+                                   return store_.save(complete);
+                               }});
+}
+
+Operation Machines::creation(Machine const& machine) {
+    Uuid const uuid = machine.uuid;
+    Operation operation{.name = "create", .after_kill = Outcome::undone};
+    operation.steps.push_back({.name = "file of the machine",
+                               .run = [this, machine] { return store_.save(machine); },
+                               .undo = [this, uuid] { return store_.remove(uuid); }});
+    operation.steps.push_back({.name = "hold of the image",
+                               .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); },
+                               .undo = [this, machine]() -> Result<> {
+                                   if (!machine.image_uuid) return {};
+                                   return parts_.images.release(*machine.image_uuid, machine.uuid);
+                               }});
+    operation.steps.push_back({.name = "clone of the image",
+                               .run = [this, machine]() -> Result<> {
+                                   ImageTree const image = TRY(parts_.images.find(*machine.image_uuid));
+                                   return parts_.pool.clone(image.tree, image.snapshot, tree_of(machine.uuid));
+                               },
+                               .undo = [this, uuid] { return destroy_tree(uuid); }});
+    operation.steps.push_back({.name = "quota", .run = [this, machine] { return set_quota(machine, true); }});
+    operation.steps.push_back({.name = "metadata", .run = [this, machine] { return write_config(machine); }});
+    if (machine.create_only) {
+        operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
+                                       Machine configured = machine;
+                                       configured.phase = Phase::configured;
+                                       return store_.save(configured);
+                                   }});
+    } else {
+        add_install_steps(operation, machine);
+    }
+    operation.data = whole_text(machine);
+    return operation;
+}
+
+Operation Machines::installation(Machine const& machine) {
+    Operation operation{.name = "install", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    add_install_steps(operation, machine);
+    return operation;
+}
+
+Operation Machines::deletion(Uuid const& uuid) {
+    Operation operation{.name = "delete", .after_kill = Outcome::finished};
+    auto const machine = store_.load(uuid);
+    std::optional<Uuid> const image = machine ? machine->image_uuid : std::nullopt;
+
+    operation.steps = {
+        {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
+        {.name = "autostart", .run = [this, uuid] { return parts_.units.set_autostart(uuid, false); }},
+        {.name = "limits", .run = [this, uuid] { return parts_.units.forget_limits(uuid); }},
+        {.name = "configuration for systemd", .run = [this, uuid] { return underive(uuid); }},
+        {.name = "tree", .run = [this, uuid] { return destroy_tree(uuid); }},
+        {.name = "hold of the image",
+         .run = [this, uuid, image]() -> Result<> {
+             if (!image) return {};
+             return parts_.images.release(*image, uuid);
+         }},
+        {.name = "file of the machine", .run = [this, uuid] { return store_.remove(uuid); }},
+    };
+    return operation;
+}
+
+Operation Machines::change(Machine const& machine) {
+    auto const before = store_.load(machine.uuid);
+    bool const is_quota_new = !before || before->quota != machine.quota;
+    Operation operation{.name = "update", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    operation.steps = {
+        {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
+        {.name = "metadata", .run = [this, machine] { return write_config(machine); }},
+        {.name = "quota", .run = [this, machine, is_quota_new] { return set_quota(machine, is_quota_new); }},
+    };
+    if (machine.phase != Phase::installed) return operation;
+    operation.steps.push_back(
+        {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }});
+    operation.steps.push_back({.name = "limits", .run = [this, machine] { return apply_limits(machine); }});
+    operation.steps.push_back({.name = "autostart", .run = [this, machine] {
+                                   return parts_.units.set_autostart(machine.uuid, machine.autoboot.value_or(false));
+                               }});
+    return operation;
+}
+
+Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snapshot) {
+    Operation operation{.name = "rollback-snapshot", .after_kill = Outcome::finished, .data = snapshot.text()};
+    operation.steps = {
+        {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
+        {.name = "later snapshots",
+         .run = [this, uuid, snapshot]() -> Result<> {
+             bool is_later = false;
+             for (storage::SnapshotName const& other : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
+                 if (is_later) TRY(parts_.pool.delete_snapshot(tree_of(uuid), other));
+                 is_later = is_later || other == snapshot;
+             }
+             return {};
+         }},
+        {.name = "content", .run = [this, uuid, snapshot] { return parts_.pool.rollback(tree_of(uuid), snapshot); }},
+    };
+    return operation;
+}
+
+Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
+    if (mark.operation == "delete") return deletion(uuid);
+    if (mark.operation == "rollback-snapshot") return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)));
+    Machine machine = TRY(parse_file(mark.data, "the journal of VM " + uuid.text()));
+    if (machine.uuid != uuid)
+        return fail(ErrorKind::corrupt, "the journal of VM " + uuid.text() + " is of another one");
+    if (mark.operation == "create") return creation(machine);
+    if (mark.operation == "install") return installation(machine);
+    if (mark.operation == "update") return change(machine);
+    return fail(ErrorKind::unsupported,
+                "VM " + uuid.text() +
+                    " was left by an operation that this version does not know: " + json::shown(mark.operation));
+}
+
+Result<> Machines::perform_marked(Uuid const& uuid, Operation const& operation) {
+    return perform(operation, *store_.journal(uuid), parts_.progress);
+}
+
+Result<> Machines::finish_interrupted(Uuid const& uuid) {
+    auto const mark = TRY(store_.mark(uuid));
+    if (!mark) return {};
+    Operation const operation = TRY(operation_of(*mark, uuid));
+    bool const is_undone = operation.after_kill == Outcome::undone || mark->is_undone;
+    TRY(resume(operation, *mark, *store_.journal(uuid), parts_.progress));
+    notice("VM " + uuid.text() + ": an interrupted " + mark->operation + (is_undone ? " was undone" : " was finished"));
+    return {};
+}
+
+// --- changes ---
+
+Result<> Machines::create(Creation const& creation_of) {
+    Machine machine = creation_of.machine;
+    TRY(check_launch(machine));
+    (void)TRY(parts_.images.find(*machine.image_uuid));
+    MachineLock const own = TRY(lock(machine.uuid, "create"));
+    TRY(finish_interrupted(machine.uuid));
+    if (store_.exists(machine.uuid))
+        return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
+    // uids and addresses are looked for and taken by one command at a time: until the file of the machine is there
+    std::optional<MachineLock> shared = TRY(lock(Uuid(), "create"));
+    TRY(check_conflicts(machine));
+    machine.first_uid = TRY(free_uids());
+    Operation operation = creation(machine);
+    Step& first = operation.steps.front();
+    first.run = [&shared, save = first.run]() -> Result<> {
+        TRY(save());
+        shared.reset();
+        return {};
+    };
+    auto const created = perform_marked(machine.uuid, operation);
+    if (!created && !store_.exists(machine.uuid)) store_.forget_lock(machine.uuid);
+    TRY(created);
+    if (machine.create_only || !machine.autoboot.value_or(false)) return {};
+    return parts_.units.start(machine.uuid, start_limit);
+}
+
+Result<> Machines::install(Uuid const& uuid) {
+    MachineLock const own = TRY(lock(uuid, "install"));
+    TRY(finish_interrupted(uuid));
+    Machine const machine = TRY(load(uuid));
+    if (machine.phase != Phase::configured)
+        return fail(ErrorKind::refused, "Cannot install VM " + uuid.text() + ": it is already installed");
+    return perform_marked(uuid, installation(machine));
+}
+
+Result<Machine> Machines::load_installed(Uuid const& uuid) {
+    TRY(finish_interrupted(uuid));
+    return load(uuid);
+}
+
+Result<> Machines::update(Uuid const& uuid, Update const& update) {
+    MachineLock const own = TRY(lock(uuid, "update"));
+    TRY(finish_interrupted(uuid));
+    TRY(check_launch(update.machine));
+    TRY(check_conflicts(update.machine));
+    return perform_marked(uuid, change(update.machine));
+}
+
+Result<> Machines::destroy(Uuid const& uuid) {
+    MachineLock const own = TRY(lock(uuid, "delete"));
+    auto const mark = TRY(store_.mark(uuid));
+    if (!store_.exists(uuid) && !mark) return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
+    // of a machine whose file is garbage nobody can tell; it is to go
+    auto const machine = store_.load(uuid);
+    if (machine && machine->indestructible_zoneroot == std::optional(true))
+        return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot delete");
+    if (machine && machine->indestructible_delegated == std::optional(true))
+        return fail(ErrorKind::refused, "indestructible_delegated is set, cannot delete");
+    TRY(perform_marked(uuid, deletion(uuid)));
+    store_.forget_lock(uuid);
+    return {};
+}
+
+Result<bool> Machines::start(Uuid const& uuid) {
+    MachineLock const own = TRY(lock(uuid, "start"));
+    Machine machine = TRY(load_installed(uuid));
+    UnitStatus const status = TRY(parts_.units.status(uuid));
+    State const state = state_of(machine.phase, status.activity);
+    if (state == State::running) return false;
+    if (state != State::stopped)
+        return fail(ErrorKind::refused, "Unable to start VM " + uuid.text() + ": Cannot start vm from state \"" +
+                                            std::string(name_of(state)) + "\", must be \"stopped\".");
+    machine.autoboot = true;
+    TRY(store_.save(machine));
+    TRY(parts_.units.set_autostart(uuid, true));
+    TRY(derive(machine));
+    TRY(parts_.units.reset(uuid));
+    TRY(parts_.units.start(uuid, start_limit));
+    return true;
+}
+
+Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
+    MachineLock const own = TRY(lock(uuid, "stop"));
+    Machine machine = TRY(load_installed(uuid));
+    UnitStatus const status = TRY(parts_.units.status(uuid));
+    if (machine.autoboot != std::optional(false)) {
+        machine.autoboot = false;
+        TRY(store_.save(machine));
+        if (machine.phase == Phase::installed) TRY(parts_.units.set_autostart(uuid, false));
+    }
+    if (status.is_down()) return false;
+    TRY(options.force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, options.limit));
+    return true;
+}
+
+Result<> Machines::reboot(Uuid const& uuid, bool force) {
+    MachineLock const own = TRY(lock(uuid, "reboot"));
+    Machine const machine = TRY(load_installed(uuid));
+    UnitStatus const status = TRY(parts_.units.status(uuid));
+    State const state = state_of(machine.phase, status.activity);
+    if (state != State::running)
+        return fail(ErrorKind::refused,
+                    "Cannot reboot vm from state \"" + std::string(name_of(state)) + "\", must be \"running\"");
+    TRY(derive(machine));
+    if (!force) return parts_.units.reboot(uuid, std::chrono::minutes(3));
+    TRY(parts_.units.halt(uuid));
+    TRY(parts_.units.reset(uuid));
+    return parts_.units.start(uuid, start_limit);
+}
+
+Result<> Machines::kill(Uuid const& uuid, int signal) {
+    (void)TRY(store_.load(uuid));
+    auto const status = TRY(parts_.units.status(uuid));
+    if (status.leader <= 0) return fail(ErrorKind::refused, "Cannot find running init PID for VM " + uuid.text());
+    return parts_.units.kill(uuid, signal);
+}
+
+// --- snapshots ---
+
+Result<> Machines::create_snapshot(Uuid const& uuid, std::string_view name) {
+    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
+    MachineLock const own = TRY(lock(uuid, "create-snapshot"));
+    (void)TRY(load_installed(uuid));
+    auto const done = parts_.pool.snapshot(tree_of(uuid), snapshot);
+    if (!done && done.error().kind == ErrorKind::exists)
+        return fail(ErrorKind::exists, "snapshot with name \"" + std::string(name) + "\" already exists.");
+    return done;
+}
+
+Result<> Machines::delete_snapshot(Uuid const& uuid, std::string_view name) {
+    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
+    MachineLock const own = TRY(lock(uuid, "delete-snapshot"));
+    (void)TRY(load_installed(uuid));
+    auto const done = parts_.pool.delete_snapshot(tree_of(uuid), snapshot);
+    if (!done && done.error().kind == ErrorKind::not_found)
+        return fail(ErrorKind::not_found, "No snapshot named \"" + std::string(name) + "\" for " + uuid.text());
+    return done;
+}
+
+Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
+    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
+    MachineLock const own = TRY(lock(uuid, "rollback-snapshot"));
+    (void)TRY(load_installed(uuid));
+    auto const snapshots = TRY(parts_.pool.snapshots(tree_of(uuid)));
+    if (std::ranges::find(snapshots, snapshot) == snapshots.end())
+        return fail(ErrorKind::not_found, "No snapshot named \"" + std::string(name) + "\" for " + uuid.text());
+    bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
+    TRY(perform_marked(uuid, rollback(uuid, snapshot)));
+    if (!was_running) return {};
+    TRY(parts_.units.reset(uuid));
+    return parts_.units.start(uuid, start_limit);
+}
+
+// --- recovery ---
+
+Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uuid) {
+    std::vector<std::string> done;
+    HostParts const parts = parts_;
+    Machines telling(store_.layout(), parts);
+    telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
+    for (Uuid const& marked : TRY(store_.marked())) {
+        if (uuid && marked != *uuid) continue;
+        MachineLock const own = TRY(lock(marked, "recover"));
+        TRY(telling.finish_interrupted(marked));
+        if (!store_.exists(marked)) store_.forget_lock(marked);
+    }
+    for (Machine& machine : TRY(store_.load_all()).machines) {
+        if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
+        MachineLock const own = TRY(lock(machine.uuid, "recover"));
+        Machine repaired = TRY(load(machine.uuid));
+        repaired.failure.reset();
+        TRY(perform_marked(machine.uuid, installation(repaired)));
+        done.push_back("VM " + machine.uuid.text() + ": installed again");
+    }
+    if (uuid) return done;
+    for (storage::TreeName const& tree : TRY(parts_.pool.list(group))) {
+        auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
+        if (!owner) continue;
+        MachineLock const own = TRY(lock(*owner, "recover"));
+        if (store_.exists(*owner)) continue;
+        TRY(parts_.units.halt(*owner));
+        TRY(underive(*owner));
+        TRY(destroy_tree(*owner));
+        store_.forget_lock(*owner);
+        done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
+    }
+    return done;
+}
+
+}  // namespace triton::machine

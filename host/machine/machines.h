@@ -1,0 +1,128 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/machine/host.h"
+#include "host/machine/payload.h"
+#include "host/machine/store.h"
+#include "host/storage/pool.h"
+
+namespace triton::machine {
+
+/// What Machines works with; all borrowed.
+struct HostParts {
+    storage::Pool& pool;
+    Images& images;
+    Units& units;
+    Launcher& launcher;
+    std::function<std::int64_t()> now;             ///< microseconds since 1970
+    Progress progress = {};                        ///< of long work
+    std::function<void(std::string)> notice = {};  ///< a sentence that the user should read
+};
+
+struct StopOptions {
+    bool force = false;
+    std::chrono::seconds limit{60};
+};
+
+/// The machines of a host: vmadm is its client.
+///
+///     no state -> configured -> installed -> running
+///
+/// A machine is configured when its file and its tree exist, installed when what systemd needs has been made from them,
+/// running when its PID 1 is. create() goes from no state to installed, or running; destroy() goes back. Every change
+/// is made of steps (steps.h): a command that is killed leaves a mark, and the next command on that machine, or
+/// recover(), finishes or undoes it. The files for systemd are derived: they are made again at each start, and a
+/// machine that runs does not notice.
+class Machines {
+public:
+    Machines(Layout layout, HostParts parts) : store_(std::move(layout)), parts_(parts) {}
+
+    [[nodiscard]] Store const& store() const { return store_; }
+
+    struct Listed {
+        std::vector<Machine> machines;
+        std::vector<BrokenFile> broken;
+    };
+    /// All of them, with what is seen of them. Without systemd their states are "stopped" or what their files say.
+    Result<Listed> list();
+    /// One, with its snapshots and what its launcher reports. Errors: `not_found`.
+    Result<Machine> get(Uuid const& uuid);
+    /// By uuid, by the beginning of one (at least four characters), or by alias.
+    /// Errors: `not_found`; `refused` when several have it.
+    Result<Uuid> find(std::string_view name);
+
+    /// Errors: `exists`: "VM with UUID <uuid> already exists"; `not_found` when there is no such image; `refused` for a
+    /// conflict of NICs.
+    Result<> create(Creation const& creation);
+    /// The second half of a creation with `create_only`.
+    Result<> install(Uuid const& uuid);
+    Result<> update(Uuid const& uuid, Update const& update);
+    Result<> destroy(Uuid const& uuid);
+
+    /// Returns whether it was not running before.
+    Result<bool> start(Uuid const& uuid);
+    /// Returns whether it was running before.
+    Result<bool> stop(Uuid const& uuid, StopOptions const& options);
+    Result<> reboot(Uuid const& uuid, bool force);
+    /// Sends a signal to PID 1 of a machine.
+    Result<> kill(Uuid const& uuid, int signal);
+
+    Result<> create_snapshot(Uuid const& uuid, std::string_view name);
+    Result<> delete_snapshot(Uuid const& uuid, std::string_view name);
+    Result<> rollback_snapshot(Uuid const& uuid, std::string_view name);
+
+    /// Finishes or undoes what was interrupted, of one machine or of all, and removes what belongs to no machine.
+    /// Returns a sentence for each thing that it did.
+    Result<std::vector<std::string>> recover(std::optional<Uuid> const& uuid);
+
+    /// Makes what systemd needs from the machine's properties: before each start, and at the boot of the host.
+    Result<> derive(Machine const& machine);
+
+    /// Refuses a launch configuration that the launcher refuses. Errors: `invalid`.
+    Result<> check_launch(Machine const& machine);
+
+private:
+    Result<MachineLock> lock(Uuid const& uuid, std::string_view command);
+    Result<Machine> load(Uuid const& uuid);
+    Result<Machine> load_installed(Uuid const& uuid);
+    Result<> load_parts(Machine& machine);
+    void observe(Machine& machine, UnitStatus const& status);
+    Result<> check_conflicts(Machine const& machine);
+    Result<> finish_interrupted(Uuid const& uuid);
+    Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
+    Operation creation(Machine const& machine);
+    Operation installation(Machine const& machine);
+    Operation deletion(Uuid const& uuid);
+    Operation change(Machine const& machine);
+    Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot);
+    void add_install_steps(Operation& operation, Machine const& machine);
+    Result<> perform_marked(Uuid const& uuid, Operation const& operation);
+    Result<> underive(Uuid const& uuid);
+    Result<> write_config(Machine const& machine);
+    Result<> apply_limits(Machine const& machine);
+    /// `is_told`: whether a pool that knows no quotas is worth a notice.
+    Result<> set_quota(Machine const& machine, bool is_told);
+    Result<> destroy_tree(Uuid const& uuid);
+    Result<std::int64_t> free_uids();
+    [[nodiscard]] std::string path(Uuid const& uuid) const;
+    void notice(std::string text) const {
+        if (parts_.notice) parts_.notice(std::move(text));
+    }
+
+    Store store_;
+    HostParts parts_;
+};
+
+/// The tree of a machine.
+storage::TreeName tree_of(Uuid const& uuid);
+
+/// How snapshots that people make are named in the pool: "vmsnap-<name>". Errors: invalid: "Invalid snapshot name".
+Result<storage::SnapshotName> snapshot_name(std::string_view name);
+
+}  // namespace triton::machine

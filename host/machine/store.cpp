@@ -1,0 +1,264 @@
+#include "host/machine/store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "host/machine/listing.h"
+#include "host/machine/properties.h"
+#include "host/machine/values.h"
+#include "lib/base/read_file.h"
+#include "lib/base/write_all.h"
+#include "lib/files/copy_file.h"
+#include "lib/json/writer.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr off_t most_history_bytes = 1 << 20;
+constexpr std::string_view json_ending = ".json";
+
+std::pair<std::string, std::string> split_path(std::string const& path) {
+    std::size_t const slash = path.rfind('/');
+    return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+/// Makes what happened to the names in a directory durable.
+Result<> sync_directory(std::string const& directory, std::string const& path) {
+    UniqueFd const file{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!file || ::fsync(file.get()) != 0) return fail(errno, "write " + path);
+    return {};
+}
+
+/// The names in a directory that end in ".json", sorted; none when there is no such directory.
+Result<std::vector<std::string>> json_names(std::string const& path) {
+    std::vector<std::string> names;
+    std::unique_ptr<DIR, int (*)(DIR*)> const directory(::opendir(path.c_str()), ::closedir);
+    if (!directory && errno == ENOENT) return names;
+    if (!directory) return fail(errno, "open " + path);
+    while (dirent const* const entry = ::readdir(directory.get())) {
+        std::string_view const name = entry->d_name;
+        if (!name.starts_with(".") && name.ends_with(json_ending))
+            names.emplace_back(name.substr(0, name.size() - json_ending.size()));
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+/// What a lock file says about who has it.
+std::string owner_text(int file) {
+    std::string text(256, '\0');
+    ssize_t const got = ::pread(file, text.data(), text.size(), 0);
+    text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return text.empty() ? "another command" : harmless(text);
+}
+
+/// Interrupts a system call after a while: flock(2) has no limit of its own.
+class Alarm {
+public:
+    explicit Alarm(milliseconds limit) {
+        struct sigaction action{};
+        action.sa_handler = [](int) {};  // without SA_RESTART
+        ::sigaction(SIGALRM, &action, &before_);
+        auto const seconds = limit.count() / 1000;
+        itimerval timer{};
+        timer.it_value = {seconds, static_cast<suseconds_t>(limit.count() % 1000 * 1000)};
+        timer.it_interval = {0, 10'000};  // again, in case the first one came before the call
+        ::setitimer(ITIMER_REAL, &timer, nullptr);
+    }
+    Alarm(Alarm const&) = delete;
+    Alarm& operator=(Alarm const&) = delete;
+    ~Alarm() {
+        itimerval const none{};
+        ::setitimer(ITIMER_REAL, &none, nullptr);
+        ::sigaction(SIGALRM, &before_, nullptr);
+    }
+
+private:
+    struct sigaction before_{};
+};
+
+std::string mark_text(Mark const& mark) {
+    json::Writer out;
+    out.open('{').member("operation", mark.operation).member("data", mark.data);
+    out.member("step", mark.step).member("undone", mark.is_undone).close('}');
+    return std::move(out).text() + "\n";
+}
+
+Result<Mark> parse_mark(std::string const& text, std::string const& path) {
+    json::Reading reading(1);
+    auto const node = json::read_json(text, json::Limits{.document_bytes = most_file_bytes}, reading.problems);
+    auto const* const object = node ? node->get<json::Object>() : nullptr;
+    Mark mark;
+    for (json::Member const& member : object ? *object : json::Object{}) {
+        auto const* const value = member.node.get<std::string>();
+        auto const* const number = member.node.get<std::int64_t>();
+        auto const* const flag = member.node.get<bool>();
+        if (member.key == "operation" && value) mark.operation = *value;
+        if (member.key == "data" && value) mark.data = *value;
+        if (member.key == "step" && number && *number >= 0) mark.step = static_cast<std::size_t>(*number);
+        if (member.key == "undone" && flag) mark.is_undone = *flag;
+    }
+    if (mark.operation.empty()) return fail(ErrorKind::corrupt, "read " + path, "it is not a mark of an operation");
+    return mark;
+}
+
+class FileJournal final : public Journal {
+public:
+    explicit FileJournal(std::string path) : path_(std::move(path)) {}
+    Result<> write(Mark const& mark) override { return replace_file(path_, mark_text(mark), 0600); }
+    Result<> remove() override { return remove_file(path_); }
+
+private:
+    std::string path_;
+};
+
+}  // namespace
+
+Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
+    auto const [directory_path, name] = split_path(path);
+    UniqueFd const directory = TRY(files::make_directories(directory_path));
+    files::Target const target{directory.get(), name, path};
+    files::Prepared prepared = TRY(files::prepare_file(content, mode, target, {}));
+    (void)TRY(files::publish(std::move(prepared)));
+    return sync_directory(directory_path, path);
+}
+
+Result<> remove_file(std::string const& path) {
+    if (::unlink(path.c_str()) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR) return {};
+        return fail(errno, "remove " + path);
+    }
+    return sync_directory(split_path(path).first, path);
+}
+
+bool Store::exists(Uuid const& uuid) const { return ::access(file_of(uuid).c_str(), F_OK) == 0; }
+
+Result<Machine> Store::load(Uuid const& uuid) const {
+    auto text = read_file(file_of(uuid), most_file_bytes);
+    if (!text && text.error().kind == ErrorKind::not_found)
+        return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
+    if (!text) return std::unexpected(std::move(text).error());
+    Machine machine = TRY(parse_file(*text, file_of(uuid)));
+    if (machine.uuid != uuid)
+        return fail(ErrorKind::corrupt, "read " + file_of(uuid), "it has the uuid of another one");
+    return machine;
+}
+
+Result<> Store::save(Machine const& machine) const {
+    return replace_file(file_of(machine.uuid), file_text(machine), 0600);
+}
+
+Result<> Store::remove(Uuid const& uuid) const { return remove_file(file_of(uuid)); }
+
+std::int64_t Store::modified_at(Uuid const& uuid) const {
+    struct stat status{};
+    if (::stat(file_of(uuid).c_str(), &status) != 0) return 0;
+    return status.st_mtim.tv_sec * 1'000'000 + status.st_mtim.tv_nsec / 1000;
+}
+
+Result<Store::Loaded> Store::load_all() const {
+    Loaded loaded;
+    for (std::string const& name : TRY(json_names(layout_.machines()))) {
+        auto uuid = Uuid::parse(name);
+        auto machine = uuid ? load(*uuid) : Result<Machine>(std::unexpected(uuid.error()));
+        if (machine)
+            loaded.machines.push_back(std::move(*machine));
+        else if (machine.error().kind != ErrorKind::not_found)  // deleted meanwhile
+            loaded.broken.push_back({name, std::move(machine).error()});
+    }
+    return loaded;
+}
+
+Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, milliseconds patience) const {
+    std::string const path = layout_.state() + "/locks/" + uuid.text();
+    TRY(files::make_directories(layout_.state() + "/locks"));
+    // Whoever deletes a machine removes its lock file: who has locked a removed one tries again with the new one.
+    for (int attempt = 0; attempt < 100; ++attempt) {
+        UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+        if (!file) return fail(errno, "open " + path);
+        int locked = ::flock(file.get(), LOCK_EX | LOCK_NB);
+        if (locked != 0 && patience.count() > 0) {
+            Alarm const alarm(patience);
+            locked = ::flock(file.get(), LOCK_EX);
+        }
+        if (locked != 0) return fail(ErrorKind::busy, "VM " + uuid.text() + " is in use by " + owner_text(file.get()));
+        struct stat ours{}, named{};
+        bool const is_ours =
+            ::fstat(file.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino;
+        if (!is_ours) continue;
+        (void)::ftruncate(file.get(), 0);
+        // only shown to others: no harm when it cannot be written
+        (void)write_all(file.get(), "\"" + std::string(purpose) + "\" (process " + std::to_string(::getpid()) + ")");
+        return MachineLock(std::move(file));
+    }
+    return fail(ErrorKind::busy, "VM " + uuid.text() + " is being deleted and created again all the time");
+}
+
+void Store::forget_lock(Uuid const& uuid) const { (void)::unlink((layout_.state() + "/locks/" + uuid.text()).c_str()); }
+
+Result<std::optional<Mark>> Store::mark(Uuid const& uuid) const {
+    auto const text = read_file(journal_of(uuid), most_file_bytes);
+    if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
+    if (!text) return std::unexpected(text.error());
+    return TRY(parse_mark(*text, journal_of(uuid)));
+}
+
+std::unique_ptr<Journal> Store::journal(Uuid const& uuid) const {
+    return std::make_unique<FileJournal>(journal_of(uuid));
+}
+
+Result<std::vector<Uuid>> Store::marked() const {
+    std::vector<Uuid> uuids;
+    for (std::string const& name : TRY(json_names(layout_.state() + "/journal"))) {
+        if (auto uuid = Uuid::parse(name)) uuids.push_back(std::move(*uuid));
+    }
+    return uuids;
+}
+
+Result<> Store::add_event(Event const& event) const {
+    std::string const path = layout_.state() + "/history.jsonl";
+    TRY(files::make_directories(layout_.state()));
+    json::Writer out;
+    out.open('{').member("time", time_text(event.time)).member("uuid", event.uuid.text());
+    out.member("command", event.command).member("outcome", event.outcome);
+    if (!event.detail.empty()) out.key("detail").raw(event.detail);
+    out.close('}');
+    UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!file) return fail(errno, "open " + path);
+    struct stat status{};
+    if (::fstat(file.get(), &status) == 0 && status.st_size > most_history_bytes)
+        (void)::rename(path.c_str(), (path + ".1").c_str());  // this line still goes to the end of the old one
+    if (!write_all(file.get(), std::move(out).text() + "\n")) return fail(errno, "write " + path);
+    return {};
+}
+
+Result<std::vector<std::string>> Store::history(std::optional<Uuid> const& uuid) const {
+    std::vector<std::string> lines;
+    std::string const wanted = uuid ? "\"uuid\":\"" + uuid->text() + "\"" : "";
+    for (char const* const ending : {".1", ""}) {
+        auto const text = read_file(layout_.state() + "/history.jsonl" + ending, 4 * most_history_bytes);
+        if (!text && text.error().kind == ErrorKind::not_found) continue;
+        if (!text) return std::unexpected(text.error());
+        std::string_view rest = *text;
+        while (!rest.empty()) {
+            std::size_t const end = std::min(rest.find('\n'), rest.size());
+            std::string_view const line = rest.substr(0, end);
+            if (line.find(wanted) != std::string_view::npos) lines.emplace_back(line);
+            rest.remove_prefix(std::min(end + 1, rest.size()));
+        }
+    }
+    return lines;
+}
+
+}  // namespace triton::machine

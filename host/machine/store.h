@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/machine/machine.h"
+#include "host/machine/steps.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::machine {
+
+/// Where things are on a host. `root` stands before all of it; empty: the real root.
+struct Layout {
+    std::string root = {};
+
+    [[nodiscard]] std::string state() const { return root + "/var/triton/vmadm"; }
+    [[nodiscard]] std::string machines() const { return state() + "/machines"; }
+    [[nodiscard]] std::string images() const { return root + "/var/triton/imgadm/images"; }
+    [[nodiscard]] std::string nspawn() const { return root + "/run/systemd/nspawn"; }
+    [[nodiscard]] std::string links() const { return root + "/var/lib/machines"; }
+    [[nodiscard]] std::string configuration() const { return root + "/etc/triton/triton.json"; }
+};
+
+/// Replaces a file as a whole: after a crash it is the old one or the new one. Its directory is made when it is
+/// missing.
+Result<> replace_file(std::string const& path, std::string_view content, mode_t mode);
+/// Success too when it is not there.
+Result<> remove_file(std::string const& path);
+
+/// The right to change one machine, until it goes. The kernel takes it back from a process that dies.
+class MachineLock {
+public:
+    explicit MachineLock(UniqueFd file) : file_(std::move(file)) {}
+
+private:
+    UniqueFd file_;
+};
+
+/// A line of the history.
+struct Event {
+    std::int64_t time = 0;  ///< microseconds since 1970
+    Uuid uuid = {};
+    std::string command = {};
+    std::string outcome = {};  ///< "ok", or the error's text
+    std::string detail = {};   ///< JSON; empty: none
+};
+
+/// A file of machines/ that is not a machine.
+struct BrokenFile {
+    std::string name;
+    Error error;
+};
+
+/// What is kept of machines in the state directory: their files, locks, journals and history.
+class Store {
+public:
+    explicit Store(Layout layout) : layout_(std::move(layout)) {}
+
+    [[nodiscard]] Layout const& layout() const { return layout_; }
+
+    /// Errors: `not_found`: "VM <uuid> not found"; corrupt.
+    [[nodiscard]] Result<Machine> load(Uuid const& uuid) const;
+    [[nodiscard]] bool exists(Uuid const& uuid) const;
+    Result<> save(Machine const& machine) const;
+    Result<> remove(Uuid const& uuid) const;
+    /// Microseconds since 1970.
+    [[nodiscard]] std::int64_t modified_at(Uuid const& uuid) const;
+
+    struct Loaded {
+        std::vector<Machine> machines;  ///< by uuid
+        std::vector<BrokenFile> broken;
+    };
+    [[nodiscard]] Result<Loaded> load_all() const;
+
+    /// Waits for whoever has it, for `patience` at most. `purpose`: "vmadm stop".
+    /// Errors: `busy`: `VM <uuid> is in use by "vmadm update" (process 1234)`.
+    [[nodiscard]] Result<MachineLock> lock(Uuid const& uuid, std::string_view purpose, milliseconds patience) const;
+
+    /// Removes the lock file of a machine that is gone, by whoever has it locked.
+    void forget_lock(Uuid const& uuid) const;
+
+    /// The mark of an operation that was interrupted, if there is one. Errors: corrupt.
+    [[nodiscard]] Result<std::optional<Mark>> mark(Uuid const& uuid) const;
+    [[nodiscard]] std::unique_ptr<Journal> journal(Uuid const& uuid) const;
+    /// Machines with such a mark.
+    [[nodiscard]] Result<std::vector<Uuid>> marked() const;
+
+    /// The newest lines of the history are kept, at least 1,000 of them.
+    Result<> add_event(Event const& event) const;
+    /// The lines of one machine, or all, oldest first, as JSON.
+    [[nodiscard]] Result<std::vector<std::string>> history(std::optional<Uuid> const& uuid) const;
+
+private:
+    [[nodiscard]] std::string file_of(Uuid const& uuid) const {
+        return layout_.machines() + "/" + uuid.text() + ".json";
+    }
+    [[nodiscard]] std::string journal_of(Uuid const& uuid) const {
+        return layout_.state() + "/journal/" + uuid.text() + ".json";
+    }
+
+    Layout layout_;
+};
+
+}  // namespace triton::machine

@@ -1,0 +1,348 @@
+#include "host/systemd/bus.h"
+
+#include <csignal>
+#include <cstring>
+
+#include <systemd/sd-bus.h>
+
+namespace triton::systemd {
+
+namespace {
+
+constexpr char manager_name[] = "org.freedesktop.systemd1";
+constexpr char manager_path[] = "/org/freedesktop/systemd1";
+constexpr char manager_interface[] = "org.freedesktop.systemd1.Manager";
+constexpr char unit_interface[] = "org.freedesktop.systemd1.Unit";
+constexpr char service_interface[] = "org.freedesktop.systemd1.Service";
+constexpr char machined_name[] = "org.freedesktop.machine1";
+constexpr char machined_path[] = "/org/freedesktop/machine1";
+constexpr char machined_interface[] = "org.freedesktop.machine1.Manager";
+constexpr char machine_interface[] = "org.freedesktop.machine1.Machine";
+constexpr std::uint64_t call_limit_usec = 30'000'000;
+
+/// Source: sd-bus-errors(3), and systemd's bus-common-errors.h.
+ErrorKind kind_of(char const* name, int err) {
+    struct Row {
+        std::string_view name;
+        ErrorKind kind;
+    };
+    static constexpr Row rows[] = {
+        {"org.freedesktop.systemd1.NoSuchUnit", ErrorKind::not_found},
+        {"org.freedesktop.machine1.NoSuchMachine", ErrorKind::not_found},
+        {SD_BUS_ERROR_SERVICE_UNKNOWN, ErrorKind::unavailable},
+        {SD_BUS_ERROR_NAME_HAS_NO_OWNER, ErrorKind::unavailable},
+        {SD_BUS_ERROR_DISCONNECTED, ErrorKind::unavailable},
+        {SD_BUS_ERROR_NO_REPLY, ErrorKind::timeout},
+        {SD_BUS_ERROR_TIMEOUT, ErrorKind::timeout},
+        {SD_BUS_ERROR_ACCESS_DENIED, ErrorKind::denied},
+        {SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED, ErrorKind::denied},
+        {SD_BUS_ERROR_INVALID_ARGS, ErrorKind::invalid},
+    };
+    for (Row const& row : rows)
+        if (name && row.name == name) return row.kind;
+    if (err == ENOTCONN || err == ECONNRESET || err == ENOENT || err == ECONNREFUSED) return ErrorKind::unavailable;
+    return kind_of_errno(err);
+}
+
+/// Frees what sd-bus has put into it.
+class BusError {
+public:
+    BusError() = default;
+    BusError(BusError const&) = delete;
+    BusError& operator=(BusError const&) = delete;
+    ~BusError() { sd_bus_error_free(&error_); }
+    sd_bus_error* get() { return &error_; }
+    std::unexpected<Error> failure(int result, std::string what) const {
+        int const err = result < 0 ? -result : EIO;
+        std::string reason = error_.message ? error_.message : errno_text(err);
+        return fail(kind_of(error_.name, err), what, std::move(reason));
+    }
+
+private:
+    sd_bus_error error_ = SD_BUS_ERROR_NULL;
+};
+
+struct FreeMessage {
+    void operator()(sd_bus_message* message) const { sd_bus_message_unref(message); }
+};
+using Message = std::unique_ptr<sd_bus_message, FreeMessage>;
+struct FreeSlot {
+    void operator()(sd_bus_slot* slot) const { sd_bus_slot_unref(slot); }
+};
+using Slot = std::unique_ptr<sd_bus_slot, FreeSlot>;
+
+Result<std::string> path_of(std::string const& unit) {
+    char* path = nullptr;
+    int const result = sd_bus_path_encode("/org/freedesktop/systemd1/unit", unit.c_str(), &path);
+    if (result < 0) return fail(-result, "name the unit " + unit);
+    std::unique_ptr<char, decltype(&std::free)> const owner(path, std::free);
+    return std::string(path);
+}
+
+std::chrono::milliseconds left_until(TimePoint deadline) {
+    return std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+}
+
+/// The end of a job, as the signal JobRemoved tells it.
+struct JobEnd {
+    std::string job;                                         // the one that is waited for; empty: not known yet
+    std::string result;                                      // "done", "failed" ..; empty: it has not ended
+    std::vector<std::pair<std::string, std::string>> ended;  // before it was known which one is ours
+};
+
+int on_job_removed(sd_bus_message* message, void* data, sd_bus_error*) {
+    auto& end = *static_cast<JobEnd*>(data);
+    std::uint32_t id = 0;
+    char const *job = nullptr, *unit = nullptr, *result = nullptr;
+    if (sd_bus_message_read(message, "uoss", &id, &job, &unit, &result) < 0) return 0;
+    if (end.job.empty())
+        end.ended.emplace_back(job, result);
+    else if (end.job == job)
+        end.result = result;
+    return 0;
+}
+
+int ignore(sd_bus_message*, void*, sd_bus_error*) { return 0; }
+
+}  // namespace
+
+struct Bus::State {
+    sd_bus* bus = nullptr;
+    bool is_subscribed = false;
+
+    State() = default;
+    State(State const&) = delete;
+    State& operator=(State const&) = delete;
+    ~State() { sd_bus_flush_close_unref(bus); }
+
+    /// A call whose reply has nothing to tell.
+    template <class... Arguments>
+    Result<> call(std::string const& what, char const* name, char const* path, char const* interface,
+                  char const* method, char const* types, Arguments... arguments) {
+        (void)TRY(ask(what, name, path, interface, method, types, arguments...));
+        return {};
+    }
+    template <class... Arguments>
+    Result<Message> ask(std::string const& what, char const* name, char const* path, char const* interface,
+                        char const* method, char const* types, Arguments... arguments) {
+        BusError error;
+        sd_bus_message* reply = nullptr;
+        int const result =
+            sd_bus_call_method(bus, name, path, interface, method, error.get(), &reply, types, arguments...);
+        if (result < 0) return error.failure(result, what);
+        return Message(reply);
+    }
+    template <class... Arguments>
+    Result<> manager(std::string const& what, char const* method, char const* types, Arguments... arguments) {
+        return call(what, manager_name, manager_path, manager_interface, method, types, arguments...);
+    }
+    Result<std::string> text(std::string const& path, char const* interface, char const* property) const {
+        BusError error;
+        char* value = nullptr;
+        int const result =
+            sd_bus_get_property_string(bus, manager_name, path.c_str(), interface, property, error.get(), &value);
+        if (result < 0) return error.failure(result, std::string("read ") + property);
+        std::unique_ptr<char, decltype(&std::free)> const owner(value, std::free);
+        return std::string(value);
+    }
+    template <class T>
+    Result<T> number(std::string const& path, char const* interface, char const* property, char type) const {
+        BusError error;
+        T value = 0;
+        int const result = sd_bus_get_property_trivial(bus, manager_name, path.c_str(), interface, property,
+                                                       error.get(), type, &value);
+        if (result < 0) return error.failure(result, std::string("read ") + property);
+        return value;
+    }
+    Result<> subscribe() {
+        if (is_subscribed) return {};
+        TRY(manager("subscribe to systemd", "Subscribe", ""));
+        is_subscribed = true;
+        return {};
+    }
+};
+
+Bus::Bus(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Bus::Bus(Bus&& other) noexcept = default;
+Bus::~Bus() = default;
+
+Result<Bus> Bus::connect() {
+    auto state = std::make_unique<State>();
+    int const result = sd_bus_open_system(&state->bus);
+    if (result < 0) return fail(kind_of(nullptr, -result), "connect to the system's bus", errno_text(-result));
+    sd_bus_set_method_call_timeout(state->bus, call_limit_usec);
+    return Bus(std::move(state));
+}
+
+Result<std::vector<ListedUnit>> Bus::list_units(std::string const& pattern) {
+    Message const reply = TRY(state_->ask("list units", manager_name, manager_path, manager_interface,
+                                          "ListUnitsByPatterns", "asas", 0, 1, pattern.c_str()));
+    std::vector<ListedUnit> units;
+    if (sd_bus_message_enter_container(reply.get(), 'a', "(ssssssouso)") < 0)
+        return fail(ErrorKind::corrupt, "list units", "systemd's answer is not understood");
+    char const *name = nullptr, *active = nullptr;
+    while (sd_bus_message_enter_container(reply.get(), 'r', "ssssssouso") > 0) {
+        if (sd_bus_message_read(reply.get(), "ssss", &name, nullptr, nullptr, &active) < 0) break;
+        units.push_back({name, active});
+        sd_bus_message_skip(reply.get(), "ssouso");
+        sd_bus_message_exit_container(reply.get());
+    }
+    return units;
+}
+
+Result<ServiceFacts> Bus::service(std::string const& unit) {
+    std::string const path = TRY(path_of(unit));
+    ServiceFacts facts;
+    facts.active_state = TRY(state_->text(path, unit_interface, "ActiveState"));
+    facts.active_since = TRY(state_->number<std::uint64_t>(path, unit_interface, "ActiveEnterTimestamp", 't'));
+    facts.result = TRY(state_->text(path, service_interface, "Result"));
+    facts.ended_at = TRY(state_->number<std::uint64_t>(path, service_interface, "ExecMainExitTimestamp", 't'));
+    facts.exit_status = TRY(state_->number<std::int32_t>(path, service_interface, "ExecMainStatus", 'i'));
+    facts.restarts = TRY(state_->number<std::uint32_t>(path, service_interface, "NRestarts", 'u'));
+    return facts;
+}
+
+/// Handles messages until something is so, or the deadline has passed. Returns whether it is so.
+Result<bool> Bus::wait_until(TimePoint deadline, std::function<bool()> const& is_reached) {
+    for (;;) {
+        int const handled = sd_bus_process(state_->bus, nullptr);
+        if (handled < 0) return fail(kind_of(nullptr, -handled), "wait for systemd", errno_text(-handled));
+        if (is_reached()) return true;
+        if (handled > 0) continue;
+        auto const left = left_until(deadline);
+        if (left.count() <= 0) return false;
+        int const waited = sd_bus_wait(state_->bus, static_cast<std::uint64_t>(left.count()) * 1000);
+        if (waited < 0 && waited != -EINTR)
+            return fail(kind_of(nullptr, -waited), "wait for systemd", errno_text(-waited));
+    }
+}
+
+Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit) {
+    TimePoint const deadline = std::chrono::steady_clock::now() + limit;
+    std::string const what = (std::strcmp(method, "StartUnit") == 0 ? "start " : "stop ") + unit;
+    TRY(state_->subscribe());
+    JobEnd end;
+    sd_bus_slot* slot = nullptr;
+    int const matched = sd_bus_match_signal(state_->bus, &slot, manager_name, manager_path, manager_interface,
+                                            "JobRemoved", on_job_removed, &end);
+    if (matched < 0) return fail(-matched, what);
+    Slot const owner(slot);
+    Message const reply =
+        TRY(state_->ask(what, manager_name, manager_path, manager_interface, method, "ss", unit.c_str(), "replace"));
+    char const* job = nullptr;
+    if (sd_bus_message_read(reply.get(), "o", &job) < 0)
+        return fail(ErrorKind::corrupt, what, "systemd's answer is not understood");
+    end.job = job;
+    for (auto const& [ended, result] : end.ended)
+        if (ended == end.job) end.result = result;
+    if (!TRY(wait_until(deadline, [&end] { return !end.result.empty(); })))
+        return fail(ErrorKind::timeout, what, "it takes longer than " + std::to_string(limit.count() / 1000) + " s");
+    if (end.result == "done") return {};
+    auto const facts = service(unit);
+    std::string const why = facts && facts->result != "success" ? " (" + facts->result + ")" : "";
+    Error error = fail(ErrorKind::refused, what, "its job ended as \"" + end.result + "\"" + why).error();
+    error.details.push_back("the reason is in: journalctl -u " + unit);
+    return std::unexpected(std::move(error));
+}
+
+Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit) {
+    return run_job("StartUnit", unit, limit);
+}
+Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit) {
+    return run_job("StopUnit", unit, limit);
+}
+
+Result<> Bus::kill_unit(std::string const& unit, int signal) {
+    auto const done = state_->manager("send a signal to " + unit, "KillUnit", "ssi", unit.c_str(), "all",
+                                      static_cast<std::int32_t>(signal));
+    if (!done && done.error().kind == ErrorKind::not_found) return {};
+    return done;
+}
+
+Result<> Bus::reset_failed(std::string const& unit) {
+    auto const done = state_->manager("reset " + unit, "ResetFailedUnit", "s", unit.c_str());
+    if (!done && done.error().kind == ErrorKind::not_found) return {};
+    return done;
+}
+
+Result<> Bus::set_properties(std::string const& unit, std::span<NumberProperty const> properties) {
+    std::string const what = "set limits of " + unit;
+    sd_bus_message* raw = nullptr;
+    int result = sd_bus_message_new_method_call(state_->bus, &raw, manager_name, manager_path, manager_interface,
+                                                "SetUnitProperties");
+    Message const message(raw);
+    int const is_runtime = 0;
+    if (result >= 0) result = sd_bus_message_append(raw, "sb", unit.c_str(), is_runtime);
+    if (result >= 0) result = sd_bus_message_open_container(raw, 'a', "(sv)");
+    for (auto const& [name, value] : properties)
+        if (result >= 0) result = sd_bus_message_append(raw, "(sv)", name.c_str(), "t", value);
+    if (result >= 0) result = sd_bus_message_close_container(raw);
+    if (result < 0) return fail(-result, what);
+    BusError error;
+    result = sd_bus_call(state_->bus, raw, 0, error.get(), nullptr);
+    if (result < 0) return error.failure(result, what);
+    return {};
+}
+
+Result<> Bus::revert(std::string const& unit) {
+    return state_->manager("revert " + unit, "RevertUnitFiles", "as", 1, unit.c_str());
+}
+
+Result<> Bus::enable(std::string const& unit) {
+    return state_->manager("enable " + unit, "EnableUnitFiles", "asbb", 1, unit.c_str(), 0, 0);
+}
+
+Result<> Bus::disable(std::string const& unit) {
+    return state_->manager("disable " + unit, "DisableUnitFiles", "asb", 1, unit.c_str(), 0);
+}
+
+Result<std::int64_t> Bus::leader(std::string const& machine) {
+    auto const reply = state_->ask("ask for the machine " + machine, machined_name, machined_path, machined_interface,
+                                   "GetMachine", "s", machine.c_str());
+    if (!reply && reply.error().kind == ErrorKind::not_found) return 0;
+    if (!reply) return std::unexpected(reply.error());
+    char const* path = nullptr;
+    if (sd_bus_message_read(reply->get(), "o", &path) < 0)
+        return fail(ErrorKind::corrupt, "ask for the machine " + machine, "machined's answer is not understood");
+    BusError error;
+    std::uint32_t leader = 0;
+    int const result = sd_bus_get_property_trivial(state_->bus, machined_name, path, machine_interface, "Leader",
+                                                   error.get(), 'u', &leader);
+    if (result < 0) return 0;  // it ended meanwhile
+    return leader;
+}
+
+Result<> Bus::kill_leader(std::string const& machine, int signal) {
+    return state_->call("send a signal to the machine " + machine, machined_name, machined_path, machined_interface,
+                        "KillMachine", "ssi", machine.c_str(), "leader", static_cast<std::int32_t>(signal));
+}
+
+Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit) {
+    TimePoint const deadline = std::chrono::steady_clock::now() + limit;
+    TRY(state_->subscribe());
+    // Each of these signals is a reason to look again.
+    std::string const path = TRY(path_of(unit));
+    sd_bus_slot *changed = nullptr, *appeared = nullptr;
+    int result = sd_bus_match_signal(state_->bus, &changed, manager_name, path.c_str(),
+                                     "org.freedesktop.DBus.Properties", "PropertiesChanged", ignore, nullptr);
+    Slot const changed_owner(changed);
+    if (result >= 0)
+        result = sd_bus_match_signal(state_->bus, &appeared, machined_name, machined_path, machined_interface,
+                                     "MachineNew", ignore, nullptr);
+    Slot const appeared_owner(appeared);
+    if (result < 0) return fail(-result, "reboot " + machine);
+    std::int64_t const before = TRY(leader(machine));
+    TRY(kill_leader(machine, SIGINT));
+    bool const is_up = TRY(wait_until(
+        deadline,
+        [&] {
+            auto const now = leader(machine);
+            if (!now || *now == 0 || *now == before) return false;
+            auto const facts = service(unit);
+            return facts && facts->active_state == "active";
+        }));
+    if (!is_up) return fail(ErrorKind::timeout, "timed out waiting for zone to reboot");
+    return {};
+}
+
+}  // namespace triton::systemd

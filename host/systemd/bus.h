@@ -1,0 +1,84 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace triton::systemd {
+
+/// A unit as systemd lists it.
+struct ListedUnit {
+    std::string name;
+    std::string active_state;  ///< "active", "inactive", "activating", "deactivating", "failed" ..
+};
+
+/// What systemd knows of a service.
+struct ServiceFacts {
+    std::string active_state;
+    std::string result;              ///< "success", "exit-code", "timeout" ..
+    std::uint64_t active_since = 0;  ///< microseconds since 1970; 0: never
+    std::uint64_t ended_at = 0;      ///< of its main process
+    std::int64_t exit_status = 0;
+    std::int64_t restarts = 0;
+};
+
+/// What a change needs, by its name in org.freedesktop.systemd1(5).
+using NumberProperty = std::pair<std::string, std::uint64_t>;
+
+/// A connection to the system's bus, for what machines need of systemd and of systemd-machined. It blocks, each call
+/// with a limit. Kinds of errors, beside those at the functions: `unavailable` when the bus, systemd or machined is not
+/// there, `timeout`, `denied`, `not_found` for a unit or a machine that is not known.
+class Bus {
+public:
+    static Result<Bus> connect();
+    Bus(Bus&& other) noexcept;
+    Bus& operator=(Bus&&) = delete;
+    ~Bus();
+
+    /// Units whose names match a pattern as of fnmatch(3), as far as they are loaded.
+    Result<std::vector<ListedUnit>> list_units(std::string const& pattern);
+    Result<ServiceFacts> service(std::string const& unit);
+
+    /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, and the job goes on; `refused` when
+    /// it ends otherwise than well: "its job has failed (exit-code)".
+    Result<> start(std::string const& unit, std::chrono::milliseconds limit);
+    Result<> stop(std::string const& unit, std::chrono::milliseconds limit);
+    /// Sends a signal to all processes of a unit. Success when there are none.
+    Result<> kill_unit(std::string const& unit, int signal);
+    /// A unit that has failed is as if it had never been started.
+    Result<> reset_failed(std::string const& unit);
+
+    /// Changes properties of a unit for now and, in files of systemd's own, for later.
+    Result<> set_properties(std::string const& unit, std::span<NumberProperty const> properties);
+    /// Removes these files.
+    Result<> revert(std::string const& unit);
+    Result<> enable(std::string const& unit);
+    Result<> disable(std::string const& unit);
+
+    /// The PID 1 of a machine, as the host numbers it; 0: machined does not know the machine.
+    Result<std::int64_t> leader(std::string const& machine);
+    Result<> kill_leader(std::string const& machine, int signal);
+    /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. Errors:
+    /// `timeout`.
+    Result<> reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit);
+
+private:
+    struct State;
+    explicit Bus(std::unique_ptr<State> state);
+    Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit);
+    Result<bool> wait_until(TimePoint deadline, std::function<bool()> const& is_reached);
+
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace triton::systemd

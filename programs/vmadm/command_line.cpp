@@ -1,0 +1,52 @@
+#include "programs/vmadm/command_line.h"
+
+#include <algorithm>
+
+namespace triton::program {
+
+std::unexpected<Failure> usage(std::string text) { return std::unexpected(Failure{fail(std::move(text)).error(), 2}); }
+
+Command const* find_command(std::string_view name) {
+    auto const row = std::ranges::find_if(commands(), [name](Command const& command) {
+        return command.name == name || (!command.alias.empty() && command.alias == name);
+    });
+    return row == commands().end() ? nullptr : &*row;
+}
+
+std::string usage_text() {
+    std::string text = "Usage: vmadm [OPTIONS] COMMAND ...\n\n";
+    for (Command const& command : commands()) {
+        std::string line = "  " + std::string(command.name) + " " + std::string(command.arguments);
+        if (line.size() < 44) line.append(44 - line.size(), ' ');
+        text += line + "  " + std::string(command.description) + "\n";
+    }
+    return text +
+           "\nA VM is named by its uuid, by the beginning of it that no other has, or by its alias; start, stop, "
+           "reboot,\n"
+           "kill and delete also take filters, as list does: vmadm stop alias=~^web\n\n"
+           "  -E                 errors as JSON, for programs\n"
+           "  -q, --quiet        no progress, no notes\n"
+           "  --root DIR         in place of / [$TRITON_ROOT]\n"
+           "  -h, --help         this text; of a command: its options\n\n"
+           "Exit codes: 0 done, 1 it failed, 2 usage.\n";
+}
+
+void build(CLI::App& app, Options& options, Command const*& chosen) {
+    app.set_help_flag();
+    app.add_option("--root", options.root, "A directory in place of /.")->envname("TRITON_ROOT");
+    app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
+    app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
+    for (Command const& command : commands()) {
+        CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));
+        if (!command.alias.empty()) sub.alias(std::string(command.alias));
+        // `list -h` forces the header
+        sub.set_help_flag(command.name == "list" ? "--help" : "-h,--help", "The options of this command.");
+        sub.positionals_at_end(false);
+        sub.callback([&chosen, &command] { chosen = &command; });
+        sub.fallthrough();
+        command.add_options(sub, options);
+    }
+    app.require_subcommand(1);
+}
+
+}  // namespace triton::program

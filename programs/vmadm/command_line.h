@@ -1,0 +1,77 @@
+#pragma once
+
+#include <expected>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "lib/base/result.h"
+
+namespace triton::program {
+
+/// Why a command has failed, and with which exit code.
+struct Failure {
+    Error error;
+    int exit_code = 1;
+};
+using Outcome = std::expected<void, Failure>;
+
+/// Something is wrong with the command line.
+std::unexpected<Failure> usage(std::string text);
+
+/// An early return with the failure of an operation.
+#define TRY_RUN(expr)                                                                             \
+    __extension__({                                                                               \
+        auto tried = (expr);                                                                      \
+        if (!tried) return std::unexpected(::triton::program::Failure{std::move(tried).error()}); \
+        *std::move(tried);                                                                        \
+    })
+
+/// What stands on the command line, before and behind the command's name.
+struct Options {
+    std::string root = {};
+    bool has_json_errors = false;
+    bool is_quiet = false;
+
+    std::vector<std::string> words = {};  ///< machines, filters, key=value ..
+    std::string file = {};
+    std::string order = "uuid,type,ram,state,alias";
+    std::string sort = "ram,uuid";
+    std::string signal = "SIGTERM";
+    bool is_parsable = false;
+    bool no_header = false;
+    bool with_header = false;
+    bool as_json = false;
+    bool is_unique = false;
+    bool force = false;
+    bool is_dry_run = false;
+    bool is_strict = false;
+    int seconds = 0;
+    bool has_order = false;
+    bool has_seconds = false;
+};
+
+/// A command: its row here is its place in the usage text, the manual's synopsis and the completions.
+struct Command {
+    std::string_view name;
+    std::string_view alias;
+    std::string_view arguments;
+    std::string_view description;
+    void (*add_options)(CLI::App& app, Options& options);
+    Outcome (*run)(Options const& options);
+};
+std::span<Command const> commands();
+
+/// Builds the command line's model. `chosen` is set to the command when it is parsed.
+void build(CLI::App& app, Options& options, Command const*& chosen);
+
+/// One line for each command.
+std::string usage_text();
+
+/// Whether a word is a command's name.
+Command const* find_command(std::string_view name);
+
+}  // namespace triton::program

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "host/machine/host.h"
+#include "host/machine/machines.h"
+#include "host/storage/pool.h"
+#include "host/systemd/bus.h"
+
+namespace triton::program {
+
+/// The images that imgadm has installed, by the files that it derives from its database.
+class InstalledImages final : public machine::Images {
+public:
+    explicit InstalledImages(std::string directory) : directory_(std::move(directory)) {}
+    Result<machine::ImageTree> find(machine::Uuid const& image) override;
+    Result<> hold(machine::Uuid const& image, machine::Uuid const& holder) override;
+    Result<> release(machine::Uuid const& image, machine::Uuid const& holder) override;
+
+private:
+    [[nodiscard]] std::string holders(machine::Uuid const& image) const;
+    std::string directory_;
+};
+
+/// systemd on the system's bus, connected to when it is first needed.
+class SystemdUnits final : public machine::Units {
+public:
+    Result<machine::UnitStatus> status(machine::Uuid const& uuid) override;
+    Result<std::map<machine::Uuid, machine::UnitStatus>> all() override;
+    Result<> start(machine::Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> stop(machine::Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> halt(machine::Uuid const& uuid) override;
+    Result<> reboot(machine::Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> kill(machine::Uuid const& uuid, int signal) override;
+    Result<> reset(machine::Uuid const& uuid) override;
+    Result<> set_limits(machine::Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;
+    Result<> forget_limits(machine::Uuid const& uuid) override;
+    Result<> set_autostart(machine::Uuid const& uuid, bool is_on) override;
+
+    /// Whether all() also asks for each machine's processes and times.
+    void set_detailed(bool is_detailed) { is_detailed_ = is_detailed; }
+
+private:
+    Result<systemd::Bus*> bus();
+    std::optional<systemd::Bus> bus_;
+    bool is_detailed_ = false;
+};
+
+/// The triton-launch of this host.
+class HostLauncher final : public machine::Launcher {
+public:
+    Result<> check(std::string_view document) override;
+    Result<std::string> program() override;
+    std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) override;
+};
+
+/// Opens the pool that the host's configuration names. Errors: those of open_pool(); `invalid` configuration.
+Result<std::unique_ptr<storage::Pool>> open_host_pool(machine::Layout const& layout);
+
+}  // namespace triton::program

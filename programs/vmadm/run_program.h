@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace triton::program {
+
+struct ProgramEnd {
+    int exit_code = 0;        ///< 128 and the signal when it was killed
+    std::string output = {};  ///< standard output and standard error, at most 64 KiB
+};
+
+/// Runs a program without a shell, with `input` as its standard input, and waits for its end.
+/// Errors: those of posix_spawn(3), "run <program>".
+Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::string_view input);
+
+}  // namespace triton::program

@@ -1,0 +1,190 @@
+"""Machines on a host with a real systemd: what vmadm says, what the kernel does, and what is left."""
+
+import json
+import uuid as uuids
+
+UNIT = "systemd-nspawn@{}.service"
+
+
+def payload(image: str, **members) -> str:
+    return json.dumps({"brand": "lx", "image_uuid": image, "quota": 0, **members})
+
+
+def new_uuid() -> str:
+    return str(uuids.uuid4())
+
+
+def sleeping(seconds: int = 100000) -> dict:
+    """A launch configuration of one program that does nothing."""
+    return {"programs": {"main": {"command": ["/usr/bin/busybox", "sleep", str(seconds)]}}}
+
+
+def cgroup_value(host, controller: str, uuid: str, file: str) -> str:
+    return host.path(f"/sys/fs/cgroup/{controller}/machine.slice/{UNIT.format(uuid)}/{file}").read_text().strip()
+
+
+def inside_cgroup(host, controller: str, uuid: str, file: str) -> int:
+    """The kernel's own limit, as the host sees it: properties that read back are no proof."""
+    return int(host.run("cat", f"/sys/fs/cgroup/{controller}/machine.slice/{UNIT.format(uuid)}/{file}", check=True).stdout)
+
+
+def left_of(host, uuid: str) -> list[str]:
+    """All files of the host that have the uuid in their names."""
+    found = host.run("find", "/var/triton", "/run/systemd/nspawn", "/var/lib/machines", "/etc/systemd", "/run/systemd/machines",
+                     "-name", f"*{uuid}*").stdout
+    return found.split()
+
+
+def test_a_debian_machine_from_create_to_delete(host, vmadm, debian):
+    uuid = new_uuid()
+    code, text = vmadm.says("create", payload=payload(debian, uuid=uuid, alias="deb0", hostname="deb0", ram=100, cpu_cap=20, max_lwps=80))
+    assert (code, text) == (0, f"Successfully created VM {uuid}\n")
+    assert vmadm.ok("list", "-p", "-o", "uuid,type,ram,state,alias") == f"{uuid}:LX:100:running:deb0\n"
+
+    leader = json.loads(vmadm.ok("get", "deb0"))["pid"]
+    assert host.run("cat", f"/proc/{leader}/comm", check=True).stdout == "systemd\n"
+    first, _, count = host.run("cat", f"/proc/{leader}/uid_map", check=True).stdout.split()[-3:]
+    assert (first, count) == ("0", "65536")
+    assert inside_cgroup(host, "memory", uuid, "memory.limit_in_bytes") == 100 << 20
+    assert inside_cgroup(host, "cpu", uuid, "cpu.cfs_quota_us") == 20000
+    assert inside_cgroup(host, "pids", uuid, "pids.max") == 80
+
+    code, text = vmadm.says("update", "deb0", "ram=120", "cpu_cap=50")
+    assert code == 0 and text.endswith(f"Successfully updated VM {uuid}\n")
+    assert inside_cgroup(host, "memory", uuid, "memory.limit_in_bytes") == 120 << 20
+    assert inside_cgroup(host, "cpu", uuid, "cpu.cfs_quota_us") == 50000
+    assert json.loads(vmadm.ok("get", uuid))["pid"] == leader, "an update must not restart it"
+
+    assert vmadm.says("reboot", "deb0") == (0, f"Successfully completed reboot for VM {uuid}\n")
+    assert json.loads(vmadm.ok("get", uuid))["pid"] != leader
+    assert inside_cgroup(host, "memory", uuid, "memory.limit_in_bytes") == 120 << 20
+    assert vmadm.says("stop", "deb0") == (0, f"Successfully completed stop for VM {uuid}\n")
+    assert vmadm.says("stop", "deb0") == (0, f"VM {uuid} is already not 'running' (currently: stopped)\n")
+    assert vmadm.says("reboot", "deb0") == (1, 'Cannot reboot vm from state "stopped", must be "running"\n')
+    assert vmadm.says("delete", "deb0") == (0, f"Successfully deleted VM {uuid}\n")
+    assert left_of(host, uuid) == []
+    assert UNIT.format(uuid) not in host.run("systemctl", "list-units", "--all", "--plain").stdout
+
+
+def test_start_and_stop_decide_what_starts_with_the_host(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False, launch=sleeping()))
+    enabled = lambda: host.run("systemctl", "is-enabled", UNIT.format(uuid)).stdout.strip()  # noqa: E731
+    assert (vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}"), enabled()) == ("stopped\n", "disabled")
+    assert vmadm.says("start", uuid[:8]) == (0, f"Successfully started VM {uuid}\n")
+    assert vmadm.says("start", uuid) == (0, f"VM {uuid} is already 'running'\n")
+    assert enabled() == "enabled"
+    assert vmadm.says("kill", "-9", uuid) == (0, f'Sent signal "SIGKILL" to init process for VM {uuid}\n')
+    vmadm.ok("stop", uuid)
+    assert enabled() == "disabled"
+    assert vmadm.says("kill", uuid) == (1, f"Cannot find running init PID for VM {uuid}\n")
+
+
+def test_the_launcher_is_pid_1_and_loads_what_update_gives(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="feed", customer_metadata={"db.host": "pg"}, launch=sleeping()))
+    machine = json.loads(vmadm.ok("get", "feed"))
+    leader = machine["pid"]
+    assert host.run("cat", f"/proc/{leader}/comm", check=True).stdout == "triton-launch\n"
+    environment = host.run("cat", f"/proc/{leader}/environ", check=True).stdout.split("\0")
+    assert f"TRITON_UUID={uuid}" in environment and "TRITON_METADATA_DB_HOST=pg" in environment
+    assert machine["launch_status"]["launcher"]["version"]
+    assert [program["name"] for program in machine["launch_status"]["programs"]] == ["main"]
+
+    two = sleeping()
+    two["programs"]["second"] = {"command": ["/usr/bin/busybox", "sleep", "99999"]}
+    vmadm.ok("update", "feed", payload=json.dumps({"launch": two}))
+    assert json.loads(host.run("cat", f"/proc/{leader}/root/run/triton/launch/config.json", check=True).stdout) == two
+
+    bad = {"programs": {"main": {"comand": []}}}
+    code, text = vmadm.says("update", "feed", payload=json.dumps({"launch": bad}))
+    assert code == 1 and text.startswith("triton-launch refuses the launch configuration\n") and "comand" in text
+    code, text = vmadm.says("validate", "create", payload=payload(tiny, launch=bad))
+    assert code == 1 and "comand" in text
+    assert vmadm.says("stop", "feed") == (0, f"Successfully completed stop for VM {uuid}\n")
+
+
+def test_snapshots(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False, tags={"v": 1}))
+    root = json.loads(vmadm.ok("get", uuid))["zonepath"] + "/root"
+    host.run("sh", "-c", f"echo one >{root}/etc/version", check=True)
+    assert vmadm.says("create-snapshot", uuid, "one") == (0, f"Created snapshot one for VM {uuid}\n")
+    assert vmadm.says("create-snapshot", uuid, "one") == (1, 'snapshot with name "one" already exists.\n')
+    assert vmadm.says("create-snapshot", uuid, "../x") == (1, "Invalid snapshot name\n")
+    host.run("sh", "-c", f"echo two >{root}/etc/version", check=True)
+    vmadm.ok("update", uuid, payload='{"set_tags":{"v":2}}')
+    vmadm.ok("create-snapshot", uuid, "two")
+    assert [s["name"] for s in json.loads(vmadm.ok("get", uuid))["snapshots"]] == ["two", "one"]
+    assert vmadm.says("rollback-snapshot", uuid, "one") == (0, f"Rolled back snapshot one for VM {uuid}\n")
+    assert host.run("cat", f"{root}/etc/version", check=True).stdout == "one\n"
+    machine = json.loads(vmadm.ok("get", uuid))
+    assert machine["tags"] == {"v": 1} and [s["name"] for s in machine["snapshots"]] == ["one"]
+    assert vmadm.says("delete-snapshot", uuid, "two") == (1, f'No snapshot named "two" for {uuid}\n')
+    assert vmadm.says("delete-snapshot", uuid, "one") == (0, f"Deleted snapshot one for VM {uuid}\n")
+
+
+def test_a_machine_made_in_two_halves(vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, create_only=True))
+    assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "configured\n"
+    code, text = vmadm.says("start", uuid)
+    assert (code, text) == (1, f'Unable to start VM {uuid}: Cannot start vm from state "configured", must be "stopped".\n')
+    assert vmadm.says("install", uuid) == (0, f"Successfully installed VM {uuid}\n")
+    assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
+    assert vmadm.says("install", uuid) == (1, f"Cannot install VM {uuid}: it is already installed\n")
+
+
+def test_messages_and_exit_codes(vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="msg", autoboot=False, indestructible_zoneroot=True))
+    missing = "11111111-2222-4333-8444-555555555555"
+    for words, text, code, expected in [
+        (["list", "color=x"], None, 1, 'Invalid filter key: "color"\n'),
+        (["list", "msg"], None, 2, '"msg" is not a condition: expected KEY=VALUE\n'),
+        (["lookup", "-1", "alias=none"], None, 1, "Requested unique lookup but found 0 results.\n"),
+        (["lookup", "-o", "uuid"], None, 1, "Cannot specify -o without -j\n"),
+        (["get"], None, 2, "Invalid or missing UUID for get\n"),
+        (["get", missing], None, 1, f"VM {missing} not found\n"),
+        (["create", "-f", "/nowhere"], None, 1, "File: /nowhere does not exist.\n"),
+        (["create"], payload(missing, uuid=new_uuid()), 1, f"image {missing} is not installed\n"),
+        (["create"], payload(tiny, uuid=uuid), 1, f"VM with UUID {uuid} already exists\n"),
+        (["create"], "{", 1, "Invalid JSON payload: line 1, column 2: "),
+        (["delete", "msg"], None, 1, f"Failed to delete VM {uuid}: indestructible_zoneroot is set, cannot delete\n"),
+        (["kill", "-s", "SIGX", "msg"], None, 1, 'Unknown signal "SIGX"\n'),
+        (["info", "msg"], None, 1, "no info types supported for brand lx\n"),
+        (["validate", "create"], payload(tiny), 0, "VALID 'create' payload for lx brand VMs.\n"),
+        (["validate", "update", "lx"], '{"ram":64}', 0, "VALID 'update' payload for lx brand VMs.\n"),
+        (["update", "msg", "ram=64", "-n", "--strict", "x=1"], None, 1, 'unknown property "x"\n'),
+        (["-E", "get", missing], None, 1, f'{{"error":{{"code":"notFound","message":"VM {missing} not found","details":[]}}}}\n'),
+    ]:
+        got = vmadm.says(*words, payload=text)
+        assert got[0] == code and got[1].startswith(expected), (words, got)
+    code, text = vmadm.says("frobnicate")
+    assert code == 2 and text.startswith('Invalid command: "frobnicate".\nUsage: vmadm')
+    assert vmadm.ok("update", "msg", "-n", "alias=other", "ram=64").splitlines()[0] == 'alias: "msg" -> "other"'
+    assert json.loads(vmadm.ok("get", "msg"))["alias"] == "msg"
+    vmadm.ok("update", "msg", "indestructible_zoneroot=false")
+    assert [json.loads(line)["command"] for line in vmadm.ok("history", uuid).splitlines()][:2] == ["create", "create"]
+
+
+def test_machines_are_stopped_by_filter(vmadm, tiny):
+    made = [new_uuid() for _ in range(3)]
+    for number, uuid in enumerate(made):
+        vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias=f"bulk{number}", launch=sleeping(), tags={"group": "even" if number % 2 == 0 else "odd"}))
+    code, text = vmadm.says("stop", "tags.group=even")
+    assert code == 0 and text.count("Successfully completed stop") == 2
+    assert vmadm.ok("list", "-p", "-o", "alias,state", "-s", "alias", "alias=~^bulk") == "bulk0:stopped\nbulk1:running\nbulk2:stopped\n"
+    assert vmadm.says("stop", "tags.group=none") == (1, "no VM fulfils these conditions\n")
+
+
+def test_a_file_that_is_garbage_hides_no_other(host, vmadm, tiny):
+    uuid, broken = new_uuid(), new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
+    host.run("sh", "-c", f"echo garbage >/var/triton/vmadm/machines/{broken}.json", check=True)
+    listed = vmadm("list", "-p", "-o", "uuid,state")
+    assert listed.returncode == 0
+    assert sorted(listed.stdout.split()) == sorted([f"{uuid}:stopped", f"{broken}:unreadable"])
+    assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in listed.stderr
+    vmadm.ok("delete", broken)
+    assert left_of(host, broken) == []

@@ -1,0 +1,73 @@
+"""A Debian host with systemd, D-Bus and machined, booted in namespaces and cgroups of its own, for tests of the host's programs."""
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BOOT_SECONDS = 120  # of a machine that is loaded; it takes two
+
+
+class TestHost:
+    """Is made of a copy of the cached root, with the build directory at /build, and is gone at the end."""
+
+    __test__ = False
+
+    def __init__(self, name: str, directory: Path, build: Path):
+        roots = subprocess.run([HERE / "build"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        self.root = directory / "host"
+        self.machine_root = Path(roots[1])
+        subprocess.run(["cp", "-a", "--reflink=auto", roots[0], self.root], check=True)
+        (self.root / "build").mkdir()
+        self.log = directory / "host.log"
+        address = directory / "notify"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, self.log.open("w") as log:
+            ready.bind(str(address))
+            self.process = subprocess.Popen(
+                [HERE / "boot", name, self.root, "--notify-ready=yes", f"--bind-ro={build}:/build", f"--bind-ro={self.machine_root}:/mnt"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(address)})
+            self.leader = self._wait_until_ready(ready)
+
+    def _wait_until_ready(self, ready: socket.socket) -> int:
+        leader = 0
+        exited = os.pidfd_open(self.process.pid)
+        try:
+            while True:
+                readable, _, _ = select.select([ready, exited], [], [], BOOT_SECONDS)
+                assert ready in readable, f"the test host did not come up: {self.log.read_text()[-2000:]}"
+                for line in ready.recv(65536).decode().splitlines():
+                    key, _, value = line.partition("=")
+                    if key == "X_NSPAWN_LEADER_PID":
+                        leader = int(value)
+                    elif line == "READY=1":
+                        assert leader > 0
+                        return leader
+        finally:
+            os.close(exited)
+
+    def run(self, *words: str, input: str | None = None, timeout: float = 120, check: bool = False) -> subprocess.CompletedProcess:
+        """Runs a program in the host."""
+        done = subprocess.run(
+            ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", *words],
+            input=input, stdin=subprocess.DEVNULL if input is None else None,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout,
+            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/build", "LC_ALL": "C.UTF-8"})
+        assert not check or done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done
+
+    def path(self, inside: str) -> Path:
+        """Of a file of the host, for looking at it from outside: nothing on the way may be a link that leads elsewhere."""
+        return self.root / inside.lstrip("/")
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.kill(self.leader, signal.SIGKILL)
+            self.process.wait(60)
+        shutil.rmtree(self.root)

@@ -1,0 +1,400 @@
+#include "host/machine/machines.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/machine/nic.h"
+
+namespace triton::machine {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int killed = 77;
+
+/// Ends this process as SIGKILL would, at the n-th thing that happens.
+class Reaper {
+public:
+    int at = -1;
+    void happen() {
+        if (count_++ == at) ::_exit(killed);
+    }
+
+private:
+    int count_ = 0;
+};
+
+/// systemd, whose truth is in files, so that it outlives a process that is killed.
+class FakeUnits final : public Units {
+public:
+    FakeUnits(fs::path directory, Reaper& reaper) : directory_(std::move(directory)), reaper_(reaper) {
+        fs::create_directories(directory_);
+    }
+
+    Result<UnitStatus> status(Uuid const& uuid) override {
+        UnitStatus status;
+        if (has("running", uuid)) status = {.activity = UnitStatus::Activity::active, .leader = 4711};
+        return status;
+    }
+    Result<std::map<Uuid, UnitStatus>> all() override {
+        if (is_gone) return fail(ErrorKind::unavailable, "systemd is not there");
+        return std::map<Uuid, UnitStatus>();
+    }
+    Result<> start(Uuid const& uuid, std::chrono::seconds) override { return set("running", uuid, true); }
+    Result<> stop(Uuid const& uuid, std::chrono::seconds) override { return set("running", uuid, false); }
+    Result<> halt(Uuid const& uuid) override { return set("running", uuid, false); }
+    Result<> reboot(Uuid const&, std::chrono::seconds) override { return {}; }
+    Result<> kill(Uuid const&, int) override { return {}; }
+    Result<> reset(Uuid const&) override { return {}; }
+    Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override { return set("limits", uuid, true); }
+    Result<> forget_limits(Uuid const& uuid) override { return set("limits", uuid, false); }
+    Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
+
+    bool is_gone = false;
+
+private:
+    [[nodiscard]] fs::path file(std::string const& what, Uuid const& uuid) const {
+        return directory_ / (uuid.text() + "." + what);
+    }
+    [[nodiscard]] bool has(std::string const& what, Uuid const& uuid) const { return fs::exists(file(what, uuid)); }
+    Result<> set(std::string const& what, Uuid const& uuid, bool is_on) {
+        if (is_gone) return fail(ErrorKind::unavailable, "systemd is not there");
+        reaper_.happen();
+        if (is_on)
+            std::ofstream(file(what, uuid)) << "x";
+        else
+            fs::remove(file(what, uuid));
+        reaper_.happen();
+        return {};
+    }
+
+    fs::path directory_;
+    Reaper& reaper_;
+};
+
+class FakeImages final : public Images {
+public:
+    FakeImages(fs::path directory, Reaper& reaper) : directory_(std::move(directory)), reaper_(reaper) {
+        fs::create_directories(directory_);
+    }
+    Result<ImageTree> find(Uuid const& image) override {
+        if (image.text().starts_with("0000"))
+            return fail(ErrorKind::not_found, "image " + image.text() + " is not installed");
+        return ImageTree{*storage::TreeName::parse("layers/a"), *storage::SnapshotName::parse("final"), "a@1"};
+    }
+    Result<> hold(Uuid const&, Uuid const& holder) override {
+        reaper_.happen();
+        std::ofstream(directory_ / holder.text()) << "x";
+        return {};
+    }
+    Result<> release(Uuid const&, Uuid const& holder) override {
+        reaper_.happen();
+        fs::remove(directory_ / holder.text());
+        return {};
+    }
+
+private:
+    fs::path directory_;
+    Reaper& reaper_;
+};
+
+class FakeLauncher final : public Launcher {
+public:
+    Result<> check(std::string_view document) override {
+        if (document.find("bad") != std::string_view::npos) return fail("programs: it is bad");
+        return {};
+    }
+    Result<std::string> program() override { return std::string("/usr/bin/triton-launch"); }
+    std::optional<std::string> status(std::int64_t, std::int64_t) override { return R"({"launcher":{"version":"1"}})"; }
+};
+
+/// A host in a temporary directory, with a pool of plain directories.
+class Host {
+public:
+    explicit Host(fs::path root)
+        : root_(std::move(root)), units_(root_ / "units", reaper), images_(root_ / "images", reaper) {
+        fs::create_directories(root_ / "var/lib");
+        auto opened = storage::open_pool({.backend = storage::Backend::directory, .path = (root_ / "pool").string()});
+        EXPECT_TRUE(opened) << (opened ? "" : opened.error().text());
+        pool_ = std::move(*opened);
+        auto const image = *storage::TreeName::parse("layers/a");
+        if (!*pool_->exists(image)) {
+            EXPECT_TRUE(pool_->make(image));
+            fs::create_directories(fs::path(pool_->path(image)) / "root/usr");
+            EXPECT_TRUE(pool_->snapshot(image, *storage::SnapshotName::parse("final")));
+        }
+        HostParts parts{.pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = [] {
+                            return std::int64_t{0};
+                        }};
+        parts.progress = [this](std::string_view, std::string_view) { reaper.happen(); };
+        parts.notice = [this](std::string text) { notices.push_back(std::move(text)); };
+        machines.emplace(Layout{root_.string()}, parts);
+    }
+
+    Reaper reaper;
+    std::vector<std::string> notices;
+    std::optional<Machines> machines;
+    FakeUnits& units() { return units_; }
+    storage::Pool& pool() { return *pool_; }
+    [[nodiscard]] fs::path const& root() const { return root_; }
+
+    /// What there is of a machine: each file that has its uuid in its name, without the root.
+    [[nodiscard]] std::set<std::string> parts_of(Uuid const& uuid) const {
+        std::set<std::string> parts;
+        for (fs::directory_entry const& entry : fs::recursive_directory_iterator(root_)) {
+            if (entry.path().filename().string().find(uuid.text()) != std::string::npos)
+                parts.insert(fs::relative(entry.path(), root_).string());
+        }
+        return parts;
+    }
+
+private:
+    fs::path root_;
+    FakeUnits units_;
+    FakeImages images_;
+    FakeLauncher launcher_;
+    std::unique_ptr<storage::Pool> pool_;
+};
+
+class MachinesTest : public testing::Test {
+protected:
+    MachinesTest() {
+        // where nothing waits for a disk: each mark is made durable
+        fs::path const parent = fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
+        std::string pattern = (parent / "machines-XXXXXX").string();
+        directory_ = ::mkdtemp(pattern.data());
+    }
+    ~MachinesTest() override { fs::remove_all(directory_); }
+    [[nodiscard]] fs::path directory() const { return directory_; }
+
+    static Creation creation(std::string const& members = "") {
+        auto const payload = read_payload(
+            R"({"brand":"lx","quota":0,"image_uuid":"5e6a4c11-0c2f-4a44-8c1f-000000000001")" + members + "}");
+        EXPECT_TRUE(payload) << (payload ? "" : payload.error().text());
+        auto made = read_creation(*payload, 0);
+        EXPECT_TRUE(made) << (made ? "" : made.error().json());
+        return *made;
+    }
+    static Update updated(Machine const& machine, std::string const& text) {
+        return *read_update(machine, *read_payload(text));
+    }
+
+    /// Runs something in a process that is killed at the n-th thing that happens. Returns whether it came so far.
+    template <class Run>
+    bool kill_at(int n, Run run) {
+        pid_t const child = ::fork();
+        if (child == 0) {
+            Host host(directory_);
+            host.reaper.at = n;
+            (void)run(*host.machines);
+            ::_exit(0);
+        }
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        return WIFEXITED(status) && WEXITSTATUS(status) == killed;
+    }
+
+private:
+    fs::path directory_;
+};
+
+std::string text_of(Result<> const& result) { return result ? "ok" : result.error().text(); }
+
+TEST_F(MachinesTest, WhatCreateMakesDeleteRemoves) {
+    Host host(directory());
+    Creation const made =
+        creation(R"(,"alias":"web","tags":{"a":1},"customer_metadata":{"k":"v"},"launch":{"programs":{}})");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    EXPECT_EQ(*host.machines->find("web"), uuid);
+    EXPECT_EQ(*host.machines->find(uuid.text().substr(0, 8)), uuid);
+    auto const machine = host.machines->get(uuid);
+    ASSERT_TRUE(machine) << machine.error().text();
+    EXPECT_EQ(machine->state, State::running);
+    EXPECT_EQ(machine->pid, 4711);
+    EXPECT_EQ(machine->tags.size(), 1U);
+    EXPECT_EQ(machine->customer_metadata.size(), 1U);
+    EXPECT_TRUE(machine->launch_status);
+    EXPECT_EQ(fs::read_symlink(host.root() / "var/lib/machines" / uuid.text()).string(), *machine->zonepath + "/root");
+    EXPECT_EQ(text_of(host.machines->create(made)), "VM with UUID " + uuid.text() + " already exists");
+    ASSERT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "VM " + uuid.text() + " not found");
+}
+
+TEST_F(MachinesTest, EachMachineHasUidsOfItsOwn) {
+    Host host(directory());
+    std::set<std::int64_t> firsts;
+    for (int i = 0; i < 3; ++i) {
+        Creation const made = creation();
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        firsts.insert(*host.machines->get(made.machine.uuid)->first_uid);
+    }
+    EXPECT_THAT(firsts, ElementsAre(1879048192, 1879113728, 1879179264));
+}
+
+TEST_F(MachinesTest, AnAddressIsThereOnlyOnce) {
+    Host host(directory());
+    std::string const nic = R"(,"nics":[{"nic_tag":"e","vlan_id":5,"ips":["10.0.0.2/24"]}])";
+    ASSERT_EQ(text_of(host.machines->create(creation(nic))), "ok");
+    EXPECT_EQ(text_of(host.machines->create(creation(nic))), conflict_text);
+    EXPECT_EQ(text_of(host.machines->create(creation(R"(,"nics":[{"nic_tag":"e","ips":["10.0.0.2/24"]}])"))), "ok");
+}
+
+TEST_F(MachinesTest, ALaunchConfigurationThatIsRefusedMakesNoMachine) {
+    Host host(directory());
+    Creation const made = creation(R"(,"launch":{"programs":{"bad":1}})");
+    EXPECT_EQ(text_of(host.machines->create(made)), "programs: it is bad");
+    EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty());
+}
+
+TEST_F(MachinesTest, WithoutSystemdACreationLeavesNothingAndAListIsThere) {
+    Host host(directory());
+    ASSERT_EQ(text_of(host.machines->create(creation())), "ok");
+    host.units().is_gone = true;
+    Creation const made = creation();
+    auto const failed = host.machines->create(made);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().text(), "systemd is not there");
+    host.units().is_gone = false;
+    EXPECT_TRUE(host.machines->recover(std::nullopt));
+    EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty());
+    host.units().is_gone = true;
+    auto const listed = host.machines->list();
+    ASSERT_TRUE(listed);
+    EXPECT_EQ(listed->machines.size(), 1U);
+}
+
+TEST_F(MachinesTest, ACreationThatIsKilledAnywhereIsGoneAfterwards) {
+    int kills = 0;
+    for (int n = 0;; ++n) {
+        Creation const made = creation();
+        Uuid const uuid = made.machine.uuid;
+        bool const was_killed = kill_at(n, [&made](Machines& machines) { return machines.create(made); });
+        Host host(directory());
+        ASSERT_TRUE(host.machines->list());
+        ASSERT_TRUE(host.machines->recover(uuid));
+        EXPECT_FALSE(fs::exists(host.root() / "var/triton/vmadm/journal" / (uuid.text() + ".json"))) << n;
+        auto const machine = host.machines->get(uuid);
+        if (machine) {  // killed at its first start
+            EXPECT_EQ(machine->phase, Phase::installed) << n;
+            EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok") << n;
+        }
+        EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
+        if (!was_killed) break;
+        ++kills;
+    }
+    EXPECT_GT(kills, 12);
+}
+
+TEST_F(MachinesTest, ACreationThatWasKilledCanSimplyBeRepeated) {
+    for (int n = 0; n < 12; n += 3) {
+        Creation const made = creation();
+        ASSERT_TRUE(kill_at(n, [&made](Machines& machines) { return machines.create(made); }));
+        Host host(directory());
+        EXPECT_EQ(text_of(host.machines->create(made)), "ok") << n;
+        EXPECT_EQ(host.machines->get(made.machine.uuid)->state, State::running) << n;
+        EXPECT_EQ(host.notices.empty() ? "" : host.notices.front(),
+                  "VM " + made.machine.uuid.text() + ": an interrupted create was undone");
+    }
+}
+
+TEST_F(MachinesTest, ADeletionThatIsKilledAnywhereIsFinished) {
+    for (int n = 0;; ++n) {
+        Creation const made = creation();
+        Uuid const uuid = made.machine.uuid;
+        {
+            Host host(directory());
+            ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        }
+        bool const was_killed = kill_at(n, [&uuid](Machines& machines) { return machines.destroy(uuid); });
+        Host host(directory());
+        ASSERT_TRUE(host.machines->list());
+        auto const recovered = host.machines->recover(uuid);
+        ASSERT_TRUE(recovered) << recovered.error().text();
+        EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, AnUpdateThatIsKilledAnywhereIsFinished) {
+    Creation const made = creation(R"(,"alias":"old","tags":{"a":1})");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+    for (int n = 0;; ++n) {
+        std::string const alias = "new" + std::to_string(n);
+        bool const was_killed = kill_at(n, [&](Machines& machines) {
+            return machines.update(uuid, updated(*machines.get(uuid), R"({"alias":")" + alias + R"(","tags":{"n":)" +
+                                                                          std::to_string(n) + "}}"));
+        });
+        Host host(directory());
+        ASSERT_TRUE(host.machines->recover(uuid));
+        auto const machine = host.machines->get(uuid);
+        ASSERT_TRUE(machine);
+        EXPECT_EQ(machine->alias, alias);
+        EXPECT_EQ(std::get<std::int64_t>(machine->tags.front().node.value), n);
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, TwoCommandsAtOnceAndTheSecondSaysWhoIsFirst) {
+    Host host(directory());
+    Creation const made = creation();
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    Uuid const uuid = made.machine.uuid;
+    auto const first = host.machines->store().lock(uuid, "vmadm update", milliseconds(0));
+    ASSERT_TRUE(first);
+    auto const second = host.machines->store().lock(uuid, "vmadm stop", milliseconds(20));
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().kind, ErrorKind::busy);
+    EXPECT_EQ(second.error().text(),
+              "VM " + uuid.text() + " is in use by \"vmadm update\" (process " + std::to_string(::getpid()) + ")");
+}
+
+TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemoved) {
+    Host host(directory());
+    Uuid const uuid = *Uuid::random();
+    ASSERT_TRUE(host.pool().make(tree_of(uuid)));
+    auto const done = host.machines->recover(std::nullopt);
+    ASSERT_TRUE(done);
+    EXPECT_THAT(*done, ElementsAre("tree machines/" + uuid.text() + ": removed, it belongs to no VM"));
+    EXPECT_FALSE(*host.pool().exists(tree_of(uuid)));
+}
+
+TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
+    Host host(directory());
+    Creation const made = creation();
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    std::ofstream(host.root() / "var/triton/vmadm/machines/4dad7f3e-0000-4000-8000-000000000000.json") << "{";
+    std::ofstream(host.root() / "var/triton/vmadm/machines/hello.json") << "{}";
+    auto const listed = host.machines->list();
+    ASSERT_TRUE(listed);
+    EXPECT_EQ(listed->machines.size(), 1U);
+    ASSERT_EQ(listed->broken.size(), 2U);
+    EXPECT_THAT(listed->broken[0].error.text(),
+                HasSubstr("4dad7f3e-0000-4000-8000-000000000000.json: line 1, column 2"));
+    EXPECT_EQ(listed->broken[1].error.text(), "\"hello\" is not a UUID");
+}
+
+TEST_F(MachinesTest, TwoHundredMachinesComeAndGo) {
+    Host host(directory());
+    for (int i = 0; i < 200; ++i) {
+        Creation const made = creation();
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok") << i;
+        ASSERT_EQ(text_of(host.machines->destroy(made.machine.uuid)), "ok") << i;
+        ASSERT_THAT(host.parts_of(made.machine.uuid), IsEmpty()) << i;
+    }
+}
+
+}  // namespace
+}  // namespace triton::machine
