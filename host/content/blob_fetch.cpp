@@ -187,7 +187,10 @@ Result<> BlobFetch::send(Interval range, bool is_ranged, bool is_probe) {
     if (is_ranged) {
         download.offset = range.begin;
         download.length = range.length();
-        if (is_probe) download.whole_length = *size_ - range.begin;
+        if (is_probe)
+            download.whole_length = *size_ - range.begin;
+        else if (in_one_piece_)
+            download.whole_length = range.length();
         if (rotations_ == 0) download.if_range = journal_.entity_tag;  // it is the first URL's
     }
     auto started = TRY(context_.client.start(std::move(download), context_.secrets));

@@ -44,9 +44,13 @@ std::unexpected<Error> database_error(sqlite3* handle) {
     int const code = sqlite3_extended_errcode(handle);
     std::string const path = sqlite3_db_filename(handle, "main") ?: "";
     std::string reason = sqlite3_errmsg(handle);
-    if (int const err = sqlite3_system_errno(handle); err && (code & 0xff) == SQLITE_IOERR)
-        reason += " (" + errno_text(err) + ")";
-    return fail(kind_of_code(code), "use database " + path, std::move(reason));
+    bool const is_of_system = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+    int const err = is_of_system ? sqlite3_system_errno(handle) : 0;
+    // SQLite opens its log for reading when it could not make it, and reports how that failed.
+    if ((code & 0xff) == SQLITE_CANTOPEN && err == ENOENT)
+        return fail(ErrorKind::unavailable, "use database " + path, "no file can be made beside it: is the disk full?");
+    if (err) reason += " (" + errno_text(err) + ")";
+    return fail(err ? kind_of_errno(err) : kind_of_code(code), "use database " + path, std::move(reason));
 }
 
 }  // namespace

@@ -86,10 +86,17 @@ Result<> put(Store& store, Words const& words) {
         UniqueFd const file = TRY(ingest.open_for_writing());
         if (!write_all(file.get(), content)) return fail(errno, "write the file of an ingest");
     }
-    Blob const blob = TRY(store.commit(std::move(ingest), digest, {.source = "put"}));
+    std::optional<LeaseId> lease;
+    if (words.has("lease")) lease = TRY(store.make_lease("test", milliseconds(words.number("lease", 0))));
+    Blob const blob = TRY(store.commit(std::move(ingest), digest, {.source = "put"}, lease));
     if (words.has("owner")) TRY(store.add_references({"test", words.text("owner")}, std::array{digest}));
     print(described(blob));
     return {};
+}
+
+Result<> begin(Store& store, Words const& words) {
+    Ingest const ingest = TRY(store.begin_ingest(words.text("key"), in_a_minute()));
+    return ingest.reserve(words.number("size", 0));
 }
 
 Result<> list(Store& store, Words const&) {
@@ -225,8 +232,9 @@ Result<> document(Store& store, Words const& words) {
 }
 
 std::map<std::string_view, Result<> (*)(Store&, Words const&)> const commands{
-    {"put", put}, {"list", list},   {"check", check},           {"refer", refer}, {"release", release},
-    {"gc", gc},   {"scrub", scrub}, {"quarantine", quarantine}, {"fetch", fetch}, {"document", document},
+    {"put", put},           {"begin", begin}, {"list", list},   {"check", check},           {"refer", refer},
+    {"release", release},   {"gc", gc},       {"scrub", scrub}, {"quarantine", quarantine}, {"fetch", fetch},
+    {"document", document},
 };
 
 }  // namespace
