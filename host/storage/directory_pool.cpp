@@ -114,6 +114,7 @@ public:
     Result<> clone(TreeName const& from, SnapshotName const& snapshot, TreeName const& to) override {
         auto const holder = TRY(hold(from, Sharing::together));
         UniqueFd const source = TRY(open_snapshot(holder, from, snapshot));
+        if (trees_->copies_at_once()) return clone_in_place(source, to);
         TRY(check_free(to));
         auto item = TRY(building_.make(to.text()));
         auto const left = TRY(trees_->copy(source.get(), item.fd(), tree_entry, {}));
@@ -156,6 +157,7 @@ public:
         TRY(check_free(to));
         UniqueFd const parent = TRY(open_group(from));
         UniqueFd const target = TRY(make_group(to));
+        TRY(clear_name(target.get(), components_of(to).back()));
         if (::renameat2(parent.get(), components_of(from).back().c_str(), target.get(),
                         components_of(to).back().c_str(), RENAME_NOREPLACE) != 0)
             return name_failure(errno, "rename " + from.text() + " to " + to.text(), to);
@@ -284,8 +286,8 @@ public:
     Result<std::vector<std::string>> recover() override {
         std::vector<std::string> built;
         std::vector<std::string> destroyed;
-        auto first = building_.recover(built);
-        auto const second = trash_.recover(destroyed);
+        auto first = building_.recover(built, [this](std::string const& what) { return remove_half_made(what); });
+        auto const second = trash_.recover(destroyed, {});
         if (first && !second) first = second;
         if (!first) return std::unexpected(std::move(first).error());
         std::vector<std::string> removed;
@@ -309,7 +311,8 @@ private:
         auto components = components_of(tree);
         components.pop_back();
         for (std::string const& name : components) {
-            if (make && ::mkdirat(group.get(), name.c_str(), 0700) == 0) TRY(make_durable(group.get(), tree.text()));
+            if (make && ::mkdirat(group.get(), name.c_str(), 0700) == 0 && !trees_->copies_at_once())
+                TRY(make_durable(group.get(), tree.text()));  // else what comes next makes all durable
             UniqueFd next = open_directory(group.get(), name);
             if (!next && errno == ENOENT) return no_such_tree(tree);
             if (!next) return fail(errno, "open group " + name + " of " + tree.text());
@@ -330,11 +333,37 @@ private:
             path += path.empty() ? name : '/' + name;
             group = open_directory(group.get(), name);
             if (!group) return {};
-            if (!has_entry(group.get(), tree_entry)) continue;
-            if (path == tree.text()) return fail(ErrorKind::exists, "tree " + path + " exists already");
-            return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + path);
+            bool const is_tree = has_entry(group.get(), tree_entry);
+            bool const is_itself = path == tree.text();
+            if (is_itself && is_tree) return fail(ErrorKind::exists, "tree " + path + " exists already");
+            if (is_itself && is_left_over(group.get())) return {};
+            if (!is_itself && (is_tree || is_half_made(group.get())))
+                return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + path);
         }
         return fail(ErrorKind::refused, "make tree " + tree.text(), "there are trees below that name");
+    }
+
+    /// What clone_in_place() has when it is killed in the middle.
+    static bool is_half_made(int holder) {
+        return has_entry(holder, snapshots_entry) && !has_entry(holder, tree_entry);
+    }
+
+    /// That, or a group with nothing in it.
+    static bool is_left_over(int holder) {
+        if (is_half_made(holder)) return true;
+        bool is_empty = true;
+        DirectoryReader reader;
+        auto const read = reader.read(holder, [&](std::string const& /*name*/, unsigned char /*type*/) -> Result<> {
+            is_empty = false;
+            return {};
+        });
+        return read && is_empty;
+    }
+
+    /// Removes what is left over at a name that is to be given. While names are locked.
+    static Result<> clear_name(int group, std::string const& name) {
+        UniqueFd const holder = open_directory(group, name);
+        return holder && is_left_over(holder.get()) ? remove_tree(group, name) : Result<>{};
     }
 
     static std::unexpected<Error> name_failure(int err, std::string const& what, TreeName const& tree) {
@@ -370,11 +399,46 @@ private:
         UniqueFd const naming = TRY(lock_names());
         TRY(check_free(tree));
         UniqueFd const group = TRY(make_group(tree));
+        TRY(clear_name(group.get(), components_of(tree).back()));
         if (::renameat2(item.workshop(), item.name().c_str(), group.get(), components_of(tree).back().c_str(),
                         RENAME_NOREPLACE) != 0)
             return name_failure(errno, "make tree " + tree.text(), tree);
         item.forget();
         return make_durable(group.get(), tree.text());
+    }
+
+    /// Makes a clone where the last step makes all before it durable, and costs more than all of that: the directory of
+    /// the tree gets its name first, and is none until its content is there. An item in the workshop says meanwhile
+    /// what would be left over.
+    Result<> clone_in_place(UniqueFd const& source, TreeName const& to) {
+        auto item = TRY(building_.make(to.text()));
+        UniqueFd const naming = TRY(lock_names());
+        TRY(check_free(to));
+        UniqueFd const group = TRY(make_group(to));
+        std::string const name = components_of(to).back();
+        if (::mkdirat(group.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+            return fail(errno, "make tree " + to.text());
+        UniqueFd const holder = open_directory(group.get(), name);
+        if (!holder) return fail(errno, "make tree " + to.text());
+        bool const is_prepared = ::mkdirat(holder.get(), snapshots_entry, 0700) == 0 || errno == EEXIST;
+        auto const made = is_prepared ? trees_->copy(source.get(), holder.get(), tree_entry, {})
+                                      : fail(errno, "make tree " + to.text());
+        if (!made) {
+            (void)remove_tree(group.get(), name);  // else recover() does that
+            return std::unexpected(made.error());
+        }
+        return item.remove();
+    }
+
+    Result<> remove_half_made(std::string const& what) const {
+        auto const tree = TreeName::parse(what);
+        if (!tree) return {};
+        UniqueFd const naming = TRY(lock_names());
+        auto const group = open_group(*tree);
+        if (!group) return {};
+        TRY(clear_name(group->get(), components_of(*tree).back()));
+        remove_empty_groups(*tree);
+        return {};
     }
 
     // --- The directory of a tree
@@ -513,8 +577,8 @@ private:
             return fail(ErrorKind::exists, "snapshot " + with_snapshot(tree, name) + " exists already");
         std::string const entry = print_snapshot_entry(entries.empty() ? 1 : entries.back().number + 1, name);
         if (trees_->copies_at_once()) {
-            auto const left = TRY(trees_->copy_final(content.get(), snapshots.get(), entry));
-            return trees_->settle(snapshots.get(), left);
+            TRY(trees_->copy_final(content.get(), snapshots.get(), entry));
+            return {};
         }
         auto item = TRY(building_.make(tree.text()));
         auto const left = TRY(trees_->copy_final(content.get(), item.fd(), tree_entry));

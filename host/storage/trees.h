@@ -21,7 +21,8 @@ public:
     virtual ~Trees() = default;
 
     [[nodiscard]] virtual Backend kind() const = 0;
-    /// Whether copy_final() makes all or nothing, and durably, so that it needs no name of its own meanwhile.
+    /// Whether copy() and copy_final() make all or nothing, and make it and all before it durable: a copy then needs no
+    /// name of its own meanwhile.
     [[nodiscard]] virtual bool copies_at_once() const = 0;
 
     /// An empty tree with mode 0755.

@@ -106,7 +106,7 @@ Result<Workshop::Item> Workshop::take(int parent, std::string const& name, Uniqu
     return Item(fd(), std::move(item), std::move(directory));
 }
 
-Result<> Workshop::recover(std::vector<std::string>& removed) {
+Result<> Workshop::recover(std::vector<std::string>& removed, Before const& before) {
     DirectoryReader reader;
     std::vector<std::string> names;
     TRY(reader.read(
@@ -119,7 +119,12 @@ Result<> Workshop::recover(std::vector<std::string>& removed) {
     for (std::string const& name : names) {
         UniqueFd directory = open_directory(fd(), name);
         if (!directory || !try_lock(directory.get()) || !is_still(fd(), name, directory.get())) continue;
-        auto gone = Item(fd(), name, std::move(directory)).remove();
+        Item item(fd(), name, std::move(directory));
+        auto gone = before ? before(purpose_of(name)) : Result<>{};
+        if (gone)
+            gone = item.remove();
+        else
+            item.forget();
         if (gone) removed.push_back(purpose_of(name));
         if (!gone && result) result = std::move(gone);
     }

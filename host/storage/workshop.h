@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,8 +52,10 @@ public:
     Result<Item> make(std::string_view purpose);
     /// Moves a directory in here that is open and locked. Errors: those of renameat(2).
     Result<Item> take(int parent, std::string const& name, UniqueFd directory, std::string_view purpose);
-    /// Removes what nobody works on, and adds the purposes of that to a list. Errors: the first one; it goes on.
-    Result<> recover(std::vector<std::string>& removed);
+    /// Removes what nobody works on, and adds the purposes of that to a list. `before`, if there is one, is called with
+    /// each of them first. Errors: the first one; it goes on.
+    using Before = std::function<Result<>(std::string const& purpose)>;
+    Result<> recover(std::vector<std::string>& removed, Before const& before);
 
     [[nodiscard]] int fd() const { return directory_.get(); }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <set>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include "host/storage/random_name.h"
 #include "host/storage/workshop.h"
 #include "host/storage/zfs_command.h"
+#include "lib/base/read_file.h"
 #include "lib/files/copy_file.h"
 #include "lib/files/pending_file.h"
 
@@ -25,6 +25,7 @@ using Pace = ZfsCommand::Pace;
 
 constexpr std::string_view mark = "triton:tree";
 constexpr std::string_view own_prefix = ".";  // .building and .trash; no tree begins so
+constexpr std::size_t longest_mounts = 16U << 20U;
 constexpr char const* format = "triton-pool 1 zfs\n";
 
 std::string parent_of(std::string const& name) {
@@ -97,7 +98,8 @@ public:
         std::string const source = full(from) + '@' + snapshot.text();
         auto done = zfs_.run({"clone " + from.text() + '@' + snapshot.text() + " to tree " + to.text(),
                               {"clone", "-o", marked(), source, full(to)}});
-        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(from, snapshot);
+        bool const has_group = done || done.error().reason.find("parent") == std::string::npos;
+        if (!done && done.error().kind == ErrorKind::not_found && has_group) return no_such_snapshot(from, snapshot);
         return name_failure(std::move(done), to);
     }
 
@@ -134,7 +136,9 @@ public:
     Result<> rename(TreeName const& from, TreeName const& to) override {
         TRY(require(from));
         TRY(prepare_group(to));
+        std::string const old_path = path(from);
         TRY(name_failure(move("rename " + from.text() + " to " + to.text(), full(from), full(to)), to));
+        ::rmdir(old_path.c_str());  // where it was mounted
         return require(to);
     }
 
@@ -147,6 +151,7 @@ public:
         if (!claim) return fail(ErrorKind::busy, what, "somebody has taken its name in the trash");
         std::string const trash = own(".trash/" + name);
         auto const moved = move(what, full(tree), trash);
+        if (moved) ::rmdir(path(tree).c_str());  // where it was mounted
         // A pool that is full takes no new name, and to destroy it is what gives room: then without the detour.
         if (!moved && moved.error().kind == ErrorKind::unavailable)
             return plain(zfs_.run({what, {"destroy", "-r", full(tree)}, -1, -1, Pace::slow}));
@@ -275,6 +280,7 @@ public:
 
     /// Makes what a new pool needs, or does nothing.
     Result<> prepare() {
+        if (is_ready()) return {};
         {
             // Of several that make one pool, one does. Later the name leads to what is mounted there.
             UniqueFd const place = TRY(files::make_directories(path_));
@@ -284,20 +290,29 @@ public:
             TRY(mount_base());
         }
         if (::chmod(path_.c_str(), 0700) != 0) return fail(errno, "close pool " + path_ + " to others");
-        std::string const file = path_ + "/@pool/format";
-        if (::access(file.c_str(), F_OK) == 0) return {};
         UniqueFd const pool = TRY(files::make_directories(path_ + "/@pool"));
         UniqueFd const made{::open(locks().c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
         if (!made) return fail(errno, "make " + locks());
         for (char const* name : {".building", ".trash"})
             TRY(make_group(own(name)));
-        files::Target const target{pool.get(), "format", file};
+        files::Target const target{pool.get(), "format", path_ + "/@pool/format"};
         auto prepared = TRY(files::prepare_file(format, 0600, target, {}));
         TRY(files::publish(std::move(prepared)));
         return {};
     }
 
 private:
+    /// Whether what is mounted at the path is the dataset, and was made a pool: most processes find it so.
+    [[nodiscard]] bool is_ready() const {
+        auto const mounts = read_file("/proc/self/mountinfo", longest_mounts);
+        if (!mounts || ::access((path_ + "/@pool/format").c_str(), F_OK) != 0) return false;
+        std::size_t const at =
+            mounts->rfind(' ' + path_ + ' ');  // the last one is on top; odd names are written otherwise
+        if (at == std::string::npos) return false;
+        std::string_view const line = std::string_view(*mounts).substr(at, mounts->find('\n', at) - at);
+        return line.find(' ' + dataset_ + ' ') != line.npos;
+    }
+
     // --- Names
 
     [[nodiscard]] std::string full(TreeName const& tree) const { return dataset_ + '/' + tree.text(); }
@@ -345,23 +360,27 @@ private:
     }
 
     /// Makes the groups of a tree. Errors: `refused` when one of them is a tree, `exists` and `refused` of its own
-    /// name.
+    /// name. A group that is known has a file that says so, which spares a child process: most clones are made in one.
     Result<> prepare_group(TreeName const& tree) {
         if (is_mount_point(path(tree))) return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
         std::string const group = parent_of(tree.text());
-        if (groups_.contains(tree.text())) return there_are_trees_below(tree);
-        if (group.empty() || groups_.contains(group)) return check_own_name(tree);
-        std::string path;
-        for (std::size_t end = 0; end != group.npos;) {
-            end = group.find('/', path.size() + 1);
-            path = group.substr(0, end);
-            auto const found = TRY(mark_of(own(path)));
-            if (found == "1")
-                return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + path);
-            if (!found) TRY(make_group(own(path)));
-            groups_.insert(path);
+        for (std::size_t end = 0; !group.empty() && end != group.npos;) {
+            end = group.find('/', end + 1);
+            TRY(prepare_one(tree, group.substr(0, end)));
         }
         return check_own_name(tree);
+    }
+
+    Result<> prepare_one(TreeName const& tree, std::string const& group) {
+        std::string const known = path_ + '/' + group + "/@group";
+        if (::access(known.c_str(), F_OK) == 0) return {};
+        auto const found = TRY(mark_of(own(group)));
+        if (found == "1")
+            return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + group);
+        if (!found) TRY(make_group(own(group)));
+        (void)TRY(files::make_directories(path_ + '/' + group));
+        UniqueFd const file{::open(known.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
+        return {};  // a full pool has no room for the file, and gets along without
     }
 
     /// What is at its place may be a group. To ask costs a child process, which is saved where no directory is there.
@@ -493,7 +512,6 @@ private:
     std::string dataset_;
     std::string path_;
     std::chrono::milliseconds patience_;
-    std::set<std::string, std::less<>> groups_;  // that are known to be there
 };
 
 }  // namespace

@@ -687,6 +687,7 @@ def test_killed_at_any_step_it_has_happened_or_not(place, operation, tmp_path):
         inject = ("strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={number}")
         process = store.start(*words, before=inject, **more)
         process.communicate(timeout=DEADLINE)
+        wait_for_orphans()
         state = states(store)
         # Done again in one place it may have less to do: the group of a tree is there already.
         assert process.returncode != 0 or (is_fresh and state == after), f"not killed at {call} {number}"
@@ -701,6 +702,22 @@ def test_killed_at_any_step_it_has_happened_or_not(place, operation, tmp_path):
             store(*words, **more)
             assert states(store) == after, f"killed at {call} {number}: done again it is not the same"
             is_fresh = False
+
+
+def wait_for_orphans():
+    """A zfs that was started goes on when its parent is killed, and does what it was told."""
+    own, deadline = os.readlink("/proc/self/ns/mnt"), time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if (process / "comm").read_text() == "zfs\n" and os.readlink(process / "ns/mnt") == own:
+                    time.sleep(0.01)
+                    break
+            except OSError:
+                continue  # it has ended
+        else:
+            return
+    raise AssertionError("a zfs that was left behind does not end")
 
 
 def states(store):
