@@ -249,6 +249,17 @@ Result<> Machines::derive(Machine const& machine) {
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
 }
 
+Result<std::vector<BrokenFile>> Machines::prepare() {
+    auto loaded = TRY(store_.load_all());
+    for (Machine& machine : loaded.machines) {
+        if (machine.phase != Phase::installed) continue;
+        auto made = load_parts(machine);
+        if (made) made = derive(machine);
+        if (!made) loaded.broken.push_back({machine.uuid.text(), std::move(made).error()});
+    }
+    return std::move(loaded.broken);
+}
+
 Result<> Machines::underive(Uuid const& uuid) {
     TRY(remove_file(store_.layout().nspawn() + "/" + uuid.text() + ".nspawn"));
     std::string const link = store_.layout().links() + "/" + uuid.text();

@@ -84,6 +84,10 @@ public:
     /// Makes what systemd needs from the machine's properties: before each start, and at the boot of the host.
     Result<> derive(Machine const& machine);
 
+    /// The same for all that are installed: for the boot of the host, whose /run is empty. Returns those that could not
+    /// be, with the reasons; the others are ready all the same.
+    Result<std::vector<BrokenFile>> prepare();
+
     /// Refuses a launch configuration that the launcher refuses. Errors: `invalid`.
     Result<> check_launch(Machine const& machine);
 

@@ -42,8 +42,12 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
         // `list -h` forces the header
         sub.set_help_flag(command.name == "list" ? "--help" : "-h,--help", "The options of this command.");
         sub.positionals_at_end(false);
-        sub.callback([&chosen, &command] { chosen = &command; });
-        sub.fallthrough();
+        sub.callback([&chosen, &command, &options, &sub] {
+            chosen = &command;
+            if (command.takes_command) options.words = sub.remaining();
+        });
+        sub.fallthrough(!command.takes_command);
+        sub.prefix_command(command.takes_command);
         command.add_options(sub, options);
     }
     app.require_subcommand(1);

@@ -16,6 +16,7 @@ namespace triton::program {
 struct Failure {
     Error error;
     int exit_code = 1;
+    bool is_told = false;  ///< there is nothing more to say
 };
 using Outcome = std::expected<void, Failure>;
 
@@ -49,6 +50,8 @@ struct Options {
     bool force = false;
     bool is_dry_run = false;
     bool is_strict = false;
+    bool follow = false;
+    int lines = 10;
     int seconds = 0;
     bool has_order = false;
     bool has_seconds = false;
@@ -62,6 +65,7 @@ struct Command {
     std::string_view description;
     void (*add_options)(CLI::App& app, Options& options);
     Outcome (*run)(Options const& options);
+    bool takes_command = false;  ///< what stands behind the VM is another program's
 };
 std::span<Command const> commands();
 

@@ -16,7 +16,9 @@
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "programs/vmadm/command_line.h"
+#include "programs/vmadm/enter.h"
 #include "programs/vmadm/host_parts.h"
+#include "programs/vmadm/run_program.h"
 
 namespace triton::program {
 
@@ -27,6 +29,8 @@ using machine::Machines;
 using machine::Uuid;
 
 constexpr std::size_t most_payload_bytes = 16 << 20;
+constexpr std::string_view no_networks =
+    "note: nics: they are kept and shown, and this version makes no links for them: the VM has a loopback only";
 
 std::int64_t now() {
     timespec time{};
@@ -199,6 +203,7 @@ Outcome run_create(Options const& options) {
     auto host = Host::open(options);
     if (!host) return std::unexpected(host.error());
     if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
+    if (!creation->machine.nics.empty()) (*host)->note(no_networks);
     Uuid const uuid = creation->machine.uuid;
     Machines& machines = (*host)->machines();
     TRY_RUN(recorded(machines, uuid, "create", "", [&] { return machines.create(*creation); }));
@@ -354,6 +359,10 @@ Outcome run_update(Options const& options) {
     }
     TRY_RUN(recorded(machines, uuid, "update", changes_json(update->changes),
                      [&] { return machines.update(uuid, *update); }));
+    bool const has_new_nics = std::ranges::any_of(update->changes, [](machine::Change const& change) {
+        return change.property == "nics" && change.after != "[]";
+    });
+    if (has_new_nics) (*host)->note(no_networks);
     if (update->changes.empty()) (*host)->note("note: nothing has changed");
     bool const is_up = update->machine.state == machine::State::running;
     for (std::string const& name : is_up ? update->at_start() : std::vector<std::string>())
@@ -532,6 +541,70 @@ Outcome run_history(Options const& options) {
     return print(text);
 }
 
+Outcome run_exec(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for exec");
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Uuid const uuid = TRY_RUN((*host)->machines().find(options.words.front()));
+    std::vector<std::string> words(options.words.begin() + 1, options.words.end());
+    if (!words.empty() && words.front() == "--") words.erase(words.begin());
+    if (words.empty()) return usage("Missing command for exec");
+    auto const leader = [&]() -> Result<std::int64_t> {
+        (void)TRY((*host)->machines().store().load(uuid));
+        return TRY((*host)->units().status(uuid)).leader;
+    };
+    std::int64_t const pid = TRY_RUN(leader());
+    if (pid <= 0)
+        return std::unexpected(Failure{
+            fail(ErrorKind::refused, "Cannot execute a command in VM " + uuid.text() + ": it is not running").error()});
+    int const code = TRY_RUN(run_inside(pid, words, [&] { return leader().value_or(0) == pid; }));
+    if (code == 0) return {};
+    return std::unexpected(Failure{.error = {}, .exit_code = code, .is_told = true});
+}
+
+/// What a machine has written to its console, without what could move a terminal.
+Outcome run_logs(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    auto const uuid = one_machine((*host)->machines(), options, "logs");
+    if (!uuid) return std::unexpected(uuid.error());
+    (void)TRY_RUN((*host)->machines().store().load(*uuid));
+    std::vector<std::string> words{"journalctl",
+                                   "--quiet",
+                                   "--all",
+                                   "--output=cat",
+                                   "--lines=" + std::to_string(options.lines),
+                                   "--unit=" + machine::unit_of(*uuid)};
+    if (options.follow) words.emplace_back("--follow");
+    std::string line;  // a piece may end within a character
+    int const code = TRY_RUN(stream_program(words, [&line](std::string_view piece) {
+        constexpr std::size_t longest_line = 64 << 10;
+        for (char const c : piece) {
+            if (c != '\n' && line.size() < longest_line) {
+                line += c == '\t' ? ' ' : c;
+                continue;
+            }
+            if (!write_all(STDOUT_FILENO, machine::harmless(line) + "\n")) return false;
+            line.clear();
+        }
+        return true;
+    }));
+    if (code == 0 || code == 128 + SIGPIPE) return {};
+    return std::unexpected(Failure{fail("journalctl ended with " + std::to_string(code)).error()});
+}
+
+Outcome run_prepare(Options const& options) {
+    if (!options.words.empty()) return usage("too many arguments for prepare: " + json::quoted(options.words.front()));
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Outcome outcome;
+    for (machine::BrokenFile const& failed : TRY_RUN((*host)->machines().prepare())) {
+        say("VM " + failed.name + ": " + failed.error.text());
+        outcome = std::unexpected(Failure{.error = {}, .exit_code = 1, .is_told = true});
+    }
+    return outcome;
+}
+
 // --- options ---
 
 void add_words(CLI::App& app, Options& options) { app.add_option("words", options.words); }
@@ -574,6 +647,12 @@ void add_reboot(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_flag("-F", options.force, "Kills it and starts it.");
 }
+void add_nothing(CLI::App&, Options&) {}
+void add_logs(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-f,--follow", options.follow, "Goes on with what is written from now on.");
+    app.add_option("-n,--lines", options.lines, "How many of the last lines (10).")->check(CLI::Range(0, 1'000'000));
+}
 void add_kill(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_option("-s", options.signal, "The signal: SIGTERM, TERM or 15.");
@@ -587,13 +666,16 @@ std::span<Command const> commands() {
         {"create-snapshot", "", "VM NAME", "keeps what the VM's tree holds now", add_words, run_create_snapshot},
         {"delete", "destroy", "VM...", "stops VMs and removes all that they have", add_words, run_delete},
         {"delete-snapshot", "", "VM NAME", "removes a snapshot", add_words, run_delete_snapshot},
+        {"exec", "", "VM COMMAND [ARG...]", "runs a command in a VM, as its root", add_nothing, run_exec, true},
         {"get", "json", "VM", "all properties of a VM, as JSON", add_words, run_get},
         {"history", "", "[VM]", "what was done to VMs, as JSON lines", add_words, run_history},
         {"info", "", "VM [TYPES]", "is refused: for virtual hardware", add_words, run_info},
         {"install", "", "VM", "completes a VM made with create_only", add_words, run_install},
         {"kill", "", "[-s SIGNAL] VM...", "sends a signal to the init of VMs", add_kill, run_kill},
         {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "a table of VMs", add_list, run_list},
+        {"logs", "", "[-f] [-n LINES] VM", "what the VM has written to its console", add_logs, run_logs},
         {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "uuids of VMs, or objects", add_lookup, run_lookup},
+        {"prepare", "", "", "makes what systemd needs of all VMs: for the boot of the host", add_words, run_prepare},
         {"reboot", "", "[-F] VM...", "reboots VMs", add_reboot, run_reboot},
         {"recover", "", "[VM]", "finishes or undoes what was interrupted", add_words, run_recover},
         {"rollback-snapshot", "", "VM NAME", "makes the VM's tree what it was", add_words, run_rollback_snapshot},

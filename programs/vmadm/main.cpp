@@ -101,7 +101,7 @@ int run(std::vector<std::string> words) {
     if (::geteuid() != 0) return wrong_usage("vmadm can only be run as root.", options.has_json_errors);
     Outcome const outcome = chosen->run(options);
     if (outcome) return 0;
-    tell(outcome.error().error, options.has_json_errors);
+    if (!outcome.error().is_told) tell(outcome.error().error, options.has_json_errors);
     return outcome.error().exit_code;
 }
 

@@ -34,48 +34,73 @@ private:
     posix_spawn_file_actions_t actions_{};
 };
 
-/// What comes until the end; what is beyond the limit is read and forgotten, or the program would wait for us.
-std::string read_output(int fd) {
-    std::string output;
-    std::array<char, 4096> buffer{};
-    for (;;) {
-        ssize_t const got = ::read(fd, buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return output;
-        std::size_t const room = most_output - output.size();
-        output.append(buffer.data(), std::min(static_cast<std::size_t>(got), room));
-    }
-}
+/// What a program that runs has.
+struct Started {
+    pid_t pid = -1;
+    UniqueFd output;
+};
 
-}  // namespace
-
-Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::string_view input) {
+Result<Started> start(std::vector<std::string> const& words, int input) {
     std::string const what = "run " + words.front();
-    UniqueFd const document{::memfd_create("input", MFD_CLOEXEC)};
     std::array<int, 2> ends{};
-    if (!document || !write_all(document.get(), input) || ::lseek(document.get(), 0, SEEK_SET) != 0)
-        return fail(errno, what);
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, what);
-    UniqueFd const reader{ends[0]};
-    UniqueFd writer{ends[1]};
+    Started started{.output = UniqueFd(ends[0])};
+    UniqueFd const writer{ends[1]};
     FileActions actions;
-    actions.duplicate(document.get(), STDIN_FILENO);
+    actions.duplicate(input, STDIN_FILENO);
     actions.duplicate(writer.get(), STDOUT_FILENO);
     actions.duplicate(writer.get(), STDERR_FILENO);
     std::vector<char*> arguments;
     for (std::string const& word : words)
         arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    pid_t child = -1;
-    int const err = ::posix_spawn(&child, words.front().c_str(), actions.get(), nullptr, arguments.data(), environ);
+    int const err =
+        ::posix_spawnp(&started.pid, words.front().c_str(), actions.get(), nullptr, arguments.data(), environ);
     if (err != 0) return fail(err, what);
-    writer = UniqueFd();
-    ProgramEnd end{.output = read_output(reader.get())};
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    return started;
+}
+
+void read_output(int fd, std::function<bool(std::string_view piece)> const& take) {
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        ssize_t const got = ::read(fd, buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0 || !take(std::string_view(buffer.data(), static_cast<std::size_t>(got)))) return;
     }
-    end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int exit_code_of(pid_t pid) {
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::string_view input) {
+    UniqueFd const document{::memfd_create("input", MFD_CLOEXEC)};
+    if (!document || !write_all(document.get(), input) || ::lseek(document.get(), 0, SEEK_SET) != 0)
+        return fail(errno, "run " + words.front());
+    Started const started = TRY(start(words, document.get()));
+    ProgramEnd end;
+    // what is beyond the limit is read and forgotten, or the program would wait for us
+    read_output(started.output.get(), [&end](std::string_view piece) {
+        end.output.append(piece.substr(0, most_output - end.output.size()));
+        return true;
+    });
+    end.exit_code = exit_code_of(started.pid);
     return end;
+}
+
+Result<int> stream_program(std::vector<std::string> const& words,
+                           std::function<bool(std::string_view piece)> const& take) {
+    UniqueFd const nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    if (!nothing) return fail(errno, "open /dev/null");
+    Started started = TRY(start(words, nothing.get()));
+    read_output(started.output.get(), take);
+    started.output = UniqueFd();  // who writes on gets SIGPIPE
+    return exit_code_of(started.pid);
 }
 
 }  // namespace triton::program

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,5 +17,10 @@ struct ProgramEnd {
 /// Runs a program without a shell, with `input` as its standard input, and waits for its end.
 /// Errors: those of posix_spawn(3), "run <program>".
 Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::string_view input);
+
+/// Runs a program likewise, without input, and hands each piece of its output on as it comes, until `take` returns
+/// false. Returns its exit code.
+Result<int> stream_program(std::vector<std::string> const& words,
+                           std::function<bool(std::string_view piece)> const& take);
 
 }  // namespace triton::program

@@ -49,13 +49,22 @@ class TestHost:
         finally:
             os.close(exited)
 
+    ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/build", "LC_ALL": "C.UTF-8"}
+
+    def _words(self, words: tuple[str, ...]) -> list[str]:
+        return ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", *words]
+
+    def popen(self, *words: str) -> subprocess.Popen:
+        """Starts a program in the host, whose output is read by the caller, who ends it."""
+        return subprocess.Popen(self._words(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.ENVIRONMENT)
+
     def run(self, *words: str, input: str | None = None, timeout: float = 120, check: bool = False) -> subprocess.CompletedProcess:
         """Runs a program in the host."""
         done = subprocess.run(
-            ["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", *words],
+            self._words(words),
             input=input, stdin=subprocess.DEVNULL if input is None else None,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout,
-            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/build", "LC_ALL": "C.UTF-8"})
+            env=self.ENVIRONMENT)
         assert not check or done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 

@@ -2,7 +2,9 @@
 
 import json
 import uuid as uuids
+from pathlib import Path
 
+SOURCE = Path(__file__).resolve().parents[3]
 UNIT = "systemd-nspawn@{}.service"
 
 
@@ -17,10 +19,6 @@ def new_uuid() -> str:
 def sleeping(seconds: int = 100000) -> dict:
     """A launch configuration of one program that does nothing."""
     return {"programs": {"main": {"command": ["/usr/bin/busybox", "sleep", str(seconds)]}}}
-
-
-def cgroup_value(host, controller: str, uuid: str, file: str) -> str:
-    return host.path(f"/sys/fs/cgroup/{controller}/machine.slice/{UNIT.format(uuid)}/{file}").read_text().strip()
 
 
 def inside_cgroup(host, controller: str, uuid: str, file: str) -> int:
@@ -188,3 +186,67 @@ def test_a_file_that_is_garbage_hides_no_other(host, vmadm, tiny):
     assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in listed.stderr
     vmadm.ok("delete", broken)
     assert left_of(host, broken) == []
+
+
+BUSYBOX = "/usr/bin/busybox"
+
+
+def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="exec", launch=sleeping()))
+    assert vmadm.ok("exec", "exec", BUSYBOX, "id", "-u") == "0\n"
+    assert vmadm.ok("exec", "exec", "--", BUSYBOX, "cat", "-", payload="through\n") == "through\n"
+    assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
+    assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "kill -9 $$").returncode == 128 + 9
+    assert vmadm("exec", "exec", "/nowhere").returncode == 127
+    assert vmadm.says("exec", "exec") == (2, "Missing command for exec\n")
+    same = [BUSYBOX, "sh", "-c", "for p in self 1; do cat /proc/$p/cgroup; grep CapBnd /proc/$p/status; for n in /proc/$p/ns/*; do readlink $n; done; done"]
+    lines = vmadm.ok("exec", "exec", *same).splitlines()
+    assert lines[: len(lines) // 2] == lines[len(lines) // 2 :], "it must be where PID 1 is, with no more rights"
+    terminal = f"/build/vmadm exec exec {BUSYBOX} sh -c 'test -t 0 && echo terminal; exit 3'"
+    done = host.run("script", "-qec", terminal, "/dev/null", input="")
+    assert done.returncode == 3
+    assert done.stdout.endswith("terminal\r\n")  # before it, the echo of the end of script's own input
+    vmadm.ok("stop", "exec")
+    assert vmadm.says("exec", "exec", BUSYBOX) == (1, f"Cannot execute a command in VM {uuid}: it is not running\n")
+
+
+def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", r"printf '\033[2Jhello\tthere\n' >/dev/console")
+    logs = host.popen("/build/vmadm", "logs", "-f", "-n", "1000", uuid)
+    try:
+        assert next(line for line in logs.stdout if "hello" in line) == "?[2Jhello there\n"
+    finally:
+        logs.kill()
+        logs.wait()
+
+
+def test_a_machine_cannot_lead_its_host_elsewhere(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    vmadm.ok("exec", uuid, BUSYBOX, "ln", "-sf", "/run/systemd/private", "/run/triton-launch/control")
+    assert "launch_status" not in json.loads(vmadm.ok("get", uuid))
+    vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", "rm -r /run/triton-launch; ln -s /proc/1/root /run/triton-launch")
+    assert "launch_status" not in json.loads(vmadm.ok("get", uuid))
+
+
+def test_machines_start_with_the_host(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    units = SOURCE / "packaging/host"
+    service = (units / "triton-machines.service").read_text().replace("/usr/bin/vmadm", "/build/vmadm")
+    host.run("tee", "/etc/systemd/system/triton-machines.service", input=service, check=True)
+    host.run("mkdir", "-p", "/etc/systemd/system/systemd-nspawn@.service.d", check=True)
+    drop_in = (units / "systemd-nspawn@.service.d/50-triton.conf").read_text()
+    host.run("tee", "/etc/systemd/system/systemd-nspawn@.service.d/50-triton.conf", input=drop_in, check=True)
+    # as after a boot: nothing runs, and /run is empty
+    host.run("systemctl", "stop", UNIT.format(uuid), check=True)
+    host.run("rm", f"/run/systemd/nspawn/{uuid}.nspawn", check=True)
+    host.run("systemctl", "daemon-reload", check=True)
+    assert "triton-machines.service" in host.run("systemctl", "show", "-p", "After", UNIT.format(uuid)).stdout
+    host.run("systemctl", "start", "triton-machines.service", "machines.target", check=True)
+    machine = json.loads(vmadm.ok("get", uuid))
+    assert machine["state"] == "running"
+    assert host.run("cat", f"/proc/{machine['pid']}/comm", check=True).stdout == "triton-launch\n"
