@@ -41,6 +41,7 @@ struct ProcessRecord {
     bool has_run_badly = false;    ///< its stop is for a failure, and its end counts as one
     bool is_stale = false;         ///< what it runs has changed, and it has yet to be told or started again
     bool has_status = false;       ///< `last_status` is one
+    bool is_untold = false;        ///< that it has started: not before it has executed, and before its end
     bool fails_once_more = false;  ///< Helper::on_failure was under way when it was wanted again
     std::uint8_t helpers = 0;      ///< bit n: Helper n is under way
     std::uint8_t cancelled = 0;    ///< bit n: and its result means nothing any more

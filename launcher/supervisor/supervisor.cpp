@@ -87,6 +87,7 @@ void Supervisor::on(event::Spawned const& event) {
     at.process.pid = event.pid;
     at.process.since = now_;
     at.process.bad_probes = 0;
+    at.process.is_untold = true;
     set_state(at, State::executing);
     bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
     if (is_replaced) at.process.is_to_restart = true;
@@ -112,8 +113,8 @@ void Supervisor::on(event::SpawnFailed const& event) {
 
 void Supervisor::on(event::Executed const& event) {
     Place const at = place(event.id);
-    // What is being stopped is on its way out, whether it executes or not.
-    if (at.process.state == State::executing) executed(at);
+    // What is being stopped is on its way out, whether it executes or not; it is told all the same.
+    at.process.state == State::executing ? executed(at) : tell_start(at);
 }
 
 void Supervisor::on(event::Exited const& event) {
@@ -121,10 +122,11 @@ void Supervisor::on(event::Exited const& event) {
     Pid const pid = at.process.pid;
     State before = at.process.state;
     assert(is_alive(before));
-    if (before == State::executing && !event.error) {
-        // It has executed, and its end was faster than the news of that.
-        act(action::ReportStarted{event.id, pid});
-        before = says_when_ready(at.policy()) ? State::activating : State::up;
+    if (event.error) {
+        at.process.is_untold = false;
+    } else {
+        tell_start(at);  // it has executed, and its end was faster than the news of that
+        if (before == State::executing) before = says_when_ready(at.policy()) ? State::activating : State::up;
     }
     cancel_helpers_of_run(at);
     at.process.last_end = now_;
@@ -197,8 +199,13 @@ bool Supervisor::says_when_ready(ProgramPolicy const& policy) {
     return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started;
 }
 
+/// Every end that is told has a start that was told before it.
+void Supervisor::tell_start(Place const& at) {
+    if (std::exchange(at.process.is_untold, false)) act(action::ReportStarted{at.id, at.process.pid});
+}
+
 void Supervisor::executed(Place const& at) {
-    act(action::ReportStarted{at.id, at.process.pid});
+    tell_start(at);
     if (phase_ != Phase::running) return set_state(at, State::activating);  // its turn to stop comes
     says_when_ready(at.policy()) ? activate(at) : come_up(at);
 }

@@ -203,6 +203,7 @@ private:
     void begin(Place const& at);
     void begin_anew(Place const& at);
     void start(Place const& at);
+    void tell_start(Place const& at);
     void executed(Place const& at);
     void activate(Place const& at);
     void come_up(Place const& at);

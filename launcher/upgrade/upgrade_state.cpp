@@ -87,6 +87,7 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("has_run_badly", &ProcessRecord::has_run_badly);
     a("is_stale", &ProcessRecord::is_stale);
     a("has_status", &ProcessRecord::has_status);
+    a("is_untold", &ProcessRecord::is_untold);
     a("fails_once_more", &ProcessRecord::fails_once_more);
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);

@@ -78,6 +78,7 @@ private:
         bool is_stale = false;
         bool was_short = false;  // its last end was a short run
         bool fails_again = false;
+        bool is_untold = false;  // its start
         std::uint32_t failures = 0;
         std::uint32_t bad_probes = 0;
         std::vector<TimePoint> starts{};  // since the count began anew
@@ -127,6 +128,7 @@ private:
     void reconfigure(At at, bool has_changed, bool is_other_kind);
     void reconfigure_running(At at, bool has_changed);
     void watch_anew(At at);
+    void tell_start(At at);
     void executed(At at);
     void activate(At at);
     void come_up(At at);

@@ -196,6 +196,7 @@ void Invariants::apply(event::Spawned const& event) {
     record.pid = event.pid;
     record.started = now_;
     record.bad_probes = 0;
+    record.is_untold = true;
     enter(that, State::executing);
     if (is_stopping()) {
         if (stops_asked_ > 1) return kill(that);
@@ -210,11 +211,15 @@ void Invariants::apply(event::Spawned const& event) {
 /// Only now it has started. What was told to stop meanwhile is not asked any more.
 void Invariants::apply(event::Executed const& event) {
     At const that = at(event.id);
-    if (that.record.state == State::executing) executed(that);
+    that.record.state == State::executing ? executed(that) : tell_start(that);
+}
+
+void Invariants::tell_start(At at) {
+    if (std::exchange(at.record.is_untold, false)) owe(action::ReportStarted{at.id, *at.record.pid});
 }
 
 void Invariants::executed(At at) {
-    owe(action::ReportStarted{at.id, *at.record.pid});
+    tell_start(at);
     if (is_stopping()) return enter(at, State::activating);
     says_when_ready(at.policy()) ? activate(at) : come_up(at);
 }
@@ -276,11 +281,13 @@ void Invariants::apply(event::Exited const& event) {
     At const that = at(event.id);
     Record& record = that.record;
     State before = record.state;
-    Pid const pid = *std::exchange(record.pid, std::nullopt);
-    if (before == State::executing && !event.error) {
-        owe(action::ReportStarted{event.id, pid});
-        before = says_when_ready(that.policy()) ? State::activating : State::up;
+    if (event.error) {
+        record.is_untold = false;
+    } else {
+        tell_start(that);
+        if (before == State::executing) before = says_when_ready(that.policy()) ? State::activating : State::up;
     }
+    Pid const pid = *std::exchange(record.pid, std::nullopt);
     record.last_error = event.error;
     for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
         cancel_helper(that, helper);

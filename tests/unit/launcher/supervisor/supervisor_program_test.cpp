@@ -713,7 +713,8 @@ TEST(SupervisorCommand, ChangesItsMind) {
     EXPECT_EQ(subject.state(), State::held);
     EXPECT_EQ(subject.command(Verb::restart).done(), "Spawn 1");
     subject.command(Verb::stop);
-    EXPECT_EQ(subject.spawned(first).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.spawned(first).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); ReportStarted 1, pid 100");
 }
 
 TEST(SupervisorCommand, RestartKnowsNoBackoff) {
@@ -772,7 +773,8 @@ TEST(SupervisorChange, RestartsWhatHasChanged) {
     EXPECT_EQ(subject.programs({policy}, false).done(), "");
     EXPECT_EQ(subject.programs({policy}).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
     // what was being started is of the old kind, too
-    EXPECT_EQ(subject.spawned(process(2)).done(), "Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward)");
+    EXPECT_EQ(subject.spawned(process(2)).done(),
+              "Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward); ReportStarted 2, pid 101");
     EXPECT_EQ(subject.exited(process(1), SIGTERM).done(),
               "Spawn 1; ReportExited 1, pid 100, status 15, run 0s, restart in 0s");
     EXPECT_EQ(subject.exited(process(2), SIGTERM).done(),

@@ -67,6 +67,7 @@ ProcessRecord odd_process() {
     process.is_to_be_held = true;
     process.is_to_restart = true;
     process.has_run_badly = true;
+    process.is_untold = true;
     process.is_stale = true;
     process.has_status = true;
     process.fails_once_more = true;
