@@ -379,6 +379,13 @@ Result<> check_installable(Manifest const& manifest) {
     return {};
 }
 
+std::vector<std::string_view> manifest_keys() {
+    std::vector<std::string_view> keys;
+    for (auto const& row : table(json::TableOf<Manifest, Reading>{}))
+        keys.push_back(row.name);
+    return keys;
+}
+
 std::string manifest_reference_page() {
     std::string page =
         "# Manifest of an image\n\nA manifest is a JSON object as IMGAPI has it, version 2, with `sha256` added. "

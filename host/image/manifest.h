@@ -87,6 +87,9 @@ Result<ReadManifest> read_manifest(std::string_view text, std::string_view what,
 /// its state, its type, its operating system. Success: it can.
 Result<> check_installable(Manifest const& manifest);
 
+/// The names of all keys of a manifest that are known here.
+std::vector<std::string_view> manifest_keys();
+
 /// The reference page of a manifest's keys, in Markdown.
 std::string manifest_reference_page();
 

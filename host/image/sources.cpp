@@ -83,7 +83,7 @@ constexpr json::Shape type_text{.types = "string", .choices = type_names};
 using Type = json::Kind<read_type, type_text>;
 
 std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Reading>) {
-    static constexpr std::array<json::Field<Source, Reading>, 9> rows{{
+    static constexpr std::array<json::Field<Source, Reading>, 10> rows{{
         {.name = "type", .value = as<&Source::type, Type>, .description = "What answers there. Default: `imgapi`."},
         {.name = "url",
          .need = Need::required,
@@ -92,7 +92,7 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
                         "a source of type `directory`."},
         {.name = "insecure",
          .value = as<&Source::is_insecure, json::Boolean>,
-         .description = "Whether HTTP, and certificates that nobody vouches for, are good enough. Default: false."},
+         .description = "Whether plain HTTP to another machine is good enough. Default: false."},
         {.name = "signature",
          .value = as<&Source::signature, json::Choice<SignaturePolicy, policy_names>>,
          .description = "Whether what comes from there must be signed. With `required` what has no good signature is "
@@ -109,6 +109,9 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
         {.name = "mirrors",
          .value = as<&Source::mirrors, json::List<Url>>,
          .description = "Other URLs with the same content. They are tried in turn after `url`."},
+        {.name = "authorities",
+         .value = as<&Source::authorities, json::Path>,
+         .description = "A file of certificates that vouch for it, in PEM. Default: those of the system."},
         {.name = "channel",
          .value = as<&Source::channel, json::Text>,
          .description = "The channel of an IMGAPI server."},
@@ -151,6 +154,7 @@ void write_source(json::Writer& out, Source const& source) {
     if (!source.signatures.empty()) out.member("signatures", source.signatures);
     if (!source.authfile.empty()) out.member("authfile", source.authfile);
     if (!source.mirrors.empty()) out.key("mirrors").list(source.mirrors);
+    if (!source.authorities.empty()) out.member("authorities", source.authorities);
     if (!source.channel.empty()) out.member("channel", source.channel);
     out.close('}');
 }

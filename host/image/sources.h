@@ -30,12 +30,13 @@ std::string_view name_of(SignaturePolicy policy);
 struct Source {
     SourceType type = SourceType::imgapi;
     std::string url;           ///< "https://images.smartos.org", "/srv/images", "https://registry.example:5000"
-    bool is_insecure = false;  ///< certificates are not checked; of a registry, HTTP is taken also beyond this machine
+    bool is_insecure = false;  ///< plain HTTP is taken beyond this machine, too
     SignaturePolicy signature = SignaturePolicy::none;
     std::vector<std::string> keys = {};     ///< files of public keys: minisign, or an OpenPGP key ring
     std::string signatures = {};            ///< where SHA256SUMS and its signature are; empty: at the source itself
     std::string authfile = {};              ///< credentials in the format of ~/.docker/config.json
     std::vector<std::string> mirrors = {};  ///< other URLs with the same content, tried in turn
+    std::string authorities = {};           ///< file of certificates that vouch for it; empty: those of the system
     std::string channel = {};               ///< of an IMGAPI server
 
     bool operator==(Source const&) const = default;

@@ -129,6 +129,22 @@ public:
         return add_snapshot(content, snapshots, tree, name);
     }
 
+    Result<> freeze(TreeName const& tree, SnapshotName const& name) override {
+        if (trees_->copies_at_once()) return snapshot(tree, name);
+        auto const holder = TRY(hold(tree, Sharing::alone));
+        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
+        TRY(lock_snapshots(snapshots, tree));
+        std::string const entry = TRY(next_snapshot_entry(snapshots, tree, name));
+        auto item = TRY(building_.make(tree.text()));
+        TRY(trees_->make(item.fd(), tree_entry));
+        if (::renameat2(item.fd(), tree_entry, holder.get(), tree_entry, RENAME_EXCHANGE) != 0 ||
+            ::renameat2(item.fd(), tree_entry, snapshots.get(), entry.c_str(), RENAME_NOREPLACE) != 0)
+            return fail(errno, "make snapshot " + with_snapshot(tree, name));
+        TRY(make_durable(holder.get(), with_snapshot(tree, name)));
+        TRY(make_durable(snapshots.get(), with_snapshot(tree, name)));
+        return item.remove();
+    }
+
     Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) override {
         auto const holder = TRY(hold(tree, Sharing::alone));  // a clone may be reading it
         UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
@@ -569,13 +585,19 @@ private:
         return content;
     }
 
-    /// While the snapshots are locked.
-    Result<> add_snapshot(UniqueFd const& content, UniqueFd const& snapshots, TreeName const& tree,
-                          SnapshotName const& name) {
+    /// While the snapshots are locked. Errors: `exists`.
+    static Result<std::string> next_snapshot_entry(UniqueFd const& snapshots, TreeName const& tree,
+                                                   SnapshotName const& name) {
         auto const entries = TRY(read_snapshots(snapshots, tree));
         if (std::ranges::find(entries, name.text(), &SnapshotEntry::name) != entries.end())
             return fail(ErrorKind::exists, "snapshot " + with_snapshot(tree, name) + " exists already");
-        std::string const entry = print_snapshot_entry(entries.empty() ? 1 : entries.back().number + 1, name);
+        return print_snapshot_entry(entries.empty() ? 1 : entries.back().number + 1, name);
+    }
+
+    /// While the snapshots are locked.
+    Result<> add_snapshot(UniqueFd const& content, UniqueFd const& snapshots, TreeName const& tree,
+                          SnapshotName const& name) {
+        std::string const entry = TRY(next_snapshot_entry(snapshots, tree, name));
         if (trees_->copies_at_once()) {
             TRY(trees_->copy_final(content.get(), snapshots.get(), entry));
             return {};

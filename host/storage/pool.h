@@ -88,6 +88,10 @@ public:
     /// properties and its quota do not come along.
     virtual Result<> clone(TreeName const& from, SnapshotName const& snapshot, TreeName const& to) = 0;
     virtual Result<> snapshot(TreeName const& tree, SnapshotName const& name) = 0;
+    /// The same of a tree that is needed for its clones only, for nothing on every backend: where a snapshot is a copy,
+    /// the content moves into it, and the tree is empty afterwards. Killed in the middle, the tree may be empty without
+    /// the snapshot. The caller makes the content durable before.
+    virtual Result<> freeze(TreeName const& tree, SnapshotName const& name) { return snapshot(tree, name); }
     /// Errors: `busy`, with the clones that need it (ZFS).
     virtual Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) = 0;
     /// Makes the content what it was. Nothing may be using it meanwhile; descriptors of open() are stale afterwards.

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/content/database.h"
+#include "host/image/image_service.h"
+#include "host/image/uuid.h"
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// One layer of an image, lowest first: the blob that it was unpacked from, and the ChainID of the file system with it.
+struct Layer {
+    std::string blob;   ///< "sha256:<hex>"
+    std::string chain;  ///< "sha256:<hex>"
+
+    bool operator==(Layer const&) const = default;
+};
+
+/// What a command is about to do. It is durable before the first thing happens, and goes when the last has happened; a
+/// killed command leaves it, and the next one finishes or removes what it names.
+enum class IntentId : std::int64_t {};
+struct Intent {
+    IntentId id;
+    std::string owner;                ///< key of the lock that its process holds while it lives
+    std::string purpose;              ///< "import of docker.io/library/alpine:3.20"
+    std::optional<Uuid> image;        ///< whose file in images/ may have to be written or removed
+    std::vector<std::string> chains;  ///< trees that are removed unless an image or another intent needs them
+
+    bool operator==(Intent const&) const = default;
+};
+
+/// A tag that was resolved once.
+struct Latch {
+    std::string reference;
+    std::string digest;
+    Uuid image;
+};
+
+/// The rows of images in the database of the content store. A change of images that belongs together is made inside one
+/// content::Transaction by the caller.
+class Catalog {
+public:
+    /// Brings the tables up to date. `database` outlives this. Errors: those of Database::migrate().
+    static Result<Catalog> open(content::Database& database);
+
+    Result<std::vector<Image>> list();
+    /// Errors: `not_found`: "image <uuid> is not installed".
+    Result<Image> get(Uuid const& uuid);
+    Result<bool> has(Uuid const& uuid);
+    Result<std::vector<Layer>> layers(Uuid const& uuid);
+
+    Result<> add(Image const& image, std::span<Layer const> layers);
+    /// With its layers, latches and pins.
+    Result<> remove(Uuid const& uuid);
+    Result<> set_pinned(Uuid const& uuid, bool is_pinned);
+
+    /// Images that are increments of it.
+    Result<std::vector<Uuid>> children(Uuid const& uuid);
+    Result<std::vector<std::string>> holders(Uuid const& uuid);
+    Result<> hold(Uuid const& uuid, std::string_view holder);
+    Result<> release(Uuid const& uuid, std::string_view holder);
+
+    Result<std::optional<Latch>> latch(std::string_view reference);
+    Result<std::vector<Latch>> latches();
+    Result<> set_latch(Latch const& latch);
+
+    /// Images that have a blob or a layer: for `why` and `scrub`.
+    Result<std::vector<Uuid>> images_with(std::string_view digest);
+
+    Result<IntentId> begin_intent(std::string_view owner, std::string_view purpose, std::optional<Uuid> const& image,
+                                  std::span<std::string const> chains);
+    /// A tree whose ChainID is known only now.
+    Result<> add_to_intent(IntentId id, std::string_view chain);
+    Result<> end_intent(IntentId id);
+    Result<std::vector<Intent>> intents();
+    /// Whether an image, or an intent other than `but`, needs the tree of that ChainID.
+    Result<bool> is_needed(std::string_view chain, IntentId but);
+
+private:
+    explicit Catalog(content::Database& database) : database_(&database) {}
+    Result<std::vector<Uuid>> uuids(content::Statement statement);
+
+    content::Database* database_;
+};
+
+}  // namespace triton::image

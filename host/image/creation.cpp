@@ -1,0 +1,189 @@
+#include "host/image/creation.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/image/file_import.h"
+#include "host/image/installation.h"
+#include "host/image/intents.h"
+#include "host/image/layer_trees.h"
+#include "host/image/site.h"
+#include "host/image/tree_archive.h"
+#include "lib/base/write_all.h"
+#include "lib/files/pending_file.h"
+#include "lib/files/sha256.h"
+#include "lib/json/text.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::size_t block = 1 << 20;
+
+std::string now_text() {
+    std::time_t const now = ::time(nullptr);
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    std::array<char, 32> text{};
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text.data();
+}
+
+std::string_view file_end(Compression compression) {
+    switch (compression) {
+        case Compression::none: return ".tar";
+        case Compression::gzip: return ".tar.gz";
+        case Compression::bzip2: return ".tar.bz2";
+        case Compression::xz: return ".tar.xz";
+        case Compression::zstd: return ".tar.zst";
+    }
+    std::unreachable();
+}
+
+/// What the user says of the image, with what he leaves open filled in.
+Result<NewManifest> facts_of(CreateOptions const& options, std::string_view directory) {
+    Manifest given;
+    if (!options.manifest.empty())
+        given = TRY(read_manifest(options.manifest, "what is given with -m", ManifestUse::create)).manifest;
+    std::size_t const slash = directory.rfind('/');
+    std::string const name(directory.substr(slash == std::string_view::npos ? 0 : slash + 1));
+    NewManifest facts{.uuid = given.uuid ? *given.uuid : TRY(Uuid::random()),
+                      .name = given.name.empty() ? (is_file_name(name) ? name : "image") : given.name,
+                      .version = given.version.empty() ? "1" : given.version,
+                      .description = given.description,
+                      .os = given.os.empty() ? "linux" : given.os,
+                      .type = given.type,
+                      .published_at = given.published_at.empty() ? now_text() : given.published_at};
+    if (auto const* const object = given.document.get<json::Object>()) facts.further = *object;
+    return facts;
+}
+
+/// A file in the output directory that gets its name when all of it is good.
+struct Output {
+    UniqueFd directory;
+    files::PendingFile file;
+    std::string path;
+};
+
+Result<Output> begin_output(std::string const& directory, std::string const& name) {
+    if (!is_file_name(name))
+        return fail(json::quoted(name) + " is not the name of a file; choose another name or version");
+    UniqueFd folder = TRY(open_durable_directory(directory));
+    std::string const path = directory + "/" + name;
+    auto file = TRY(files::PendingFile::create(folder.get(), name, path, 0644, true));
+    return Output{std::move(folder), std::move(file), path};
+}
+
+Result<> finish_output(Output& output) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    TRY(output.file.finish(0644, {now, now}));
+    return output.file.make_durable();
+}
+
+struct Measured {
+    std::uint64_t size = 0;
+    std::string sha256;
+};
+
+Result<Measured> measure(int file) {
+    files::Sha256 hash;
+    Measured measured;
+    std::vector<char> buffer(block);
+    while (true) {
+        ssize_t const got = ::pread(file, buffer.data(), buffer.size(), static_cast<off_t>(measured.size));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail(errno, "read the image file");
+        if (got == 0) break;
+        hash.add({buffer.data(), static_cast<std::size_t>(got)});
+        measured.size += static_cast<std::uint64_t>(got);
+    }
+    measured.sha256 = std::move(hash).take_hex();
+    return measured;
+}
+
+Result<Created> write_files(Workshop& shop, content::Blob const& blob, NewManifest facts,
+                            CreateOptions const& options) {
+    std::string const base = facts.name + "-" + facts.version;
+    std::string const name = base + std::string(file_end(options.compression));
+    Output file = TRY(begin_output(options.output, name));
+    UniqueFd const content = TRY(shop.store.open_blob(blob.digest));
+    TRY(compress(content.get(), file.file.fd(), options.compression));
+    TRY(shop.check_cancelled());
+    Measured const measured = TRY(measure(file.file.fd()));
+    facts.files = {{.size = measured.size,
+                    .sha256 = measured.sha256,
+                    .compression = options.compression,
+                    .uncompressed_digest = blob.digest.text(),
+                    .path = name}};
+    Manifest manifest = TRY(make_manifest(facts));
+    Output document = TRY(begin_output(options.output, base + ".imgmanifest"));
+    if (!write_all(document.file.fd(), manifest.text() + "\n")) return fail(errno, "write " + document.path);
+    TRY(finish_output(file));
+    TRY(finish_output(document));
+    // The manifest last: whoever sees it finds the file.
+    TRY(file.file.put_in_place());
+    TRY(document.file.put_in_place());
+    if (::fsync(document.directory.get()) < 0) return fail(errno, "make " + options.output + " durable");
+    return Created{std::move(manifest), file.path, document.path};
+}
+
+Result<Created> install_here(Workshop& shop, content::Blob const& blob, NewManifest facts, std::string const& source) {
+    facts.files = {{.size = blob.size, .sha256 = blob.digest.hex(), .uncompressed_digest = blob.digest.text()}};
+    Manifest manifest = TRY(make_manifest(facts));
+    Plan plan{.image = {.manifest = manifest, .tree = {}, .source = source}, .shown = source};
+    TRY(install_archive(shop, blob, blob.digest.text(), std::move(plan), {}));
+    return Created{std::move(manifest)};
+}
+
+Result<Created> create_from_tree(Workshop& shop, int directory, std::string const& shown,
+                                 CreateOptions const& options) {
+    NewManifest facts = TRY(facts_of(options, shown));
+    auto lease = TRY(WorkLease::make(shop, "creation of image " + facts.uuid.text()));
+    content::Blob const blob = TRY(store_tree(shop, lease.id(), directory, {.media_type = {}, .source = shown}));
+    Created created = TRY(options.output.empty() ? install_here(shop, blob, std::move(facts), shown)
+                                                 : write_files(shop, blob, std::move(facts), options));
+    TRY(lease.end());
+    // What was only written to files is not needed here any more.
+    if (!options.output.empty()) TRY(shop.store.gc());
+    return created;
+}
+
+}  // namespace
+
+Result<Created> create_from_directory(Workshop& shop, std::string const& directory, CreateOptions const& options) {
+    UniqueFd const tree(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!tree) return fail(errno, "open " + directory);
+    return create_from_tree(shop, tree.get(), directory, options);
+}
+
+Result<Created> create_from_machine(Workshop& shop, Uuid const& machine, CreateOptions const& options) {
+    auto const tree = TRY(storage::TreeName::parse("machines/" + machine.text()));
+    if (!TRY(shop.pool->exists(tree))) return fail(ErrorKind::not_found, "there is no machine " + machine.text());
+    auto intent = TRY(OpenIntent::begin(shop, "creation of an image of machine " + machine.text(), std::nullopt, {}));
+    TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
+    auto const snapshot = *storage::SnapshotName::parse("imgadm-" + std::to_string(std::to_underlying(intent.id())));
+    auto const work = [&]() -> Result<Created> {
+        TRY(shop.pool->snapshot(tree, snapshot));
+        auto const cloned = shop.pool->clone(tree, snapshot, builder.name());
+        if (!cloned) return std::unexpected(cloned.error());
+        UniqueFd const root = TRY(builder.root());
+        return create_from_tree(shop, root.get(), "machine " + machine.text(), options);
+    };
+    auto created = work();
+    auto const finished = intent.finish();  // the clone goes before the snapshot that it is made from
+    auto const deleted = shop.pool->delete_snapshot(tree, snapshot);
+    if (!created) return created;
+    TRY(finished);
+    TRY(deleted);
+    return created;
+}
+
+}  // namespace triton::image

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "host/image/image_service.h"
+#include "host/image/workshop.h"
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// A root tarball of whatever compression, or a directory. Its UUID, unless one is given, is made from its content.
+Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOptions const& options);
+
+/// The file that a manifest describes: a tarball, or a ZFS stream where images are kept on ZFS.
+Result<Imported> install_file(Workshop& shop, std::string_view manifest, std::string const& file,
+                              ImportOptions const& options);
+
+/// An OCI layout in a tar archive.
+Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options);
+
+/// An image whose manifest is known and whose file is in the store.
+Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifest manifest, std::string const& source,
+                              ImportOptions const& options);
+
+/// What must hold of a manifest before its file is fetched. Warns of what is only odd. Errors: as check_installable();
+/// `invalid` without exactly one file; `refused` without any digest; `not_found` when its origin is not installed.
+Result<ImageFile> check_before_install(Workshop& shop, Manifest const& manifest);
+
+/// What a file must be, by its manifest.
+Result<role::Expected> expected_of(ImageFile const& file);
+
+}  // namespace triton::image

@@ -1,0 +1,351 @@
+#include "host/image/image_service.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/image/catalog.h"
+#include "host/image/creation.h"
+#include "host/image/file_import.h"
+#include "host/image/intents.h"
+#include "host/image/layer_trees.h"
+#include "host/image/oci_import.h"
+#include "host/image/removal.h"
+#include "host/image/scrubbing.h"
+#include "host/image/site.h"
+#include "host/image/source_client.h"
+#include "host/image/workshop.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::array<std::string_view, 4> phase_names{"resolving", "downloading", "unpacking", "finishing"};
+static_assert(phase_names.size() == static_cast<std::size_t>(Phase::finishing) + 1);
+
+/// What a reader has: the catalog, if there is one yet.
+struct Reader {
+    Configuration configuration;
+    std::optional<content::Database> database;
+    std::optional<Catalog> catalog;
+};
+
+std::unexpected<Error> needs_root(std::string_view what) {
+    return fail(ErrorKind::denied, std::string(what) + ": this needs root's rights");
+}
+
+/// A name for this process that no other has, also after a reboot.
+Result<std::string> owner_name() { return "command " + TRY(Uuid::random()).text(); }
+
+std::string import_title(Reference const& reference) {
+    if (auto const* const uuid = std::get_if<Uuid>(&reference)) return uuid->text();
+    if (auto const* const registry = std::get_if<RegistryReference>(&reference)) return registry->text();
+    if (auto const* const layout = std::get_if<LayoutReference>(&reference)) return layout->text();
+    return std::get<PathReference>(reference).path;
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) { return phase_names[static_cast<std::size_t>(phase)]; }
+
+Result<> Workshop::check_cancelled() const {
+    pollfd waiting{.fd = settings.cancel, .events = POLLIN, .revents = 0};
+    if (settings.cancel >= 0 && ::poll(&waiting, 1, 0) > 0) return fail(ErrorKind::refused, "cancelled");
+    return {};
+}
+
+class ImageService::Implementation {
+public:
+    std::optional<Reader> reader;
+    std::optional<Workshop> workshop;
+
+    Catalog* catalog() {
+        if (workshop) return &workshop->catalog;
+        return reader->catalog ? &*reader->catalog : nullptr;
+    }
+    /// Every function that changes something is called on a service that was opened for that.
+    Workshop& shop() { return *workshop; }
+};
+
+ImageService::ImageService(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+ImageService::ImageService(ImageService&& other) noexcept = default;
+ImageService& ImageService::operator=(ImageService&& other) noexcept = default;
+ImageService::~ImageService() = default;
+
+Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
+    auto implementation = std::make_unique<Implementation>();
+    Reader& reader = implementation->reader.emplace();
+    Site const site = TRY(read_site(settings));
+    reader.configuration = TRY(read_sources(site));
+    std::string const path = site.content + "/content.db";
+    if (::access(path.c_str(), F_OK) == 0) {
+        auto database = content::Database::open(path);
+        if (!database && database.error().kind == ErrorKind::denied && ::geteuid() != 0)
+            return needs_root("cannot read the catalog of images");
+        reader.database.emplace(TRY(std::move(database)));
+        reader.catalog = TRY(Catalog::open(*reader.database));
+    } else if (errno == EACCES) {
+        return needs_root("cannot read the catalog of images");
+    } else if (errno != ENOENT) {
+        return fail(errno, "look for " + path);
+    }
+    return ImageService(std::move(implementation));
+}
+
+Result<ImageService> ImageService::open(Settings const& settings, Observer& observer) {
+    if (::geteuid() != 0) return needs_root("cannot change the images of this host");
+    auto implementation = std::make_unique<Implementation>();
+    Site site = TRY(read_site(settings));
+    Configuration configuration = TRY(read_sources(site));
+    auto pool = TRY(storage::open_pool(site.storage));
+    auto store = TRY(content::Store::open(site.content));
+    auto catalog = TRY(Catalog::open(store.database()));
+    std::string owner = TRY(owner_name());
+    auto alive = TRY(store.lock({owner}, std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    implementation->workshop.emplace(Workshop{.settings = settings,
+                                              .site = std::move(site),
+                                              .configuration = std::move(configuration),
+                                              .pool = std::move(pool),
+                                              .store = std::move(store),
+                                              .catalog = std::move(catalog),
+                                              .observer = &observer,
+                                              .owner = std::move(owner),
+                                              .alive = std::move(alive)});
+    Workshop& shop = *implementation->workshop;
+    TRY(shop.pool->recover());
+    TRY(recover_intents(shop));
+    return ImageService(std::move(implementation));
+}
+
+Result<std::vector<Image>> ImageService::list() {
+    Catalog* const catalog = implementation_->catalog();
+    return catalog ? catalog->list() : std::vector<Image>();
+}
+
+Result<Image> ImageService::get(Uuid const& uuid) {
+    Catalog* const catalog = implementation_->catalog();
+    if (!catalog) return fail(ErrorKind::not_found, "image " + uuid.text() + " is not installed");
+    return catalog->get(uuid);
+}
+
+Result<std::vector<Image>> ImageService::ancestry(Uuid const& uuid) {
+    std::vector<Image> images{TRY(get(uuid))};
+    std::set<Uuid> seen{uuid};
+    while (auto const origin = images.back().manifest.origin) {
+        if (!seen.insert(*origin).second)
+            return fail(ErrorKind::corrupt, "image " + origin->text() + " is its own origin");
+        images.push_back(TRY(get(*origin)));
+    }
+    return images;
+}
+
+Result<Uuid> ImageService::find(Reference const& reference) {
+    if (auto const* const uuid = std::get_if<Uuid>(&reference)) return *uuid;
+    std::string const title = import_title(reference);
+    Catalog* const catalog = implementation_->catalog();
+    if (catalog) {
+        if (auto const latch = TRY(catalog->latch(title))) return latch->image;
+        for (Image const& image : TRY(catalog->list())) {
+            if (image.reference == title || image.source == title) return image.uuid();
+        }
+    }
+    return fail(ErrorKind::not_found, "no image is installed that was imported as " + title);
+}
+
+Result<std::vector<AvailableImage>> ImageService::available(std::string_view source) {
+    return available_images(implementation_->shop(), source);
+}
+
+Result<AvailableImage> ImageService::show(Uuid const& uuid, std::string_view source) {
+    return available_image(implementation_->shop(), uuid, source);
+}
+
+namespace {
+
+Result<Imported> import_oci(Workshop& shop, OciOrigin& origin, OciName const& name, Source const* source,
+                            ImportOptions const& options) {
+    shop.observer->progress({.phase = Phase::resolving, .image = name.reference});
+    OciDocument const root = TRY(resolve(origin));
+    if (source) TRY(check_source_signature(shop, *source, name.reference, root.digest));
+    Plan plan = TRY(plan_oci(origin, root, name, options));
+    return install_layers(shop, origin, std::move(plan), options);
+}
+
+/// What a tag was resolved to stays what it means, so that nothing needs to be asked.
+Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
+    auto const latch = TRY(shop.catalog.latch(reference));
+    if (!latch || options.platform) return std::optional<Imported>();
+    Image const image = TRY(shop.catalog.get(latch->image));
+    if (!options.is_quiet) {
+        shop.observer->message("Image " + image.uuid().text() + " (" + image.manifest.title() +
+                               ") is already installed, skipping");
+    }
+    return Imported{image.uuid(), true};
+}
+
+/// One import of each kind of reference. The lease ends when it has worked.
+struct Import {
+    Workshop& shop;
+    ImportOptions const& options;
+
+    Result<Imported> operator()(Uuid const& uuid) const { return import_from_source(shop, uuid, options); }
+
+    Result<Imported> operator()(RegistryReference const& reference) const {
+        if (auto done = TRY(latched(shop, reference.text(), options))) return *done;
+        auto access = TRY(registry_access(shop, reference, options));
+        Source const* const source = access.source;
+        auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
+        auto const origin = open_registry(shop, lease.id(), reference, std::move(access));
+        Imported const imported = TRY(import_oci(shop, *origin, name_of(reference), source, options));
+        TRY(lease.end());
+        return imported;
+    }
+
+    Result<Imported> operator()(LayoutReference const& reference) const {
+        if (reference.is_archive) return import_layout_archive(shop, reference, options);
+        if (auto done = TRY(latched(shop, reference.text(), options))) return *done;
+        auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
+        auto const origin = TRY(open_layout(shop, lease.id(), reference));
+        Imported const imported = TRY(import_oci(shop, *origin, name_of(reference), nullptr, options));
+        TRY(lease.end());
+        return imported;
+    }
+
+    Result<Imported> operator()(PathReference const& reference) const {
+        return import_path(shop, reference.path, options);
+    }
+};
+
+Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Reference const& reference,
+                                  ImportOptions const& options, std::unique_ptr<OciOrigin>& origin) {
+    if (auto const* const registry = std::get_if<RegistryReference>(&reference)) {
+        auto access = TRY(registry_access(shop, *registry, options));
+        Source const* const source = access.source;
+        origin = open_registry(shop, lease.id(), *registry, std::move(access));
+        OciDocument root = TRY(resolve(*origin));
+        if (source) TRY(check_source_signature(shop, *source, registry->text(), root.digest));
+        return root;
+    }
+    origin = TRY(open_layout(shop, lease.id(), std::get<LayoutReference>(reference)));
+    return resolve(*origin);
+}
+
+Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions const& options) {
+    Reference const reference = TRY(parse_reference(latch.reference));
+    auto lease = TRY(WorkLease::make(shop, "update of " + latch.reference));
+    std::unique_ptr<OciOrigin> origin;
+    OciDocument const root = TRY(resolve_again(shop, lease, reference, options, origin));
+    UpdateChange change{.reference = latch.reference,
+                        .old_digest = latch.digest,
+                        .new_digest = root.digest.text(),
+                        .old_image = latch.image,
+                        .new_image = {}};
+    if (change.new_digest != change.old_digest && !is_dry_run) {
+        auto const* const registry = std::get_if<RegistryReference>(&reference);
+        OciName const name = registry ? name_of(*registry) : name_of(std::get<LayoutReference>(reference));
+        Plan plan = TRY(plan_oci(*origin, root, name, options));
+        change.new_image = TRY(install_layers(shop, *origin, std::move(plan), options)).uuid;
+    }
+    TRY(lease.end());
+    return change;
+}
+
+}  // namespace
+
+Result<Imported> ImageService::import(Reference const& reference, ImportOptions const& options) {
+    return std::visit(Import{implementation_->shop(), options}, reference);
+}
+
+Result<Imported> ImageService::install(std::string_view manifest, std::string const& file,
+                                       ImportOptions const& options) {
+    return install_file(implementation_->shop(), manifest, file, options);
+}
+
+Result<> ImageService::remove(Uuid const& uuid) { return remove_image(implementation_->shop(), uuid); }
+
+Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
+    std::vector<Victim> victims;
+    for (Image const& image : TRY(unused_images(implementation_->shop()))) {
+        victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
+                           "nothing is made from it", image.size});
+        if (!is_dry_run) TRY(remove(image.uuid()));
+    }
+    return victims;
+}
+
+Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string const> references, bool is_dry_run,
+                                                       ImportOptions const& options) {
+    Workshop& shop = implementation_->shop();
+    std::vector<Latch> latches;
+    if (references.empty()) latches = TRY(shop.catalog.latches());
+    for (std::string const& text : references) {
+        std::string const title = import_title(TRY(parse_reference(text)));
+        auto latch = TRY(shop.catalog.latch(title));
+        if (!latch) return fail(ErrorKind::not_found, "no image is installed that was imported as " + title);
+        latches.push_back(*std::move(latch));
+    }
+    std::vector<UpdateChange> changes;
+    for (Latch const& latch : latches) {
+        TRY(shop.check_cancelled());
+        changes.push_back(TRY(update_one(shop, latch, is_dry_run, options)));
+    }
+    return changes;
+}
+
+Result<Created> ImageService::create(std::string const& directory, CreateOptions const& options) {
+    return create_from_directory(implementation_->shop(), directory, options);
+}
+
+Result<Created> ImageService::create(Uuid const& machine, CreateOptions const& options) {
+    return create_from_machine(implementation_->shop(), machine, options);
+}
+
+Result<> ImageService::set_pinned(Uuid const& uuid, bool is_pinned) {
+    return implementation_->shop().catalog.set_pinned(uuid, is_pinned);
+}
+
+Result<> ImageService::hold(Uuid const& uuid, std::string_view holder) {
+    return implementation_->shop().catalog.hold(uuid, holder);
+}
+
+Result<> ImageService::release(Uuid const& uuid, std::string_view holder) {
+    return implementation_->shop().catalog.release(uuid, holder);
+}
+
+std::vector<Source> const& ImageService::sources() const {
+    return implementation_->workshop ? implementation_->workshop->configuration.sources
+                                     : implementation_->reader->configuration.sources;
+}
+
+Result<> ImageService::set_sources(std::vector<Source> sources) {
+    Workshop& shop = implementation_->shop();
+    Configuration changed = shop.configuration;
+    changed.sources = std::move(sources);
+    TRY(write_sources(shop.site, changed));
+    shop.configuration = std::move(changed);
+    return {};
+}
+
+Result<> ImageService::check(Source const& source) { return ping_source(implementation_->shop(), source); }
+
+Result<std::vector<Victim>> ImageService::collect(bool is_dry_run) {
+    return collect_garbage(implementation_->shop(), is_dry_run);
+}
+
+Result<ScrubReport> ImageService::scrub() { return scrub_content(implementation_->shop()); }
+
+Result<std::vector<std::string>> ImageService::why(std::string_view digest) {
+    return reasons_for(implementation_->shop(), digest);
+}
+
+storage::Pool& ImageService::pool() { return *implementation_->shop().pool; }
+
+}  // namespace triton::image

@@ -1,0 +1,366 @@
+#include "host/image/installation.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <ctime>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "host/image/intents.h"
+#include "host/image/layer_trees.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr auto lease_time = std::chrono::hours(24);
+constexpr auto lock_patience = std::chrono::hours(6);
+constexpr auto least_between_reports = std::chrono::milliseconds(100);
+
+TimePoint lock_deadline() { return std::chrono::steady_clock::now() + lock_patience; }
+
+std::string title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
+
+/// Tells how far it is, from whichever thread knows, as one figure for the whole image.
+class Meter {
+public:
+    Meter(Observer& observer, std::string image, std::uint64_t to_download, std::uint64_t to_unpack)
+        : observer_(&observer), image_(std::move(image)), to_download_(to_download), to_unpack_(to_unpack) {}
+
+    void downloaded(std::uint64_t bytes) {
+        std::lock_guard const guard(mutex_);
+        downloaded_ = bytes;
+        report();
+    }
+    void unpacked(std::uint64_t bytes) {
+        std::lock_guard const guard(mutex_);
+        unpacked_ = bytes;
+        report();
+    }
+
+private:
+    void report() {
+        auto const now = std::chrono::steady_clock::now();
+        bool const is_downloading = downloaded_ < to_download_;
+        if (now - last_ < least_between_reports) return;
+        last_ = now;
+        observer_->progress({.phase = is_downloading ? Phase::downloading : Phase::unpacking,
+                             .image = image_,
+                             .done = is_downloading ? downloaded_ : unpacked_,
+                             .total = is_downloading ? to_download_ : to_unpack_});
+    }
+
+    std::mutex mutex_;
+    Observer* observer_;
+    std::string image_;
+    std::uint64_t to_download_, to_unpack_;
+    std::uint64_t downloaded_ = 0, unpacked_ = 0;
+    TimePoint last_{};
+};
+
+/// A descriptor that is readable once the user wants to stop, or a part of the work has failed.
+class StopSignal {
+public:
+    static Result<StopSignal> make(int user) {
+        UniqueFd own(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        UniqueFd both(::epoll_create1(EPOLL_CLOEXEC));
+        if (!own || !both) return fail(errno, "make a signal to stop");
+        for (int const fd : {own.get(), user}) {
+            epoll_event event{.events = EPOLLIN, .data = {}};
+            if (fd >= 0 && ::epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) < 0)
+                return fail(errno, "make a signal to stop");
+        }
+        return StopSignal(std::move(own), std::move(both));
+    }
+    [[nodiscard]] int fd() const { return both_.get(); }
+    void raise() const {
+        std::uint64_t const one = 1;
+        (void)!::write(own_.get(), &one, sizeof one);  // it is full: then it is raised
+    }
+
+private:
+    StopSignal(UniqueFd own, UniqueFd both) : own_(std::move(own)), both_(std::move(both)) {}
+    UniqueFd own_;
+    UniqueFd both_;
+};
+
+/// Unpacks layers on a thread of its own, in their order, each as soon as it has come.
+class Unpacking {
+public:
+    Unpacking(Workshop& shop, Plan const& plan, IntentId intent, std::size_t present, StopSignal const& stop,
+              Meter& meter)
+        : plan_(&plan),
+          present_(present),
+          stop_(&stop),
+          meter_(&meter),
+          keeps_all_(LayerTrees(*shop.pool).keeps_all()),
+          builder_(*shop.pool, intent, {.role = {}, .cancel = stop.fd()}),
+          blobs_(plan.layers.size()),
+          thread_([this] { run(); }) {}
+
+    ~Unpacking() { give_up(); }
+    Unpacking(Unpacking const&) = delete;
+    Unpacking& operator=(Unpacking const&) = delete;
+
+    void arrived(std::size_t layer, UniqueFd blob) {
+        std::lock_guard const guard(mutex_);
+        blobs_[layer] = std::move(blob);
+        changed_.notify_all();
+    }
+
+    /// Waits until all is unpacked. Returns: what went wrong here, if anything did.
+    Result<> wait() {
+        thread_.join();
+        return outcome_;
+    }
+    /// What went wrong here, if anything did. For who has waited or given up.
+    [[nodiscard]] Result<> const& outcome() const { return outcome_; }
+    /// Whether bringing the layers was only told to stop. For the same.
+    [[nodiscard]] bool has_failed_first() const { return has_failed_first_; }
+    /// No further layer will come.
+    void give_up() {
+        {
+            std::lock_guard const guard(mutex_);
+            is_given_up_ = true;
+            changed_.notify_all();
+        }
+        if (thread_.joinable()) thread_.join();
+    }
+
+private:
+    void run() {
+        outcome_ = build();
+        std::lock_guard const guard(mutex_);
+        has_failed_first_ = !outcome_ && !is_given_up_;
+        if (!outcome_) stop_->raise();
+    }
+
+    Result<> build() {
+        std::size_t const count = plan_->layers.size();
+        if (present_ == count) return {};
+        TRY(begin(present_));
+        for (std::size_t i = present_; i < count; ++i) {
+            UniqueFd const blob = TRY(take(i));
+            TRY(unpack(i, blob.get()));
+            bool const is_last = i + 1 == count;
+            if (!is_last && !keeps_all_) continue;
+            TRY(builder_.finish(plan_->layers[i].chain));
+            if (!is_last) TRY(begin(i + 1));
+        }
+        return {};
+    }
+
+    /// With the lowest `below` layers.
+    Result<> begin(std::size_t below) {
+        return builder_.begin(below == 0 ? std::nullopt : std::optional(plan_->layers[below - 1].chain));
+    }
+
+    Result<UniqueFd> take(std::size_t layer) {
+        std::unique_lock guard(mutex_);
+        changed_.wait(guard, [&] { return blobs_[layer].has_value() || is_given_up_; });
+        if (!blobs_[layer]) return fail(ErrorKind::refused, "cancelled");
+        return *std::exchange(blobs_[layer], std::nullopt);
+    }
+
+    Result<> unpack(std::size_t layer, int blob) {
+        auto const report = [this](role::Unpacking const& progress) { meter_->unpacked(done_ + progress.read); };
+        auto const unpacked = builder_.apply(blob, role::Compression::automatic, plan_->diff_ids[layer], report);
+        if (!unpacked) {
+            Error error = unpacked.error();
+            error.details.push_back("it happened in layer " + std::to_string(layer + 1) + " of " +
+                                    std::to_string(plan_->layers.size()) + ", " + plan_->layers[layer].blob);
+            return std::unexpected(std::move(error));
+        }
+        done_ += plan_->descriptors[layer].size;
+        return {};
+    }
+
+    Plan const* plan_;
+    std::size_t present_;
+    StopSignal const* stop_;
+    Meter* meter_;
+    bool keeps_all_;
+    TreeBuilder builder_;
+    std::uint64_t done_ = 0;
+    Result<> outcome_ = {};
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::optional<UniqueFd>> blobs_;
+    bool is_given_up_ = false;
+    bool has_failed_first_ = false;
+    std::thread thread_;  // the last: it uses all the others
+};
+
+std::vector<std::string> chains_of(Plan const& plan) {
+    std::vector<std::string> chains;
+    for (Layer const& layer : plan.layers)
+        chains.push_back(layer.chain);
+    return chains;
+}
+
+std::vector<std::string> chain_keys(Plan const& plan) {
+    std::vector<std::string> keys;
+    for (Layer const& layer : plan.layers)
+        keys.push_back(chain_key(layer.chain));
+    return keys;
+}
+
+/// Layers that are needed, each once, with the places where it is.
+struct Wanted {
+    std::vector<Descriptor> descriptors;
+    std::vector<std::vector<std::size_t>> places;
+    std::uint64_t bytes = 0;
+};
+
+Wanted wanted_layers(Plan const& plan, std::size_t present) {
+    Wanted wanted;
+    std::map<std::string, std::size_t> known;
+    for (std::size_t i = present; i < plan.descriptors.size(); ++i) {
+        auto const [place, is_new] = known.try_emplace(plan.descriptors[i].digest, wanted.descriptors.size());
+        if (is_new) {
+            wanted.descriptors.push_back(plan.descriptors[i]);
+            wanted.places.emplace_back();
+            wanted.bytes += plan.descriptors[i].size;
+        }
+        wanted.places[place->second].push_back(i);
+    }
+    return wanted;
+}
+
+std::uint64_t size_of(Plan const& plan, std::size_t from) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = from; i < plan.descriptors.size(); ++i)
+        bytes += plan.descriptors[i].size;
+    return bytes;
+}
+
+Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, IntentId intent, std::size_t present) {
+    StopSignal const stop = TRY(StopSignal::make(shop.settings.cancel));
+    Wanted const wanted = wanted_layers(plan, present);
+    Meter meter(*shop.observer, plan.shown, wanted.bytes, size_of(plan, present));
+    Unpacking unpacking(shop, plan, intent, present, stop, meter);
+    auto const arrived = [&](std::size_t index, content::Blob const& blob) -> Result<> {
+        for (std::size_t const layer : wanted.places[index])
+            unpacking.arrived(layer, TRY(shop.store.open_blob(blob.digest)));
+        return {};
+    };
+    auto const brought = origin.bring(
+        wanted.descriptors,
+        {.arrived = arrived, .progress = [&](std::uint64_t bytes) { meter.downloaded(bytes); }, .cancel = stop.fd()});
+    if (!brought) {
+        stop.raise();
+        unpacking.give_up();
+        TRY(shop.check_cancelled());
+        // When unpacking has failed first, bringing was only told to stop.
+        return unpacking.has_failed_first() ? unpacking.outcome() : brought;
+    }
+    return unpacking.wait();
+}
+
+/// Everything that makes the image one, in one step.
+Result<> enter(Workshop& shop, Plan const& plan) {
+    std::vector<role::Digest> blobs = plan.documents;
+    for (Layer const& layer : plan.layers) {
+        auto const digest = TRY(role::Digest::parse(layer.blob));
+        // A layer whose tree was there before need not have been downloaded.
+        if (TRY(shop.store.find(digest))) blobs.push_back(digest);
+    }
+    std::ranges::sort(blobs);
+    auto const again = std::ranges::unique(blobs);
+    blobs.erase(again.begin(), again.end());
+    content::Transaction transaction = TRY(shop.store.database().begin());
+    TRY(shop.catalog.add(plan.image, plan.layers));
+    TRY(shop.store.add_references({"image", plan.image.uuid().text()}, blobs));
+    if (plan.latch) TRY(shop.catalog.set_latch(*plan.latch));
+    return transaction.commit();
+}
+
+void complete(Plan& plan) {
+    plan.image.tree = LayerTrees::tree_of(plan.layers.back().chain).text();
+    plan.image.installed_at = ::time(nullptr);
+    plan.image.size = size_of(plan, 0);
+}
+
+std::string image_key(Plan const& plan) { return "image " + plan.image.uuid().text(); }
+
+/// The end of an import, whether or not it has worked: what is not needed goes, and the first error is told.
+Result<> close(OpenIntent& intent, Result<> const& worked) {
+    auto const finished = intent.finish();
+    return worked ? finished : worked;
+}
+
+/// One archive is one layer, whose ChainID is its diffID.
+Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan& plan,
+                        OpenIntent& intent) {
+    UniqueFd const archive = TRY(shop.store.open_blob(blob.digest));
+    Meter meter(*shop.observer, plan.shown, 0, blob.size);
+    TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
+    TRY(builder.begin(std::nullopt));
+    auto const unpacked = TRY(builder.apply(
+        archive.get(), role::Compression::automatic, diff_id,
+        [&meter](role::Unpacking const& progress) { meter.unpacked(progress.read); }));
+    std::string const chain = unpacked.diff_id.text();
+    TRY(intent.add(chain));
+    content::KeyLock const lock = TRY(shop.store.lock({chain_key(chain)}, lock_deadline(), shop.settings.cancel));
+    if (!TRY(LayerTrees(*shop.pool).has(chain))) TRY(builder.finish(chain));
+    plan.layers = {{blob.digest.text(), chain}};
+    plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
+    return {};
+}
+
+}  // namespace
+
+Result<WorkLease> WorkLease::make(Workshop& shop, std::string_view purpose) {
+    return WorkLease(shop, TRY(shop.store.make_lease(purpose, lease_time)));
+}
+
+Result<> enter_image(Workshop& shop, Plan& plan) {
+    complete(plan);
+    return enter(shop, plan);
+}
+
+Result<std::optional<Imported>> already_installed(Workshop& shop, Plan const& plan, ImportOptions const& options) {
+    if (!TRY(shop.catalog.has(plan.image.uuid()))) return std::optional<Imported>();
+    if (plan.latch) TRY(shop.catalog.set_latch(*plan.latch));
+    if (!options.is_quiet) shop.observer->message("Image " + title(plan.image) + " is already installed, skipping");
+    return Imported{plan.image.uuid(), true};
+}
+
+Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options) {
+    content::KeyLock const alone = TRY(shop.store.lock({image_key(plan)}, lock_deadline(), shop.settings.cancel));
+    if (auto done = TRY(already_installed(shop, plan, options))) return *done;
+    auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), chains_of(plan)));
+    auto const work = [&]() -> Result<> {
+        content::KeyLock const trees = TRY(shop.store.lock(chain_keys(plan), lock_deadline(), shop.settings.cancel));
+        std::size_t const present = TRY(LayerTrees(*shop.pool).present(plan.layers));
+        TRY(bring_and_unpack(shop, origin, plan, intent.id(), present));
+        shop.observer->progress({.phase = Phase::finishing, .image = plan.shown});
+        return enter_image(shop, plan);
+    };
+    TRY(close(intent, work()));
+    shop.observer->message("Imported image " + title(plan.image));
+    return Imported{plan.image.uuid(), false};
+}
+
+Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan plan,
+                                 ImportOptions const& options) {
+    content::KeyLock const alone = TRY(shop.store.lock({image_key(plan)}, lock_deadline(), shop.settings.cancel));
+    if (auto done = TRY(already_installed(shop, plan, options))) return *done;
+    auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {}));
+    auto const work = [&]() -> Result<> {
+        TRY(unpack_archive(shop, blob, diff_id, plan, intent));
+        return enter_image(shop, plan);
+    };
+    TRY(close(intent, work()));
+    shop.observer->message("Imported image " + title(plan.image));
+    return Imported{plan.image.uuid(), false};
+}
+
+}  // namespace triton::image

@@ -1,0 +1,83 @@
+#include "host/image/intents.h"
+
+#include <utility>
+
+#include "host/image/layer_trees.h"
+#include "host/image/site.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr auto tree_patience = std::chrono::minutes(10);
+
+/// Nobody can begin to need it meanwhile: who wants it takes its lock before he looks whether it is there.
+Result<> destroy_unless_needed(Workshop& shop, std::string_view chain, IntentId intent) {
+    LayerTrees trees(*shop.pool);
+    if (TRY(shop.catalog.is_needed(chain, intent)) || !TRY(trees.has(chain))) return {};
+    content::KeyLock const lock =
+        TRY(shop.store.lock({chain_key(chain)}, std::chrono::steady_clock::now() + tree_patience));
+    if (TRY(shop.catalog.is_needed(chain, intent))) return {};
+    return trees.destroy(chain);
+}
+
+Result<> derive(Workshop& shop, Uuid const& uuid) {
+    auto const image = shop.catalog.get(uuid);
+    if (image) return write_derived(shop.site, *image);
+    if (image.error().kind == ErrorKind::not_found) return remove_derived(shop.site, uuid);
+    return std::unexpected(image.error());
+}
+
+}  // namespace
+
+std::string chain_key(std::string_view chain) { return "layer " + std::string(chain); }
+
+Result<> finish_intent(Workshop& shop, Intent const& intent) {
+    TRY(LayerTrees(*shop.pool).destroy_unfinished(intent.id));
+    // The highest first: on ZFS it is a clone of those below. A chain's hash says nothing about its place, so one that
+    // is still needed by another is tried again.
+    std::vector<std::string> left = intent.chains;
+    for (std::size_t round = 0; round < intent.chains.size() && !left.empty(); ++round) {
+        std::vector<std::string> busy;
+        for (std::string const& chain : left) {
+            auto const done = destroy_unless_needed(shop, chain, intent.id);
+            if (!done && done.error().kind != ErrorKind::busy) return done;
+            if (!done) busy.push_back(chain);
+        }
+        if (busy.size() == left.size()) break;  // a machine is made from it: its image's next removal sees to it
+        left = std::move(busy);
+    }
+    if (intent.image) TRY(derive(shop, *intent.image));
+    return shop.catalog.end_intent(intent.id);
+}
+
+Result<> recover_intents(Workshop& shop) {
+    for (Intent const& intent : TRY(shop.catalog.intents())) {
+        auto const lock = shop.store.lock({intent.owner}, std::chrono::steady_clock::now());
+        if (!lock && (lock.error().kind == ErrorKind::timeout || lock.error().kind == ErrorKind::busy)) continue;
+        if (!lock) return std::unexpected(lock.error());
+        if (auto const done = finish_intent(shop, intent); !done) {
+            shop.observer->warning("what is left of the " + intent.purpose +
+                                   " cannot be removed now: " + done.error().text());
+        }
+    }
+    return {};
+}
+
+Result<OpenIntent> OpenIntent::begin(Workshop& shop, std::string_view purpose, std::optional<Uuid> const& image,
+                                     std::span<std::string const> chains) {
+    Intent intent{.id = TRY(shop.catalog.begin_intent(shop.owner, purpose, image, chains)),
+                  .owner = shop.owner,
+                  .purpose = std::string(purpose),
+                  .image = image,
+                  .chains = {chains.begin(), chains.end()}};
+    return OpenIntent(shop, std::move(intent));
+}
+
+Result<> OpenIntent::add(std::string_view chain) {
+    TRY(shop_->catalog.add_to_intent(intent_.id, chain));
+    intent_.chains.emplace_back(chain);
+    return {};
+}
+
+}  // namespace triton::image

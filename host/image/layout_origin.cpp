@@ -1,0 +1,94 @@
+// An OCI layout in a directory. Source: OCI image-spec, image-layout.md.
+
+#include <utility>
+
+#include "host/image/local_content.h"
+#include "host/image/oci_origin.h"
+#include "lib/files/confined_directory.h"
+#include "lib/json/text.h"
+
+namespace triton::image {
+
+namespace {
+
+class LayoutOrigin : public OciOrigin {
+public:
+    LayoutOrigin(Workshop& shop, content::LeaseId lease, LayoutReference reference, files::ConfinedDirectory directory)
+        : shop_(&shop), lease_(lease), reference_(std::move(reference)), directory_(std::move(directory)) {}
+
+    Result<OciDocument> root() override {
+        auto const index = TRY(index_of_layout());
+        if (!reference_.digest.empty()) return document(TRY(descriptor_of(reference_.digest)), role::DocumentKind::image);
+        return document(TRY(choose_tag(index, reference_.tag, shown())), role::DocumentKind::image);
+    }
+
+    Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) override {
+        auto file = TRY(open_blob(descriptor));
+        if (descriptor.size > largest_document)
+            return fail(ErrorKind::corrupt, shown() + " has a document of more than 4 MiB");
+        role::ReadDocument const request{.kind = kind,
+                                         .expected = {.maximum = largest_document,
+                                                      .size = descriptor.size,
+                                                      .digest = TRY(role::Digest::parse(descriptor.digest))},
+                                         .media_type = descriptor.media_type,
+                                         .most_layers = most_layers};
+        auto document = TRY(store_document(*shop_, lease_, std::move(file.fd), request,
+                                           {.media_type = descriptor.media_type, .source = shown()}));
+        return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
+    }
+
+    Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) override {
+        std::uint64_t done = 0;
+        for (std::size_t i = 0; i < layers.size(); ++i) {
+            TRY(shop_->check_cancelled());
+            auto const file = TRY(open_blob(layers[i]));
+            role::Expected const expected{
+                .maximum = layers[i].size, .size = layers[i].size, .digest = TRY(role::Digest::parse(layers[i].digest))};
+            auto const blob = TRY(store_file(*shop_, lease_, file.fd.get(), expected,
+                                             {.media_type = layers[i].media_type, .source = shown()}));
+            watcher.progress(done += blob.size);
+            TRY(watcher.arrived(i, blob));
+        }
+        return {};
+    }
+
+private:
+    [[nodiscard]] std::string shown() const { return reference_.text(); }
+
+    Result<OciIndex> index_of_layout() {
+        auto file = TRY(directory_.open_file("index.json"));
+        role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
+        auto const document = TRY(content::check_document(shop_->jobs(), request, std::move(file.fd)));
+        auto read = TRY(read_index_or_manifest(document.json, document.media_type, shown() + "/index.json"));
+        if (auto* const index = std::get_if<OciIndex>(&read)) return std::move(*index);
+        return fail(ErrorKind::corrupt, shown() + "/index.json is a manifest, not an index");
+    }
+
+    /// A manifest that is named by its digest need not be in the index.
+    Result<Descriptor> descriptor_of(std::string const& digest) {
+        Descriptor descriptor{.digest = digest};
+        auto const file = TRY(open_blob(descriptor));
+        descriptor.size = static_cast<std::uint64_t>(file.status.st_size);
+        return descriptor;
+    }
+
+    /// Symbolic links stay inside of the layout; the digest has been checked in form.
+    [[nodiscard]] Result<files::ConfinedDirectory::File> open_blob(Descriptor const& descriptor) const {
+        return directory_.open_file("blobs/sha256/" + TRY(role::Digest::parse(descriptor.digest)).hex());
+    }
+
+    Workshop* shop_;
+    content::LeaseId lease_;
+    LayoutReference reference_;
+    files::ConfinedDirectory directory_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease,
+                                               LayoutReference const& reference) {
+    auto directory = TRY(files::ConfinedDirectory::open(reference.path));
+    return std::make_unique<LayoutOrigin>(shop, lease, reference, std::move(directory));
+}
+
+}  // namespace triton::image

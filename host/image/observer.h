@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace triton::image {
+
+/// What an import is doing.
+enum class Phase : std::uint8_t { resolving, downloading, unpacking, finishing };
+
+std::string_view name_of(Phase phase);
+
+/// How far it is. Of the whole image, not of one layer.
+struct Progress {
+    Phase phase = Phase::resolving;
+    std::string image;        ///< what the user named
+    std::uint64_t done = 0;   ///< bytes
+    std::uint64_t total = 0;  ///< 0: not known
+};
+
+/// Who watches a command. It is called by one thread at a time.
+class Observer {
+public:
+    virtual ~Observer() = default;
+    /// At most some times a second.
+    virtual void progress(Progress const& progress) = 0;
+    /// What was done, as a sentence without a full stop: "Imported image ...".
+    virtual void message(std::string_view text) = 0;
+    /// What the user should know although it went on.
+    virtual void warning(std::string_view text) = 0;
+};
+
+}  // namespace triton::image

@@ -1,0 +1,338 @@
+#include "host/image/oci_documents.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "host/image/reference.h"
+#include "lib/json/table.h"
+#include "lib/json/text.h"
+#include "lib/json/values.h"
+
+namespace triton::image {
+
+namespace {
+
+using json::as;
+using json::Need;
+
+constexpr json::Limits limits{.document_bytes = largest_document, .depth = 32, .values = 1 << 17, .problems = 10};
+
+struct MediaType {
+    std::string_view name;
+    OciKind kind;
+};
+constexpr std::array<MediaType, 12> media_types{{
+    {"application/vnd.oci.image.index.v1+json", OciKind::index},
+    {"application/vnd.docker.distribution.manifest.list.v2+json", OciKind::index},
+    {"application/vnd.oci.image.manifest.v1+json", OciKind::manifest},
+    {"application/vnd.docker.distribution.manifest.v2+json", OciKind::manifest},
+    {"application/vnd.oci.image.config.v1+json", OciKind::config},
+    {"application/vnd.docker.container.image.v1+json", OciKind::config},
+    {"application/vnd.oci.image.layer.v1.tar", OciKind::layer},
+    {"application/vnd.oci.image.layer.v1.tar+gzip", OciKind::layer},
+    {"application/vnd.oci.image.layer.v1.tar+zstd", OciKind::layer},
+    {"application/vnd.docker.image.rootfs.diff.tar", OciKind::layer},
+    {"application/vnd.docker.image.rootfs.diff.tar.gzip", OciKind::layer},
+    {"application/vnd.docker.image.rootfs.diff.tar.zstd", OciKind::layer},
+}};
+
+OciKind kind_of(std::string_view media_type) {
+    auto const row = std::ranges::find(media_types, media_type, &MediaType::name);
+    return row == media_types.end() ? OciKind::other : row->kind;
+}
+
+struct Reading : json::Reading {
+    Reading() : json::Reading(limits.problems) {}
+};
+
+std::optional<std::string> read_digest(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    std::string const* const text = json::expect_string(node, at, reading);
+    if (!text) return std::nullopt;
+    if (is_sha256_digest(*text)) return *text;
+    reading.problems.add(at, json::quoted(*text, 100) + " is not sha256: and 64 lower-case hexadecimal digits");
+    return std::nullopt;
+}
+constexpr json::Shape digest_text{.types = "string"};
+using DigestText = json::Kind<read_digest, digest_text>;
+
+std::optional<std::string> read_short_text(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    std::string const* const text = json::expect_string(node, at, reading);
+    if (!text) return std::nullopt;
+    if (text->size() <= 256) return *text;
+    reading.problems.add(at, "is longer than 256 bytes");
+    return std::nullopt;
+}
+constexpr json::Shape short_text{.types = "string", .longest = 256};
+using ShortText = json::Kind<read_short_text, short_text>;
+
+std::span<json::Field<Platform, Reading> const> table(json::TableOf<Platform, Reading>) {
+    static constexpr std::array<json::Field<Platform, Reading>, 3> rows{{
+        {.name = "os", .need = Need::required, .value = as<&Platform::os, ShortText>},
+        {.name = "architecture", .need = Need::required, .value = as<&Platform::architecture, ShortText>},
+        {.name = "variant", .value = as<&Platform::variant, ShortText>},
+    }};
+    return rows;
+}
+constexpr json::Shape platform_shape = json::object_shape("Platform");
+
+/// Only the tag is of interest; a layout names it.
+void parse_annotations(json::Node const& node, json::Where const& at, Descriptor& descriptor, Reading& reading) {
+    auto const* const all = json::expect<json::Object>("an object", node, at, reading);
+    if (!all) return;
+    auto const name = std::ranges::find(*all, "org.opencontainers.image.ref.name", &json::Member::key);
+    if (name == all->end()) return;
+    if (auto text = ShortText::read(name->node, json::Where{&at, name->key}, reading))
+        descriptor.reference_name = *std::move(text);
+}
+
+std::span<json::Field<Descriptor, Reading> const> table(json::TableOf<Descriptor, Reading>) {
+    static constexpr json::Shape map{.types = "object"};
+    static constexpr std::array<json::Field<Descriptor, Reading>, 5> rows{{
+        {.name = "mediaType", .value = as<&Descriptor::media_type, ShortText>},
+        {.name = "digest", .need = Need::required, .value = as<&Descriptor::digest, DigestText>},
+        {.name = "size",
+         .need = Need::required,
+         .value = as<&Descriptor::size, json::Integer<std::uint64_t, 0, std::int64_t{largest_layer}>>},
+        {.name = "platform", .value = as<&Descriptor::platform, json::Record<Platform, platform_shape>>},
+        {.name = "annotations", .value = {&map, parse_annotations}},
+    }};
+    return rows;
+}
+constexpr json::Shape descriptor_shape = json::object_shape("Descriptor");
+using AnyDescriptor = json::Record<Descriptor, descriptor_shape>;
+
+/// At most `most` descriptors. Whoever wrote the document controls how many there are.
+template <std::size_t most>
+struct Descriptors {
+    static constexpr json::Shape shape{.types = "array"};
+    static std::optional<std::vector<Descriptor>> read(json::Node const& node, json::Where const& at,
+                                                       Reading& reading) {
+        auto const* const array = json::expect<json::Array>("an array", node, at, reading);
+        if (!array) return std::nullopt;
+        if (array->size() > most) {
+            reading.problems.add(
+                at, "has " + std::to_string(array->size()) + " entries, more than " + std::to_string(most));
+            return std::nullopt;
+        }
+        auto all = json::List<AnyDescriptor>::read(node, at, reading);
+        for (Descriptor& one : *all)
+            one.kind = kind_of(one.media_type);
+        return all;
+    }
+};
+
+/// Both kinds of documents, so that one that is both is seen as such.
+struct Document {
+    std::int64_t schema_version = 0;
+    std::string media_type;
+    std::optional<std::vector<Descriptor>> manifests;
+    std::optional<Descriptor> config;
+    std::optional<std::vector<Descriptor>> layers;
+    bool has_fs_layers = false;
+};
+
+std::span<json::Field<Document, Reading> const> table(json::TableOf<Document, Reading>) {
+    static constexpr json::Value<Document, Reading> fs_layers{
+        &json::any_text,
+        [](json::Node const&, json::Where const&, Document& document, Reading&) { document.has_fs_layers = true; }};
+    static constexpr std::array<json::Field<Document, Reading>, 6> rows{{
+        {.name = "schemaVersion",
+         .need = Need::required,
+         .value = as<&Document::schema_version, json::Integer<std::int64_t, 1, 2>>},
+        {.name = "mediaType", .value = as<&Document::media_type, ShortText>},
+        {.name = "manifests", .value = as<&Document::manifests, Descriptors<most_manifests>>},
+        {.name = "config", .value = as<&Document::config, AnyDescriptor>},
+        {.name = "layers", .value = as<&Document::layers, Descriptors<most_layers>>},
+        {.name = "fsLayers", .value = fs_layers},
+    }};
+    return rows;
+}
+
+struct RootFs {
+    std::string type;
+    std::vector<std::string> diff_ids;
+};
+
+struct DiffIds {
+    static constexpr json::Shape shape{.types = "array"};
+    static std::optional<std::vector<std::string>> read(json::Node const& node, json::Where const& at,
+                                                        Reading& reading) {
+        auto const* const array = json::expect<json::Array>("an array", node, at, reading);
+        if (!array) return std::nullopt;
+        if (array->size() <= most_layers) return json::List<DigestText>::read(node, at, reading);
+        reading.problems.add(at, "has more than " + std::to_string(most_layers) + " entries");
+        return std::nullopt;
+    }
+};
+
+std::span<json::Field<RootFs, Reading> const> table(json::TableOf<RootFs, Reading>) {
+    static constexpr std::array<json::Field<RootFs, Reading>, 2> rows{{
+        {.name = "type", .need = Need::required, .value = as<&RootFs::type, ShortText>},
+        {.name = "diff_ids", .need = Need::required, .value = as<&RootFs::diff_ids, DiffIds>},
+    }};
+    return rows;
+}
+constexpr json::Shape root_fs_shape = json::object_shape("RootFs");
+
+struct ConfigDocument {
+    Platform platform;
+    std::string created;
+    RootFs root_fs;
+    json::Object execution;
+};
+
+template <std::string Platform::* member>
+constexpr json::Value<ConfigDocument, Reading> of_platform{
+    &short_text, [](json::Node const& node, json::Where const& at, ConfigDocument& document, Reading& reading) {
+        if (auto text = ShortText::read(node, at, reading)) document.platform.*member = *std::move(text);
+    }};
+
+std::span<json::Field<ConfigDocument, Reading> const> table(json::TableOf<ConfigDocument, Reading>) {
+    static constexpr json::Shape object{.types = "object"};
+    static constexpr json::Value<ConfigDocument, Reading> execution{
+        &object, [](json::Node const& node, json::Where const& at, ConfigDocument& document, Reading& reading) {
+            if (auto const* const members = json::expect<json::Object>("an object", node, at, reading))
+                document.execution = *members;
+        }};
+    static constexpr std::array<json::Field<ConfigDocument, Reading>, 6> rows{{
+        {.name = "os", .need = Need::required, .value = of_platform<&Platform::os>},
+        {.name = "architecture", .need = Need::required, .value = of_platform<&Platform::architecture>},
+        {.name = "variant", .value = of_platform<&Platform::variant>},
+        {.name = "created", .value = as<&ConfigDocument::created, ShortText>},
+        {.name = "config", .value = execution},
+        {.name = "rootfs",
+         .need = Need::required,
+         .value = as<&ConfigDocument::root_fs, json::Record<RootFs, root_fs_shape>>},
+    }};
+    return rows;
+}
+
+std::unexpected<Error> corrupt(std::string_view what, std::string_view is_not, Reading& reading) {
+    std::vector<std::string> details;
+    for (json::Problem const& problem : std::move(reading.problems).take())
+        details.push_back(problem.text());
+    return std::unexpected(Error{.kind = ErrorKind::corrupt,
+                                 .attempted = {},
+                                 .reason = std::string(what) + " is not " + std::string(is_not),
+                                 .details = std::move(details)});
+}
+
+std::unexpected<Error> corrupt(std::string_view what, std::string why) {
+    return fail(ErrorKind::corrupt, std::string(what) + " " + std::move(why));
+}
+
+/// What the document is by what it has, if that is also what it is called.
+Result<OciKind> kind_of_document(Document const& document, std::string_view media_type, std::string_view what) {
+    if (document.has_fs_layers || document.schema_version == 1)
+        return fail(ErrorKind::unsupported,
+                    std::string(what) + " has Docker's schema 1, which has no digests to verify");
+    bool const has_manifest_parts = document.config || document.layers;
+    if (document.manifests && has_manifest_parts) return corrupt(what, "is a manifest and an index at once");
+    if (!document.manifests && !(document.config && document.layers))
+        return corrupt(what, "has neither manifests nor config and layers");
+    OciKind const kind = document.manifests ? OciKind::index : OciKind::manifest;
+    for (std::string_view const said : {media_type, std::string_view(document.media_type)}) {
+        if (!said.empty() && kind_of(said) != kind)
+            return corrupt(what, "is called " + json::shown(said) + ", which it is not");
+    }
+    return kind;
+}
+
+Result<OciManifest> check_manifest(Document&& document, std::string_view what) {
+    OciManifest manifest{.config = *std::move(document.config), .layers = *std::move(document.layers)};
+    if (kind_of(manifest.config.media_type) != OciKind::config) {
+        return fail(ErrorKind::unsupported, std::string(what) + " is not of a container image: its configuration is " +
+                                                json::shown(manifest.config.media_type));
+    }
+    manifest.config.kind = OciKind::config;
+    if (manifest.layers.empty()) return corrupt(what, "has no layer");
+    for (Descriptor const& layer : manifest.layers) {
+        if (layer.kind == OciKind::layer) continue;
+        return fail(ErrorKind::unsupported, std::string(what) + " has a layer of type " +
+                                                json::shown(layer.media_type) + ", which cannot be unpacked");
+    }
+    if (manifest.config.size > largest_document) return corrupt(what, "has a configuration of more than 4 MiB");
+    return manifest;
+}
+
+std::string joined(std::vector<std::string> const& words) {
+    std::string text;
+    for (std::string const& word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Result<std::variant<OciIndex, OciManifest>> read_index_or_manifest(std::string_view text, std::string_view media_type,
+                                                                   std::string_view what) {
+    Reading reading;
+    std::optional<Document> document;
+    if (auto const node = json::read_json(text, limits, reading.problems))
+        document = json::read_object<Document>(*node, json::Where{}, reading);
+    if (!reading.problems.empty() || !document) return corrupt(what, "a manifest or an index", reading);
+    switch (TRY(kind_of_document(*document, media_type, what))) {
+        case OciKind::index: return OciIndex{*std::move(document->manifests)};
+        case OciKind::manifest: return TRY(check_manifest(*std::move(document), what));
+        case OciKind::config:
+        case OciKind::layer:
+        case OciKind::other: break;
+    }
+    std::unreachable();
+}
+
+Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std::string_view what) {
+    Reading reading;
+    std::optional<ConfigDocument> document;
+    if (auto const node = json::read_json(text, limits, reading.problems))
+        document = json::read_object<ConfigDocument>(*node, json::Where{}, reading);
+    if (!reading.problems.empty() || !document) return corrupt(what, "the configuration of an image", reading);
+    if (document->root_fs.type != "layers") return corrupt(what, "has a root file system that is not made of layers");
+    if (document->root_fs.diff_ids.size() != layers) {
+        return corrupt(what, "has " + std::to_string(document->root_fs.diff_ids.size()) + " diff_ids for " +
+                                 std::to_string(layers) + " layers");
+    }
+    return OciConfig{.platform = std::move(document->platform),
+                     .created = std::move(document->created),
+                     .diff_ids = std::move(document->root_fs.diff_ids),
+                     .execution = std::move(document->execution)};
+}
+
+Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted, std::string_view what) {
+    std::vector<std::optional<Platform>> offered;
+    std::vector<std::string> texts;
+    std::vector<Descriptor const*> candidates;
+    for (Descriptor const& one : index.manifests) {
+        if (one.kind != OciKind::manifest && one.kind != OciKind::index) continue;
+        candidates.push_back(&one);
+        offered.push_back(one.platform);
+        if (one.platform) texts.push_back(json::shown(one.platform->text()));
+    }
+    if (auto const best = select_platform(offered, wanted)) return *candidates[*best];
+    return fail(ErrorKind::not_found,
+                std::string(what) + " has no image for " + wanted.text() + "; it has: " + joined(texts));
+}
+
+Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what) {
+    std::vector<std::string> tags;
+    for (Descriptor const& one : index.manifests) {
+        if (!tag.empty() && one.reference_name == tag) return one;
+        tags.push_back(one.reference_name.empty() ? "(one without a tag)" : json::shown(one.reference_name));
+    }
+    if (tag.empty() && index.manifests.size() == 1) return index.manifests.front();
+    std::string const which =
+        tag.empty() ? " has several images; name one of its tags: " : " has no tag " + json::shown(tag) + "; it has: ";
+    return fail(ErrorKind::not_found, std::string(what) + which + joined(tags));
+}
+
+std::vector<std::string> accepted_media_types() {
+    std::vector<std::string> types;
+    for (MediaType const& row : media_types) {
+        if (row.kind == OciKind::index || row.kind == OciKind::manifest) types.emplace_back(row.name);
+    }
+    return types;
+}
+
+}  // namespace triton::image

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "host/content/fetcher.h"
+#include "host/image/oci_documents.h"
+#include "host/image/reference.h"
+#include "host/image/sources.h"
+#include "host/image/workshop.h"
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// A document of an image that has been verified.
+struct OciDocument {
+    role::Digest digest;
+    std::uint64_t size = 0;
+    std::string media_type;
+    std::string json;
+};
+
+/// Where the documents and layers of an OCI image come from. All that it gives is verified and in the content store,
+/// under the lease that it was made with.
+class OciOrigin {
+public:
+    virtual ~OciOrigin() = default;
+
+    /// The manifest or index that the reference names. Errors: `not_found`, with what there is; those of reading it.
+    virtual Result<OciDocument> root() = 0;
+    virtual Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) = 0;
+
+    /// Called with each layer as soon as it is in the store, in whatever order, and now and then with the bytes that
+    /// have come. Errors of it end the work.
+    struct Watcher {
+        std::function<Result<>(std::size_t layer, content::Blob const& blob)> arrived;
+        std::function<void(std::uint64_t bytes)> progress;
+        int cancel = -1;
+    };
+    virtual Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) = 0;
+};
+
+/// How a registry is reached.
+struct RegistryAccess {
+    std::vector<std::string> bases;  ///< "https://registry-1.docker.io", mirrors after it
+    content::Access access;
+    Source const* source = nullptr;  ///< of imgadm.conf; null: it has none for this registry
+};
+
+/// What imgadm.conf and the options say of a registry. Errors: those of reading an authfile.
+Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference const& reference,
+                                       ImportOptions const& options);
+
+std::unique_ptr<OciOrigin> open_registry(Workshop& shop, content::LeaseId lease, RegistryReference const& reference,
+                                         RegistryAccess access);
+
+/// A layout in a directory. Errors: those of opening it.
+Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease,
+                                               LayoutReference const& reference);
+
+}  // namespace triton::image

@@ -1,0 +1,161 @@
+// An image in a registry. Source: OCI distribution-spec, "Pull".
+
+#include <algorithm>
+#include <utility>
+
+#include "host/image/authfile.h"
+#include "host/image/oci_origin.h"
+#include "lib/base/read_file.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::size_t largest_authorities = 4 << 20;
+
+class RegistryOrigin : public OciOrigin {
+public:
+    RegistryOrigin(Workshop& shop, content::LeaseId lease, RegistryReference reference, RegistryAccess access)
+        : shop_(&shop),
+          lease_(lease),
+          reference_(std::move(reference)),
+          access_(std::move(access)),
+          fetcher_(shop.store, {}) {}
+
+    Result<OciDocument> root() override {
+        content::DocumentRequest request{
+            .remote = remote("manifests", reference_.digest.empty() ? reference_.tag : reference_.digest),
+            .most_bytes = largest_document,
+            .kind = role::DocumentKind::image,
+            .facts = {.media_type = {}, .source = reference_.text()},
+            .lease = lease_};
+        request.remote.accept = accepted_media_types();
+        if (!reference_.digest.empty()) request.digest = TRY(role::Digest::parse(reference_.digest));
+        return fetch(request);
+    }
+
+    Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) override {
+        bool const is_blob = kind == role::DocumentKind::config;
+        content::DocumentRequest request{.remote = remote(is_blob ? "blobs" : "manifests", descriptor.digest),
+                                         .digest = TRY(role::Digest::parse(descriptor.digest)),
+                                         .size = descriptor.size,
+                                         .most_bytes = largest_document,
+                                         .kind = kind,
+                                         .facts = {.media_type = descriptor.media_type, .source = reference_.text()},
+                                         .lease = lease_};
+        if (!is_blob) request.remote.accept = accepted_media_types();
+        return fetch(request);
+    }
+
+    Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) override {
+        std::vector<content::BlobRequest> requests;
+        for (Descriptor const& layer : layers) {
+            requests.push_back({.remote = remote("blobs", layer.digest),
+                                .digest = TRY(role::Digest::parse(layer.digest)),
+                                .size = layer.size,
+                                .facts = {.media_type = layer.media_type, .source = reference_.text()},
+                                .lease = lease_});
+        }
+        Arrivals arrivals{.watcher = &watcher, .bytes = std::vector<std::uint64_t>(layers.size())};
+        content::Watcher const fetching{
+            .progress = [&arrivals](content::Progress const& progress) { arrivals.note(progress); },
+            .finished = [&arrivals](std::size_t i, Result<content::Blob> const& blob) { arrivals.finish(i, blob); },
+            .cancel = watcher.cancel};
+        auto const results = fetcher_.fetch_blobs(access_.access, requests, fetching);
+        if (arrivals.error) return std::unexpected(*arrivals.error);
+        for (Result<content::Blob> const& result : results) {
+            if (!result) return std::unexpected(result.error());
+        }
+        return {};
+    }
+
+private:
+    /// What has come of all layers together.
+    struct Arrivals {
+        Watcher const* watcher;
+        std::vector<std::uint64_t> bytes;
+        std::optional<Error> error = {};
+
+        void note(content::Progress const& progress) {
+            if (progress.request >= bytes.size()) return;
+            bytes[progress.request] = progress.bytes;
+            std::uint64_t sum = 0;
+            for (std::uint64_t const one : bytes)
+                sum += one;
+            watcher->progress(sum);
+        }
+        void finish(std::size_t layer, Result<content::Blob> const& blob) {
+            if (!blob || error) return;
+            if (auto const taken = watcher->arrived(layer, *blob); !taken) error = taken.error();
+        }
+    };
+
+    [[nodiscard]] content::Remote remote(std::string_view what, std::string_view which) const {
+        content::Remote remote{.urls = {}, .scope = "repository:" + reference_.repository + ":pull"};
+        for (std::string const& base : access_.bases)
+            remote.urls.push_back(base + "/v2/" + reference_.repository + "/" + std::string(what) + "/" +
+                                  std::string(which));
+        return remote;
+    }
+
+    Result<OciDocument> fetch(content::DocumentRequest const& request) {
+        auto document = TRY(fetcher_.fetch_document(access_.access, request, {.cancel = shop_->settings.cancel}));
+        return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
+    }
+
+    Workshop* shop_;
+    content::LeaseId lease_;
+    RegistryReference reference_;
+    RegistryAccess access_;
+    content::Fetcher fetcher_;
+};
+
+/// "registry.example:5000" of "https://registry.example:5000/x".
+std::string_view host_of(std::string_view url) {
+    std::size_t const scheme = url.find("://");
+    std::string_view const rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);
+    return rest.substr(0, rest.find('/'));
+}
+
+Source const* source_of(Configuration const& configuration, RegistryReference const& reference) {
+    auto const found = std::ranges::find_if(configuration.sources, [&](Source const& source) {
+        return source.type == SourceType::registry &&
+               (host_of(source.url) == reference.host || host_of(source.url) == reference.endpoint());
+    });
+    return found == configuration.sources.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference const& reference,
+                                       ImportOptions const& options) {
+    RegistryAccess access;
+    access.source = source_of(shop.configuration, reference);
+    std::string const endpoint(reference.endpoint());
+    if (access.source) {
+        access.bases.push_back(access.source->url);
+        access.bases.insert(access.bases.end(), access.source->mirrors.begin(), access.source->mirrors.end());
+    } else if (is_loopback(endpoint)) {
+        access.bases = {"http://" + endpoint};
+    } else {
+        access.bases = {"https://" + endpoint};
+        if (options.is_insecure) access.bases.push_back("http://" + endpoint);
+    }
+    std::string const authfile = !options.authfile.empty() ? options.authfile
+                                 : access.source           ? access.source->authfile
+                                                           : std::string();
+    if (!authfile.empty()) {
+        auto credential = TRY(credential_of(authfile, reference.host, std::string(host_of(access.bases.front()))));
+        if (credential) access.access.credentials.push_back(*std::move(credential));
+    }
+    if (access.source && !access.source->authorities.empty())
+        access.access.authorities = TRY(read_file(access.source->authorities, largest_authorities));
+    return access;
+}
+
+std::unique_ptr<OciOrigin> open_registry(Workshop& shop, content::LeaseId lease, RegistryReference const& reference,
+                                         RegistryAccess access) {
+    return std::make_unique<RegistryOrigin>(shop, lease, reference, std::move(access));
+}
+
+}  // namespace triton::image

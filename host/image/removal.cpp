@@ -1,0 +1,110 @@
+#include "host/image/removal.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "host/image/intents.h"
+#include "host/image/layer_trees.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr auto lock_patience = std::chrono::hours(1);
+
+std::string joined(std::vector<std::string> const& words) {
+    std::string text;
+    for (std::string const& word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+/// Errors: why it must stay.
+Result<> check_removable(Workshop& shop, Image const& image) {
+    std::string const what = "image " + image.uuid().text();
+    if (image.is_pinned)
+        return fail(ErrorKind::refused, what + " is pinned; imgadm unpin " + image.uuid().text() + " lets it go");
+    std::vector<std::string> dependents = TRY(shop.catalog.holders(image.uuid()));
+    for (Uuid const& child : TRY(shop.catalog.children(image.uuid())))
+        dependents.push_back("image " + child.text());
+    if (!dependents.empty()) return fail(ErrorKind::busy, what + " has dependent clones: " + joined(dependents));
+    return {};
+}
+
+std::vector<std::string> chains_of(std::vector<Layer> const& layers) {
+    std::vector<std::string> chains;
+    for (Layer const& layer : layers)
+        chains.push_back(layer.chain);
+    return chains;
+}
+
+std::string_view name_of(content::Victim::Kind kind) {
+    switch (kind) {
+        case content::Victim::Kind::blob: return "blob ";
+        case content::Victim::Kind::ingest: return "unfinished download ";
+        case content::Victim::Kind::quarantined: return "bad blob ";
+    }
+    std::unreachable();
+}
+
+/// Trees that no row names: a pool that was moved here, or a database that was restored. Nothing that is being built
+/// now is among them, because its intent names it.
+Result<std::vector<std::string>> stray_trees(Workshop& shop) {
+    std::vector<std::string> strays;
+    for (std::string const& chain : TRY(LayerTrees(*shop.pool).list())) {
+        if (!TRY(shop.catalog.is_needed(chain, IntentId{0}))) strays.push_back(chain);
+    }
+    return strays;
+}
+
+}  // namespace
+
+Result<> remove_image(Workshop& shop, Uuid const& uuid) {
+    content::KeyLock const alone = TRY(shop.store.lock(
+        {"image " + uuid.text()}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
+    content::Transaction transaction = TRY(shop.store.database().begin());
+    Image const image = TRY(shop.catalog.get(uuid));
+    TRY(check_removable(shop, image));
+    auto const chains = chains_of(TRY(shop.catalog.layers(uuid)));
+    auto intent = TRY(OpenIntent::begin(shop, "deletion of " + uuid.text(), uuid, chains));
+    TRY(shop.catalog.remove(uuid));
+    TRY(shop.store.remove_references({"image", uuid.text()}));
+    TRY(transaction.commit());
+    TRY(intent.finish());
+    TRY(shop.store.gc());
+    shop.observer->message("Deleted image " + uuid.text());
+    return {};
+}
+
+Result<std::vector<Image>> unused_images(Workshop& shop) {
+    std::vector<Image> left = TRY(shop.catalog.list());
+    std::vector<Image> unused;
+    while (true) {
+        auto const is_unused = [&](Image const& image) {
+            auto const holders = shop.catalog.holders(image.uuid());
+            return !image.is_pinned && holders && holders->empty() &&
+                   std::ranges::none_of(left,
+                                        [&](Image const& other) { return other.manifest.origin == image.uuid(); });
+        };
+        auto const found = std::ranges::find_if(left, is_unused);
+        if (found == left.end()) return unused;
+        unused.push_back(std::move(*found));
+        left.erase(found);
+    }
+}
+
+Result<std::vector<Victim>> collect_garbage(Workshop& shop, bool is_dry_run) {
+    std::vector<Victim> victims;
+    for (std::string const& chain : TRY(stray_trees(shop))) {
+        auto const usage = shop.pool->usage(LayerTrees::tree_of(chain));
+        victims.push_back({"layer " + chain, "no image has it", usage ? usage->used : 0});
+        if (is_dry_run) continue;
+        auto intent = TRY(OpenIntent::begin(shop, "collection of layer " + chain, std::nullopt, {&chain, 1}));
+        TRY(intent.finish());
+    }
+    for (content::Victim const& victim : TRY(shop.store.gc({.dry_run = is_dry_run})))
+        victims.push_back({std::string(name_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
+    return victims;
+}
+
+}  // namespace triton::image

@@ -1,0 +1,150 @@
+#include "host/image/site.h"
+
+#include <array>
+#include <ctime>
+#include <span>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/read_file.h"
+#include "lib/base/write_all.h"
+#include "lib/files/copy_file.h"
+#include "lib/files/pending_file.h"
+#include "lib/json/table.h"
+#include "lib/json/values.h"
+#include "lib/json/writer.h"
+
+namespace triton::image {
+
+namespace {
+
+using json::as;
+
+constexpr std::size_t largest_configuration = 1 << 20;
+
+struct Reading : json::Reading {
+    Reading() : json::Reading(20) {}
+};
+
+struct StorageKeys {
+    std::string backend = "auto";
+    std::string path;
+    std::string dataset;
+};
+
+constexpr std::array<std::string_view, 5> backends{"auto", "zfs", "btrfs", "reflink", "directory"};
+std::optional<std::string> read_backend(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    auto const index = json::read_choice_index(node, at, backends, reading);
+    return index ? std::optional(std::string(backends[*index])) : std::nullopt;
+}
+constexpr json::Shape backend_text{.types = "string", .choices = backends};
+using BackendText = json::Kind<read_backend, backend_text>;
+
+std::span<json::Field<StorageKeys, Reading> const> table(json::TableOf<StorageKeys, Reading>) {
+    static constexpr std::array<json::Field<StorageKeys, Reading>, 3> rows{{
+        {.name = "backend", .value = as<&StorageKeys::backend, BackendText>, .description = "How trees are kept."},
+        {.name = "path", .value = as<&StorageKeys::path, json::Path>, .description = "The directory of the pool."},
+        {.name = "dataset", .value = as<&StorageKeys::dataset, json::Text>, .description = "Of ZFS."},
+    }};
+    return rows;
+}
+constexpr json::Shape storage_shape = json::object_shape("Storage");
+
+struct HostKeys {
+    StorageKeys storage;
+};
+std::span<json::Field<HostKeys, Reading> const> table(json::TableOf<HostKeys, Reading>) {
+    static constexpr std::array<json::Field<HostKeys, Reading>, 1> rows{{
+        {.name = "storage",
+         .value = as<&HostKeys::storage, json::Record<StorageKeys, storage_shape>>,
+         .description = "Where trees of files are kept."},
+    }};
+    return rows;
+}
+
+Result<HostKeys> read_host_keys(std::string const& path) {
+    auto const text = read_file(path, largest_configuration);
+    if (!text && text.error().kind == ErrorKind::not_found) return HostKeys{};
+    if (!text) return std::unexpected(text.error());
+    Reading reading;
+    std::optional<HostKeys> keys;
+    if (auto const node = json::read_json(*text, json::Limits{}, reading.problems))
+        keys = json::read_object<HostKeys>(*node, json::Where{}, reading);
+    if (keys && reading.problems.empty()) return *std::move(keys);
+    Error error{.kind = ErrorKind::invalid, .attempted = {}, .reason = path + " is not a configuration", .details = {}};
+    for (json::Problem const& problem : std::move(reading.problems).take())
+        error.details.push_back(problem.text());
+    return std::unexpected(std::move(error));
+}
+
+/// The whole content, under its name, durable.
+Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
+    std::size_t const slash = path.rfind('/');
+    UniqueFd const directory = TRY(open_durable_directory(path.substr(0, slash)));
+    auto pending = TRY(files::PendingFile::create(directory.get(), path.substr(slash + 1), path, mode, true));
+    if (!write_all(pending.fd(), content)) return fail(errno, "write " + path);
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    TRY(pending.finish(mode, {now, now}));
+    TRY(pending.make_durable());
+    TRY(pending.put_in_place());
+    if (::fsync(directory.get()) < 0) return fail(errno, "make " + path + " durable");
+    return {};
+}
+
+}  // namespace
+
+Result<UniqueFd> open_durable_directory(std::string const& path) {
+    UniqueFd const made = TRY(files::make_directories(path));
+    UniqueFd directory(::openat(made.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));  // the one made may be O_PATH
+    if (!directory) return fail(errno, "open directory " + path);
+    return directory;
+}
+
+Result<Site> read_site(Settings const& settings) {
+    HostKeys const keys = TRY(read_host_keys(settings.root + settings.configuration));
+    std::string const state = settings.root + settings.state;
+    Site site{.content = state + "/content",
+              .images = state + "/imgadm/images",
+              .configuration = state + "/imgadm/imgadm.conf",
+              .storage = {}};
+    if (keys.storage.backend != "auto") site.storage.backend = TRY(storage::parse_backend(keys.storage.backend));
+    site.storage.path = settings.root + (keys.storage.path.empty() ? settings.state + "/pool" : keys.storage.path);
+    site.storage.dataset = keys.storage.dataset;
+    return site;
+}
+
+Result<Configuration> read_sources(Site const& site) {
+    auto const text = read_file(site.configuration, largest_configuration);
+    if (!text && text.error().kind == ErrorKind::not_found) return Configuration{};
+    if (!text) return std::unexpected(text.error());
+    return TRY(read_configuration(*text, site.configuration)).configuration;
+}
+
+Result<> write_sources(Site const& site, Configuration const& configuration) {
+    std::string const text = configuration_text(configuration);
+    TRY(read_configuration(text, "what is to become imgadm.conf"));
+    return replace_file(site.configuration, text, 0600);
+}
+
+Result<> write_derived(Site const& site, Image const& image) {
+    json::Writer out;
+    out.open('{')
+        .key("manifest")
+        .value(image.manifest.document)
+        .member("source", image.source)
+        .member("tree", image.tree)
+        .close('}');
+    return replace_file(site.images + "/" + image.uuid().text() + ".json", std::move(out).text() + "\n", 0644);
+}
+
+Result<> remove_derived(Site const& site, Uuid const& uuid) {
+    std::string const path = site.images + "/" + uuid.text() + ".json";
+    if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+    return fail(errno, "remove " + path);
+}
+
+}  // namespace triton::image

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "host/image/image_service.h"
+#include "host/image/sources.h"
+#include "host/storage/pool.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::image {
+
+/// Where this host keeps its images, and on what.
+struct Site {
+    std::string content;        ///< directory of the content store
+    std::string images;         ///< directory of the derived <uuid>.json
+    std::string configuration;  ///< imgadm.conf
+    storage::Settings storage;
+};
+
+/// Reads `triton.json`; without one, everything has its default. Keys of other programs are left alone.
+/// Errors: `invalid`, "<path> is not a configuration", with details; those of reading it.
+Result<Site> read_site(Settings const& settings);
+
+/// imgadm.conf; without one there is no source. Errors: as read_configuration().
+Result<Configuration> read_sources(Site const& site);
+
+/// Replaces imgadm.conf: either all of it is the new one, or none. Errors: those of the file system.
+Result<> write_sources(Site const& site, Configuration const& configuration);
+
+/// Replaces or removes images/<uuid>.json: what the other imgadm's users look for. It is derived, and never read here.
+Result<> write_derived(Site const& site, Image const& image);
+Result<> remove_derived(Site const& site, Uuid const& uuid);
+
+/// Opens a directory, for fsync(2) too, and makes what is missing on the way. Errors: those of the file system.
+Result<UniqueFd> open_durable_directory(std::string const& path);
+
+}  // namespace triton::image

@@ -1,0 +1,361 @@
+#include "host/image/source_client.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include "host/image/authfile.h"
+#include "host/image/file_import.h"
+#include "host/image/installation.h"
+#include "host/image/local_content.h"
+#include "lib/base/read_file.h"
+#include "lib/json/reader.h"
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::uint64_t largest_list = 64 << 20;
+constexpr std::uint64_t largest_manifest = 4 << 20;
+constexpr std::size_t most_images = 100'000;  // of one source: who runs it controls how many there are
+constexpr std::size_t most_origins = 32;
+constexpr std::size_t largest_authorities = 4 << 20;
+constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
+
+std::string_view host_of(std::string_view url) {
+    std::string_view const rest = url.substr(std::min(url.find("://") + 3, url.size()));
+    return rest.substr(0, rest.find('/'));
+}
+
+Result<content::Access> access_of(Source const& source) {
+    content::Access access;
+    std::string const host(host_of(source.url));
+    if (!source.authfile.empty()) {
+        if (auto credential = TRY(credential_of(source.authfile, host, host)))
+            access.credentials.push_back(*std::move(credential));
+    }
+    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, largest_authorities));
+    return access;
+}
+
+std::vector<std::string> urls_of(Source const& source, std::string const& path) {
+    std::vector<std::string> urls{source.url + path};
+    for (std::string const& mirror : source.mirrors)
+        urls.push_back(mirror + path);
+    return urls;
+}
+
+Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string const& path, role::DocumentKind kind,
+                               std::uint64_t most_bytes) {
+    content::Fetcher fetcher(shop.store, {});
+    content::Access const access = TRY(access_of(source));
+    auto document = TRY(fetcher.fetch_document(
+        access, {.remote = {.urls = urls_of(source, path)}, .most_bytes = most_bytes, .kind = kind, .is_kept = false},
+        {.cancel = shop.settings.cancel}));
+    return std::move(document.json);
+}
+
+std::string with_channel(Source const& source, std::string path) {
+    return source.channel.empty() ? path : path + "?channel=" + source.channel;
+}
+
+/// The manifests of an array. One that is bad does not hide the others.
+Result<std::vector<Manifest>> manifests_in(Workshop& shop, std::string_view text, std::string const& what) {
+    json::ProblemList problems(list_limits.problems);
+    auto const node = json::read_json(text, list_limits, problems);
+    auto const* const array = node ? node->get<json::Array>() : nullptr;
+    if (!array) return fail(ErrorKind::corrupt, what + " is not an array of manifests");
+    if (array->size() > most_images) return fail(ErrorKind::corrupt, what + " has more than 100,000 images");
+    std::vector<Manifest> manifests;
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        json::Writer out;
+        out.value((*array)[i]);
+        auto read = read_manifest(out.text(), what + "[" + std::to_string(i) + "]", ManifestUse::install);
+        if (read) {
+            manifests.push_back(std::move(read->manifest));
+        } else {
+            shop.observer->warning(read.error().text() +
+                                   (read.error().details.empty() ? "" : ": " + read.error().details.front()));
+        }
+    }
+    return manifests;
+}
+
+/// The names of the manifests in a directory, sorted.
+Result<std::vector<std::string>> manifest_names(std::string const& path) {
+    DIR* const directory = ::opendir(path.c_str());
+    if (!directory) return fail(errno, "open " + path);
+    std::vector<std::string> names;
+    while (dirent const* const entry = ::readdir(directory)) {
+        std::string_view const name = entry->d_name;
+        if (name.ends_with(".imgmanifest") && names.size() < most_images) names.emplace_back(name);
+    }
+    ::closedir(directory);
+    std::ranges::sort(names);
+    return names;
+}
+
+Result<std::string> read_local_json(Workshop& shop, std::string const& path) {
+    UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file) return fail(errno, "open " + path);
+    role::ReadDocument const request{.kind = role::DocumentKind::other, .expected = {.maximum = largest_manifest}};
+    return TRY(content::check_document(shop.jobs(), request, std::move(file))).json;
+}
+
+/// A process to read one manifest is started for each: the sum of them all is one document, and costs one.
+Result<std::vector<Manifest>> local_manifests(Workshop& shop, std::string const& path) {
+    std::vector<Manifest> manifests;
+    for (std::string const& name : TRY(manifest_names(path))) {
+        auto const text = read_local_json(shop, path + "/" + name);
+        auto read = text ? read_manifest(*text, path + "/" + name, ManifestUse::install)
+                         : Result<ReadManifest>(std::unexpected(text.error()));
+        if (read) {
+            manifests.push_back(std::move(read->manifest));
+        } else {
+            shop.observer->warning(read.error().text());
+        }
+    }
+    return manifests;
+}
+
+Result<std::vector<Manifest>> manifests_of(Workshop& shop, Source const& source) {
+    std::string text;
+    switch (source.type) {
+        case SourceType::imgapi:
+            text = TRY(fetch_json(shop, source, with_channel(source, "/images"), role::DocumentKind::imgapi_list,
+                                  largest_list));
+            return manifests_in(shop, text, source.url + "/images");
+        case SourceType::directory:
+            if (source.url.starts_with('/')) return local_manifests(shop, source.url);
+            text = TRY(fetch_json(shop, source, "/index.json", role::DocumentKind::imgapi_list, largest_list));
+            return manifests_in(shop, text, source.url + "/index.json");
+        case SourceType::registry: return std::vector<Manifest>();  // a registry has no list of images
+    }
+    std::unreachable();
+}
+
+/// Errors: `not_found`.
+Result<Manifest> manifest_at(Workshop& shop, Source const& source, Uuid const& uuid) {
+    if (source.type == SourceType::imgapi) {
+        std::string const path = with_channel(source, "/images/" + uuid.text());
+        std::string const text = TRY(fetch_json(shop, source, path, role::DocumentKind::imgapi, largest_manifest));
+        auto read = TRY(read_manifest(text, "what " + source.url + path + " gives", ManifestUse::install));
+        if (read.manifest.uuid == uuid) return std::move(read.manifest);
+        return fail(ErrorKind::corrupt, source.url + path + " gives another image, " + read.manifest.uuid->text());
+    }
+    for (Manifest& manifest : TRY(manifests_of(shop, source))) {
+        if (manifest.uuid == uuid) return std::move(manifest);
+    }
+    return fail(ErrorKind::not_found, source.url + " does not have image " + uuid.text());
+}
+
+/// The sources that are asked, in their order.
+Result<std::vector<Source>> asked_sources(Workshop& shop, std::string_view only) {
+    if (only.empty()) {
+        if (!shop.configuration.sources.empty()) return shop.configuration.sources;
+        return fail(ErrorKind::not_found, "there is no image source; imgadm sources -a URL adds one");
+    }
+    for (Source const& source : shop.configuration.sources) {
+        if (source.url == only) return std::vector<Source>{source};
+    }
+    SourceType const type = only.starts_with('/') ? SourceType::directory : SourceType::imgapi;
+    return std::vector<Source>{TRY(make_source(type, only, false))};
+}
+
+struct Found {
+    Source source;
+    Manifest manifest;
+};
+
+Result<Found> find_image(Workshop& shop, Uuid const& uuid, std::string_view only) {
+    std::optional<Error> last;
+    for (Source const& source : TRY(asked_sources(shop, only))) {
+        if (source.type == SourceType::registry) continue;
+        TRY(shop.check_cancelled());
+        auto manifest = manifest_at(shop, source, uuid);
+        if (manifest) return Found{source, *std::move(manifest)};
+        if (manifest.error().kind == ErrorKind::not_found) continue;
+        if (last) shop.observer->warning(last->text());
+        last = manifest.error();
+    }
+    if (last) return std::unexpected(*std::move(last));
+    return fail(ErrorKind::not_found, "image " + uuid.text() + " was not found in any image source");
+}
+
+/// The image, and the origins of it that are not installed, the lowest first.
+Result<std::vector<Found>> find_with_origins(Workshop& shop, Uuid const& uuid, std::string_view only) {
+    std::vector<Found> found;
+    std::set<Uuid> seen;
+    std::optional<Uuid> next = uuid;
+    while (next && !TRY(shop.catalog.has(*next))) {
+        if (!seen.insert(*next).second) return fail(ErrorKind::corrupt, "image " + next->text() + " is its own origin");
+        if (found.size() == most_origins)
+            return fail(ErrorKind::corrupt, "image " + uuid.text() + " has more than 32 origins");
+        found.insert(found.begin(), TRY(find_image(shop, *next, only)));
+        next = found.front().manifest.origin;
+    }
+    return found;
+}
+
+std::string megabytes(std::uint64_t bytes) {
+    std::uint64_t const tenths = bytes * 10 / (1 << 20);
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+void tell_plan(Workshop& shop, std::vector<Found> const& images) {
+    for (Found const& one : images) {
+        shop.observer->message("Importing " + one.manifest.uuid->text() + " (" + one.manifest.title() + ") from \"" +
+                               one.source.url + "\"");
+    }
+    std::uint64_t bytes = 0;
+    for (Found const& one : images) {
+        for (ImageFile const& file : one.manifest.files)
+            bytes += file.size;
+    }
+    shop.observer->message("Must download and install " + std::to_string(images.size()) + " image" +
+                           (images.size() == 1 ? "" : "s") + " (" + megabytes(bytes) + ")");
+}
+
+/// What a signature calls the file of an image.
+std::string signed_name(Source const& source, Manifest const& manifest, ImageFile const& file) {
+    return source.type == SourceType::directory && !file.path.empty() ? file.path : manifest.uuid->text();
+}
+
+std::string path_of(Source const& source, Manifest const& manifest, ImageFile const& file) {
+    if (source.type == SourceType::imgapi) return with_channel(source, "/images/" + manifest.uuid->text() + "/file");
+    return "/" + (file.path.empty() ? manifest.uuid->text() : file.path);
+}
+
+Result<content::Blob> fetch_remote(Workshop& shop, Source const& source, Manifest const& manifest,
+                                   ImageFile const& file, content::LeaseId lease) {
+    content::BlobRequest request{.remote = {.urls = urls_of(source, path_of(source, manifest, file))},
+                                 .size = file.size,
+                                 .facts = {.media_type = {}, .source = source.url},
+                                 .lease = lease};
+    if (!file.sha256.empty()) {
+        request.digest = TRY(role::Digest::of_hex(file.sha256));
+    } else {
+        request.sha1 = file.sha1;
+    }
+    content::Watcher const watcher{.progress =
+                                       [&](content::Progress const& progress) {
+                                           shop.observer->progress({.phase = Phase::downloading,
+                                                                    .image = manifest.title(),
+                                                                    .done = progress.bytes,
+                                                                    .total = file.size});
+                                       },
+                                   .cancel = shop.settings.cancel};
+    content::Fetcher fetcher(shop.store, {});
+    content::Access const access = TRY(access_of(source));
+    return fetcher.fetch_blob(access, request, watcher);
+}
+
+Result<content::Blob> fetch_file(Workshop& shop, Source const& source, Manifest const& manifest, ImageFile const& file,
+                                 content::LeaseId lease) {
+    if (!source.url.starts_with('/')) return fetch_remote(shop, source, manifest, file, lease);
+    std::string const path = source.url + path_of(source, manifest, file);
+    UniqueFd const local(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+    if (!local) return fail(errno, "open " + path);
+    return store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = path});
+}
+
+Result<Imported> import_one(Workshop& shop, Found const& image, ImportOptions const& options) {
+    ImageFile const file = TRY(check_before_install(shop, image.manifest));
+    if (image.source.signature == SignaturePolicy::required && file.sha256.empty()) {
+        return fail(ErrorKind::denied, "source " + image.source.url + " must be signed, and image " +
+                                           image.manifest.uuid->text() + " has no SHA-256 that could be");
+    }
+    auto lease = TRY(WorkLease::make(shop, "import of " + image.manifest.uuid->text()));
+    if (!file.sha256.empty()) {
+        auto const digest = TRY(role::Digest::of_hex(file.sha256));
+        TRY(check_source_signature(shop, image.source, signed_name(image.source, image.manifest, file), digest));
+    }
+    content::Blob const blob = TRY(fetch_file(shop, image.source, image.manifest, file, lease.id()));
+    shop.observer->message("Downloaded image " + image.manifest.uuid->text() + " (" + megabytes(blob.size) + ")");
+    Imported const imported = TRY(install_blob(shop, blob, image.manifest, image.source.url, options));
+    TRY(lease.end());
+    return imported;
+}
+
+}  // namespace
+
+Result<std::vector<AvailableImage>> available_images(Workshop& shop, std::string_view only) {
+    std::vector<AvailableImage> images;
+    std::optional<Error> failure;
+    bool has_answer = false;
+    for (Source const& source : TRY(asked_sources(shop, only))) {
+        TRY(shop.check_cancelled());
+        auto manifests = manifests_of(shop, source);
+        if (!manifests) {
+            if (failure) shop.observer->warning(failure->text());
+            failure = manifests.error();
+            continue;
+        }
+        has_answer = true;
+        for (Manifest& manifest : *manifests)
+            images.push_back({std::move(manifest), source.url});
+    }
+    if (failure && !has_answer) return std::unexpected(*std::move(failure));
+    if (failure) shop.observer->warning(failure->text());
+    return images;
+}
+
+Result<AvailableImage> available_image(Workshop& shop, Uuid const& uuid, std::string_view only) {
+    Found found = TRY(find_image(shop, uuid, only));
+    return AvailableImage{std::move(found.manifest), found.source.url};
+}
+
+Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOptions const& options) {
+    if (TRY(shop.catalog.has(uuid))) {
+        Plan const plan{.image = TRY(shop.catalog.get(uuid))};
+        TRY(already_installed(shop, plan, options));
+        return Imported{uuid, true};
+    }
+    shop.observer->progress({.phase = Phase::resolving, .image = uuid.text()});
+    auto const images = TRY(find_with_origins(shop, uuid, options.source));
+    tell_plan(shop, images);
+    Imported imported{uuid, false};
+    for (Found const& image : images)
+        imported = TRY(import_one(shop, image, options));
+    return imported;
+}
+
+Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, content::LeaseId lease) {
+    if (image.manifest.files.size() != 1) return fail(ErrorKind::unsupported, "its image has no file of its own");
+    ImageFile const& file = image.manifest.files.front();
+    for (Source const& source : shop.configuration.sources) {
+        if (source.url == image.source) return fetch_file(shop, source, image.manifest, file, lease);
+    }
+    if (!image.source.starts_with('/')) return fail(ErrorKind::not_found, image.source + " is not a source any more");
+    UniqueFd const local(::open(image.source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!local) return fail(errno, "open " + image.source);
+    return store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = image.source});
+}
+
+Result<> ping_source(Workshop& shop, Source const& source) {
+    switch (source.type) {
+        case SourceType::imgapi:
+            TRY(fetch_json(shop, source, "/ping", role::DocumentKind::other, largest_manifest));
+            return {};
+        case SourceType::directory:
+            if (source.url.starts_with('/')) {
+                TRY(manifest_names(source.url));
+                return {};
+            }
+            TRY(fetch_json(shop, source, "/index.json", role::DocumentKind::imgapi_list, largest_list));
+            return {};
+        case SourceType::registry:
+            TRY(fetch_json(shop, source, "/v2/", role::DocumentKind::other, largest_manifest));
+            return {};
+    }
+    std::unreachable();
+}
+
+}  // namespace triton::image

@@ -1,0 +1,146 @@
+// Signatures of what sources have. What is signed is a file SHA256SUMS, as sha256sum(1) writes it: it binds each digest
+// to its name.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+
+#include "host/image/installation.h"
+#include "host/image/local_content.h"
+#include "host/image/source_client.h"
+#include "lib/base/read_file.h"
+#include "lib/json/text.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::size_t largest_sums = 1 << 20;
+constexpr std::size_t largest_signature = 64 << 10;
+constexpr std::size_t largest_keys = 1 << 20;
+constexpr std::string_view sums_name = "SHA256SUMS";
+
+struct SignatureFile {
+    std::string_view end;
+    role::SignatureKind kind;
+};
+constexpr std::array<SignatureFile, 3> signature_files{{{".minisig", role::SignatureKind::minisign},
+                                                        {".gpg", role::SignatureKind::openpgp_sums},
+                                                        {".asc", role::SignatureKind::openpgp_sums}}};
+
+/// A small file beside the sums: of this host, or behind an HTTP server. Returns: none when it is not there.
+Result<std::optional<content::Blob>> fetch_small(Workshop& shop, content::LeaseId lease, std::string const& base,
+                                                 std::string const& name, std::size_t most) {
+    Result<content::Blob> const blob = [&]() -> Result<content::Blob> {
+        std::string const path = base + "/" + name;
+        content::BlobFacts const facts{.media_type = {}, .source = path};
+        if (base.starts_with('/')) {
+            UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+            if (!file) return fail(errno, "open " + path);
+            return store_file(shop, lease, file.get(), {.maximum = most}, facts);
+        }
+        content::Fetcher fetcher(shop.store, {});
+        return fetcher.fetch_blob({}, {.remote = {.urls = {path}}, .most_bytes = most, .facts = facts, .lease = lease},
+                                  {.cancel = shop.settings.cancel});
+    }();
+    if (!blob && blob.error().kind == ErrorKind::not_found) return std::optional<content::Blob>();
+    return TRY(blob);
+}
+
+Result<std::string> content_of(Workshop& shop, content::Blob const& blob, std::size_t most) {
+    UniqueFd const file = TRY(shop.store.open_blob(blob.digest));
+    return read_open_file(file.get(), blob.digest.text(), most);
+}
+
+/// Public keys of minisign are one line of Base64 below a comment; all else is for OpenPGP.
+bool is_minisign_key(std::string_view text) { return text.starts_with("untrusted comment:") || text.starts_with("RW"); }
+
+std::string keys_for(role::SignatureKind kind, std::vector<std::string> const& texts) {
+    std::string keys;
+    for (std::string_view text : texts) {
+        if (is_minisign_key(text) != (kind == role::SignatureKind::minisign)) continue;
+        if (kind == role::SignatureKind::openpgp_sums) {
+            keys += text;
+            continue;
+        }
+        while (!text.empty()) {
+            std::size_t const end = std::min(text.find('\n'), text.size());
+            std::string_view const line = text.substr(0, end);
+            if (!line.empty() && !line.starts_with("untrusted comment:")) keys += std::string(line) + "\n";
+            text.remove_prefix(std::min(end + 1, text.size()));
+        }
+    }
+    return keys;
+}
+
+/// Whether a text of sha256sum(1) has that line.
+bool names_digest(std::string_view sums, std::string_view name, std::string_view hex) {
+    while (!sums.empty()) {
+        std::size_t const end = std::min(sums.find('\n'), sums.size());
+        std::string_view const line = sums.substr(0, end);
+        sums.remove_prefix(std::min(end + 1, sums.size()));
+        if (line.size() != hex.size() + 2 + name.size() || !line.starts_with(hex) || !line.ends_with(name)) continue;
+        std::string_view const between = line.substr(hex.size(), 2);
+        if (between == "  " || between == " *") return true;
+    }
+    return false;
+}
+
+std::unexpected<Error> denied(Source const& source, std::string why) {
+    return fail(ErrorKind::denied, "source " + source.url + " must be signed, and " + std::move(why));
+}
+
+struct Signature {
+    role::SignatureKind kind;
+    content::Blob blob;
+};
+
+Result<std::optional<Signature>> find_signature(Workshop& shop, content::LeaseId lease, std::string const& base) {
+    for (SignatureFile const& file : signature_files) {
+        auto blob =
+            TRY(fetch_small(shop, lease, base, std::string(sums_name) + std::string(file.end), largest_signature));
+        if (blob) return Signature{file.kind, *std::move(blob)};
+    }
+    return std::optional<Signature>();
+}
+
+Result<> check(Workshop& shop, Source const& source, content::Blob const& sums, Signature const& signature,
+               std::string const& name, role::Digest const& digest) {
+    std::vector<std::string> texts;
+    for (std::string const& path : source.keys)
+        texts.push_back(TRY(read_file(path, largest_keys)));
+    UniqueFd const signed_file = TRY(shop.store.open_blob(sums.digest));
+    bool const is_minisign = signature.kind == role::SignatureKind::minisign;
+    auto const good =
+        content::check_signature(shop.jobs(), {.kind = signature.kind,
+                                               .name = is_minisign ? std::string(sums_name) : name,
+                                               .digest = is_minisign ? sums.digest : digest,
+                                               .signed_file = signed_file.get(),
+                                               .signature = TRY(content_of(shop, signature.blob, largest_signature)),
+                                               .keys = keys_for(signature.kind, texts)});
+    if (!good) return fail(good.error().kind, "source " + source.url + ": " + good.error().text());
+    if (names_digest(TRY(content_of(shop, sums, largest_sums)), name, digest.hex())) return {};
+    return fail(ErrorKind::denied, "source " + source.url + ": its signed SHA256SUMS does not say that " +
+                                       json::shown(name) + " is " + digest.text());
+}
+
+}  // namespace
+
+Result<> check_source_signature(Workshop& shop, Source const& source, std::string const& name,
+                                role::Digest const& digest) {
+    if (source.signature == SignaturePolicy::none) return {};
+    bool const is_required = source.signature == SignaturePolicy::required;
+    std::string const& base = source.signatures.empty() ? source.url : source.signatures;
+    auto lease = TRY(WorkLease::make(shop, "signature of " + name));
+    auto const sums = TRY(fetch_small(shop, lease.id(), base, std::string(sums_name), largest_sums));
+    auto const signature = sums ? TRY(find_signature(shop, lease.id(), base)) : std::optional<Signature>();
+    if (!signature && is_required)
+        return denied(source, base + (sums ? " has no signature of SHA256SUMS" : " has no SHA256SUMS"));
+    if (signature) TRY(check(shop, source, *sums, *signature, name, digest));
+    return lease.end();
+}
+
+}  // namespace triton::image

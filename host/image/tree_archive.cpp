@@ -1,0 +1,111 @@
+#include "host/image/tree_archive.h"
+
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "lib/process/run_command.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::uint64_t largest_archive = std::uint64_t{1} << 42;
+constexpr auto most_silence = std::chrono::minutes(30);  // tar looks at many names before it writes
+
+struct Program {
+    Compression compression;
+    std::string_view name;
+};
+constexpr std::array<Program, 5> programs{{{Compression::none, ""},
+                                           {Compression::gzip, "gzip"},
+                                           {Compression::bzip2, "bzip2"},
+                                           {Compression::xz, "xz"},
+                                           {Compression::zstd, "zstd"}}};
+
+std::string program_of(Compression compression) {
+    for (Program const& program : programs) {
+        if (program.compression == compression) return std::string(program.name);
+    }
+    std::unreachable();
+}
+
+/// The last line that a program has written to its standard error.
+std::string last_line(std::string_view text) {
+    while (text.ends_with('\n'))
+        text.remove_suffix(1);
+    return std::string(text.substr(text.rfind('\n') + 1));
+}
+
+Result<> check_end(std::string const& what, Result<process::Completed> const& completed) {
+    if (!completed) return std::unexpected(completed.error());
+    if (completed->is_ok()) return {};
+    return fail(ErrorKind::refused, what, last_line(completed->errors));
+}
+
+/// tar's own words, and nothing that depends on when it ran.
+process::Command tar_command(int directory, int out) {
+    return {
+        .arguments = {"tar", "--create", "--file=-", "--directory=/proc/self/fd/3", "--numeric-owner", "--sort=name",
+                      "--format=posix", "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
+                      "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--one-file-system", "."},
+        .out = out,
+        .descriptors = {directory}};
+}
+
+/// Takes what the pipe brings until its end. Returns what it was.
+Result<role::Verified> receive(Workshop& shop, int file, UniqueFd pipe) {
+    auto job = TRY(content::VerifyJob::start(shop.jobs(), {.maximum = largest_archive}, file, {}));
+    TRY(job.add_range(1, 0, std::nullopt, std::move(pipe)));
+    while (true) {
+        TRY(shop.check_cancelled());
+        auto const event = TRY(job.next(std::chrono::steady_clock::now() + most_silence));
+        if (auto const* const ended = std::get_if<role::RangeEnded>(&event)) TRY(job.end(ended->received));
+        if (auto const* const verified = std::get_if<role::Verified>(&event)) return *verified;
+    }
+}
+
+}  // namespace
+
+Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int directory,
+                                 content::BlobFacts const& facts) {
+    auto ingest = TRY(
+        shop.store.begin_ingest("tree of " + shop.owner, std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    TRY(ingest.restart());
+    UniqueFd writable = TRY(ingest.open_for_writing());
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
+    UniqueFd read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+    Result<process::Completed> completed = process::Completed{};
+    std::thread tar([&completed, directory, end = std::move(write_end)]() mutable {
+        completed = process::run_command(tar_command(directory, end.get()));
+        end = UniqueFd();  // the verifier sees the end
+    });
+    auto const verified = receive(shop, writable.get(), std::move(read_end));
+    tar.join();
+    auto const ended = check_end("read " + facts.source, completed);
+    if (!verified || !ended) {
+        (void)shop.store.abandon(std::move(ingest));  // what went wrong before is the error to tell
+        return std::unexpected(!ended ? ended.error() : verified.error());
+    }
+    UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
+    return shop.store.commit(std::move(ingest), verified->digest, facts, lease);
+}
+
+Result<> compress(int source, int target, Compression compression) {
+    std::string const program = compression == Compression::none ? "cat" : program_of(compression);
+    std::vector<std::string> arguments{program};
+    if (compression != Compression::none) arguments.emplace_back("-c");
+    if (compression == Compression::gzip) arguments.emplace_back("-n");
+    return check_end("compress with " + program,
+                     process::run_command({.arguments = std::move(arguments), .in = source, .out = target}));
+}
+
+std::string decompressor(Compression compression) { return program_of(compression); }
+
+}  // namespace triton::image

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+
+#include "host/content/fetcher.h"
+#include "host/content/store.h"
+#include "host/content/verify_job.h"
+#include "host/image/catalog.h"
+#include "host/image/image_service.h"
+#include "host/image/observer.h"
+#include "host/image/site.h"
+#include "host/image/sources.h"
+#include "host/storage/pool.h"
+
+namespace triton::image {
+
+/// What the parts of a command that changes something have in common. It belongs to one thread but for the pool, which
+/// whoever builds a tree has to itself meanwhile.
+struct Workshop {
+    Settings settings;
+    Site site;
+    Configuration configuration;
+    std::unique_ptr<storage::Pool> pool;
+    content::Store store;
+    Catalog catalog;
+    Observer* observer;
+    std::string owner;       ///< of this process's intents
+    content::KeyLock alive;  ///< the lock of that name: whoever gets it knows that we have died
+
+    /// For the roles that are started.
+    [[nodiscard]] content::JobSettings jobs() const { return {.role = {}, .cancel = settings.cancel}; }
+
+    /// Errors: `refused`: "cancelled", once the user wants to stop.
+    Result<> check_cancelled() const;
+};
+
+}  // namespace triton::image

@@ -1,0 +1,111 @@
+#include "host/image/zfs_stream.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/image/intents.h"
+#include "host/image/layer_trees.h"
+#include "host/image/tree_archive.h"
+#include "lib/process/run_command.h"
+
+namespace triton::image {
+
+namespace {
+
+constexpr std::uint64_t backup_magic = 0x2F5bacbacULL;
+constexpr auto lock_patience = std::chrono::hours(6);
+
+/// Receives a blob that is compressed: a child decompresses into a pipe meanwhile.
+Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
+    UniqueFd const read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+    Result<process::Completed> completed = process::Completed{};
+    std::thread child([&completed, &program, blob, end = std::move(write_end)]() mutable {
+        completed = process::run_command({.arguments = {program, "-dc"}, .in = blob, .out = end.get()});
+        end = UniqueFd();
+    });
+    auto const received = pool.receive(tree, read_end.get());
+    child.join();
+    if (!received) return received;
+    if (!completed) return std::unexpected(completed.error());
+    if (!completed->is_ok()) return fail(ErrorKind::corrupt, "decompress with " + program, completed->errors);
+    return {};
+}
+
+/// The snapshot of the stream becomes "final".
+Result<> settle_snapshot(storage::Pool& pool, storage::TreeName const& tree) {
+    auto const snapshots = TRY(pool.snapshots(tree));
+    if (snapshots.size() != 1) {
+        return fail(ErrorKind::corrupt,
+                    "the stream has " + std::to_string(snapshots.size()) + " snapshots; an image has exactly one");
+    }
+    if (snapshots.front() == LayerTrees::final_snapshot()) return {};
+    TRY(pool.rollback(tree, snapshots.front()));
+    TRY(pool.snapshot(tree, LayerTrees::final_snapshot()));
+    return pool.delete_snapshot(tree, snapshots.front());
+}
+
+Result<> check_root(storage::Pool& pool, storage::TreeName const& tree) {
+    UniqueFd const directory = TRY(pool.open(tree));
+    struct stat status{};
+    if (::fstatat(directory.get(), "root", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) return {};
+    return fail(ErrorKind::corrupt, "the stream has no directory root/");
+}
+
+}  // namespace
+
+bool is_zfs_stream(int file) {
+    std::array<unsigned char, 16> head{};
+    if (::pread(file, head.data(), head.size(), 0) != static_cast<ssize_t>(head.size())) return false;
+    std::uint64_t magic = 0;
+    std::memcpy(&magic, head.data() + 8, sizeof magic);
+    return magic == backup_magic || magic == __builtin_bswap64(backup_magic);
+}
+
+Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan plan, ImportOptions const& options) {
+    // The stream is the one layer; no diffID is known of it, so that its tree is named by the stream.
+    std::string const chain = blob.digest.text();
+    content::KeyLock const alone = TRY(shop.store.lock(
+        {"image " + plan.image.uuid().text()}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
+    if (auto done = TRY(already_installed(shop, plan, options))) return *done;
+    ImageFile const& file = plan.image.manifest.files.front();
+    auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {&chain, 1}));
+    TreeBuilder const builder(*shop.pool, intent.id(), shop.jobs());
+    auto const work = [&]() -> Result<> {
+        content::KeyLock const lock = TRY(shop.store.lock(
+            {chain_key(chain)}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
+        LayerTrees trees(*shop.pool);
+        if (!TRY(trees.has(chain))) {
+            TRY(trees.destroy_unfinished(intent.id()));
+            UniqueFd const stream = TRY(shop.store.open_blob(blob.digest));
+            std::string const program = decompressor(file.compression);
+            TRY(program.empty() ? shop.pool->receive(builder.name(), stream.get())
+                                : receive_compressed(*shop.pool, builder.name(), stream.get(), program));
+            TRY(check_root(*shop.pool, builder.name()));
+            TRY(settle_snapshot(*shop.pool, builder.name()));
+            TRY(shop.pool->rename(builder.name(), LayerTrees::tree_of(chain)));
+        }
+        plan.layers = {{blob.digest.text(), chain}};
+        plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
+        return enter_image(shop, plan);
+    };
+    auto const worked = work();
+    auto const finished = intent.finish();
+    TRY(worked);
+    TRY(finished);
+    shop.observer->message("Imported image " + plan.image.uuid().text() + " (" + plan.image.manifest.title() + ")");
+    return Imported{plan.image.uuid(), false};
+}
+
+}  // namespace triton::image

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "host/image/installation.h"
+#include "host/image/workshop.h"
+#include "lib/base/result.h"
+
+namespace triton::image {
+
+/// Whether an open file (borrowed) begins like a ZFS stream that is not compressed.
+/// Source: OpenZFS include/sys/zfs_ioctl.h, DMU_BACKUP_MAGIC.
+bool is_zfs_stream(int file);
+
+/// Installs an image of a ZFS stream, on ZFS. The stream has exactly one snapshot, and its file system in root/. An
+/// increment is received as a clone of its origin, which has been installed before.
+Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan plan, ImportOptions const& options);
+
+}  // namespace triton::image

@@ -1,0 +1,123 @@
+#include "programs/imgadm/command_line.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "host/image/manifest.h"
+#include "lib/base/nearest.h"
+#include "lib/json/text.h"
+#include "programs/imgadm/completion.h"
+
+namespace triton::program {
+
+namespace {
+
+std::vector<CommandRow> all_commands() {
+    std::vector<CommandRow> all;
+    for (auto const rows :
+         {list_commands(), import_commands(), removal_commands(), source_commands(), content_commands()})
+        all.insert(all.end(), rows.begin(), rows.end());
+    return all;
+}
+
+/// The command of a line, or nothing: options of the whole program may stand before it.
+std::string_view command_word(std::vector<std::string> const& words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] == "--root" || words[i] == "--progress") {
+            ++i;
+        } else if (!words[i].starts_with('-')) {
+            return words[i];
+        }
+    }
+    return {};
+}
+
+/// CLI11 only says that a word was not expected.
+std::expected<void, Failure> check_command(std::vector<std::string> const& words) {
+    std::string_view const word = command_word(words);
+    std::vector<std::string_view> names{"completion", "reference"};
+    for (CommandRow const& row : all_commands())
+        names.push_back(row.name);
+    if (word.empty() || std::ranges::find(names, word) != names.end()) return {};
+    auto const meant = nearest(word, names);
+    return std::unexpected(
+        usage_failure("there is no command " + json::quoted(word) +
+                      (meant ? "; did you mean " + json::quoted(*meant) + "?" : "; imgadm --help lists all commands")));
+}
+
+/// Commands that only print a text: the callback of each puts it there.
+struct Texts {
+    std::string shell;
+    std::string page;
+};
+
+}  // namespace
+
+std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run) {
+    auto app = std::make_unique<CLI::App>("Manage the images of this host", "imgadm");
+    app->set_help_flag("-h,--help", "print this text");
+    app->add_flag("-v,--verbose", options.is_verbose, "tell more");
+    app->add_flag("-E,--json-errors", options.has_json_errors, "print an error as a JSON object in one line");
+    app->add_option("--root", options.root,
+                    "use the state and configuration below this directory; default: $TRITON_ROOT")
+        ->type_name("DIRECTORY");
+    app->add_option("--progress", options.progress, "auto, line, json or none")
+        ->check(CLI::IsMember({"auto", "line", "json", "none"}))
+        ->capture_default_str();
+    app->set_version_flag("--version", "imgadm " TRITON_VERSION, "print the version");
+    app->require_subcommand(1);
+    for (CommandRow const& row : all_commands()) {
+        CLI::App* const command = app->add_subcommand(std::string(row.name), std::string(row.help));
+        command->fallthrough();
+        row.add(*command, run);
+    }
+    auto texts = std::make_shared<Texts>();
+    CLI::App* const completion = app->add_subcommand("completion", "print the completion of a shell");
+    completion->add_option("shell", texts->shell, "bash, zsh or fish")->required();
+    completion->callback([texts, &run, grammar = app.get()] {
+        auto text = completion_for(*grammar, texts->shell);
+        if (!text) throw CLI::ValidationError(text.error().text());
+        run = [text = *std::move(text)](Context&) -> Outcome {
+            TRY_RUN(Context::print(text));
+            return {};
+        };
+    });
+    CLI::App* const reference = app->add_subcommand("reference", "print the reference page of manifests or sources");
+    reference->add_option("page", texts->page, "manifest or sources")
+        ->check(CLI::IsMember({"manifest", "sources"}))
+        ->required();
+    reference->callback([texts, &run] {
+        run = [texts](Context&) -> Outcome {
+            TRY_RUN(Context::print(texts->page == "manifest" ? image::manifest_reference_page()
+                                                             : image::configuration_reference_page()));
+            return {};
+        };
+    });
+    return app;
+}
+
+std::expected<CommandLine, Failure> parse_command_line(std::vector<std::string> const& words) {
+    CommandLine line;
+    line.options.has_json_errors = std::ranges::find(words, "-E") != words.end();
+    if (auto const known = check_command(words); !known) return std::unexpected(known.error());
+    auto const app = command_line_grammar(line.options, line.run);
+    try {
+        std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+        app->parse(std::move(reversed));
+    } catch (CLI::CallForHelp const&) {
+        line.text = app->help();
+    } catch (CLI::CallForAllHelp const&) {
+        line.text = app->help("", CLI::AppFormatMode::All);
+    } catch (CLI::CallForVersion const&) {
+        line.text = "imgadm " TRITON_VERSION "\n";
+    } catch (CLI::ParseError const& error) {
+        return std::unexpected(usage_failure(error.what()));
+    }
+    return line;
+}
+
+}  // namespace triton::program

@@ -1,0 +1,101 @@
+// scrub, why: what the content of images is good for, and whether it still is.
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "host/image/reference.h"
+#include "lib/json/writer.h"
+#include "programs/imgadm/commands.h"
+#include "programs/imgadm/harmless.h"
+
+namespace triton::program {
+
+namespace {
+
+struct ContentOptions {
+    std::string digest;
+    bool is_json = false;
+};
+
+std::string describe(image::ScrubReport const& report) {
+    std::string text;
+    for (image::ScrubFinding const& finding : report.bad) {
+        text += finding.digest + ": " + harmless(finding.reason) +
+                (finding.was_fetched_again ? "; it was fetched again\n" : "; it is in quarantine\n");
+        for (std::string const& image : finding.images)
+            text += "  used by image " + harmless(image) + "\n";
+    }
+    return text + std::to_string(report.blobs) + " blobs, " + shown_bytes(report.bytes) + ": " +
+           (report.bad.empty() ? "all are good" : std::to_string(report.bad.size()) + " are bad") + "\n";
+}
+
+std::string as_json(image::ScrubReport const& report) {
+    json::Writer out;
+    out.open('{').member("blobs", report.blobs).member("bytes", report.bytes).key("bad").open('[');
+    for (image::ScrubFinding const& finding : report.bad) {
+        out.open('{')
+            .member("digest", finding.digest)
+            .member("reason", finding.reason)
+            .member("fetchedAgain", finding.was_fetched_again)
+            .key("images")
+            .list(finding.images)
+            .close('}');
+    }
+    out.close(']').close('}');
+    return std::move(out).text() + "\n";
+}
+
+Outcome scrub(Context& context, ContentOptions const& options) {
+    auto service = TRY_RUN(context.writer());
+    auto const report = TRY_RUN(service.scrub());
+    TRY_RUN(Context::print(options.is_json ? as_json(report) : describe(report)));
+    for (image::ScrubFinding const& finding : report.bad) {
+        if (finding.was_fetched_again) continue;
+        return std::unexpected(failure_of(Error{.kind = ErrorKind::corrupt,
+                                                .attempted = {},
+                                                .reason = "content is damaged and could not be fetched again",
+                                                .details = {}}));
+    }
+    return {};
+}
+
+void add_scrub(CLI::App& app, Run& run) {
+    auto options = std::make_shared<ContentOptions>();
+    app.add_flag("-j,--json", options->is_json, "print JSON");
+    app.callback([options, &run] { run = [options](Context& context) { return scrub(context, *options); }; });
+}
+
+Outcome why(Context& context, ContentOptions const& options) {
+    if (!image::is_sha256_digest(options.digest))
+        return std::unexpected(usage_failure("a digest is sha256: and 64 lower-case hexadecimal digits"));
+    auto service = TRY_RUN(context.writer());
+    auto const reasons = TRY_RUN(service.why(options.digest));
+    json::Writer out;
+    out.list(reasons);
+    std::string text;
+    for (std::string const& reason : reasons)
+        text += harmless(reason) + "\n";
+    TRY_RUN(Context::print(options.is_json ? std::move(out).text() + "\n" : text));
+    return {};
+}
+
+void add_why(CLI::App& app, Run& run) {
+    auto options = std::make_shared<ContentOptions>();
+    app.add_option("digest", options->digest, "sha256:... of a blob, a layer or a manifest")->required();
+    app.add_flag("-j,--json", options->is_json, "print JSON");
+    app.callback([options, &run] { run = [options](Context& context) { return why(context, *options); }; });
+}
+
+constexpr std::array<CommandRow, 2> rows{{
+    {"scrub", "read all content again and replace what has been damaged", add_scrub},
+    {"why", "tell who refers to a digest", add_why},
+}};
+
+}  // namespace
+
+std::span<CommandRow const> content_commands() { return rows; }
+
+}  // namespace triton::program

@@ -1,0 +1,55 @@
+#include "programs/imgadm/context.h"
+
+#include <cstdlib>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "lib/base/write_all.h"
+
+namespace triton::program {
+
+namespace {
+
+ProgressMode mode_of(std::string_view name) {
+    if (name == "json") return ProgressMode::json;
+    if (name == "none") return ProgressMode::none;
+    if (name == "line") return ProgressMode::line;
+    return ProgressMode::automatic;
+}
+
+}  // namespace
+
+image::Settings Context::settings() const {
+    image::Settings settings;
+    char const* const root = std::getenv("TRITON_ROOT");
+    settings.root = !options_->root.empty() ? options_->root : root ? root : "";
+    settings.cancel = cancel_;
+    return settings;
+}
+
+ProgressOutput& Context::output(bool is_quiet) {
+    if (!output_) output_ = std::make_unique<ProgressOutput>(mode_of(options_->progress), is_quiet);
+    return *output_;
+}
+
+Result<image::ImageService> Context::reader() { return image::ImageService::open_for_reading(settings()); }
+
+Result<image::ImageService> Context::writer(bool is_quiet) {
+    return image::ImageService::open(settings(), output(is_quiet));
+}
+
+Result<> Context::print(std::string_view text) {
+    if (write_all(STDOUT_FILENO, text)) return {};
+    return fail(errno, "write to standard output");
+}
+
+void Context::message(std::string_view text) { output(false).message(text); }
+void Context::warning(std::string_view text) { output(false).warning(text); }
+
+bool Context::is_cancelled() const {
+    pollfd waiting{.fd = cancel_, .events = POLLIN, .revents = 0};
+    return cancel_ >= 0 && ::poll(&waiting, 1, 0) > 0;
+}
+
+}  // namespace triton::program

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "host/image/image_service.h"
+#include "lib/base/result.h"
+#include "programs/imgadm/failure.h"
+#include "programs/imgadm/progress_output.h"
+
+namespace triton::program {
+
+/// The options that every command has.
+struct GlobalOptions {
+    std::string root = {};
+    std::string progress = "auto";
+    bool is_verbose = false;
+    bool has_json_errors = false;
+};
+
+/// What a command returns: nothing, or why it failed.
+using Outcome = std::expected<void, Failure>;
+
+/// What a command works with.
+class Context {
+public:
+    Context(GlobalOptions const& options, int cancel) : options_(&options), cancel_(cancel) {}
+
+    [[nodiscard]] GlobalOptions const& options() const { return *options_; }
+
+    /// The library, to look only.
+    Result<image::ImageService> reader();
+    /// The library, to change something. `is_quiet`: its messages are not shown.
+    Result<image::ImageService> writer(bool is_quiet = false);
+
+    /// Writes to standard output. Errors: `unavailable` when nobody reads it any more.
+    static Result<> print(std::string_view text);
+    void message(std::string_view text);
+    void warning(std::string_view text);
+    [[nodiscard]] bool is_cancelled() const;
+
+private:
+    ProgressOutput& output(bool is_quiet);
+    [[nodiscard]] image::Settings settings() const;
+
+    GlobalOptions const* options_;
+    int cancel_;
+    std::unique_ptr<ProgressOutput> output_;
+};
+
+/// The value of a Result inside a command, or an early return with its failure.
+#define TRY_RUN(expr)                                                                                \
+    __extension__({                                                                                  \
+        auto tried = (expr);                                                                         \
+        if (!tried) return std::unexpected(::triton::program::failure_of(std::move(tried).error())); \
+        *std::move(tried);                                                                           \
+    })
+
+}  // namespace triton::program

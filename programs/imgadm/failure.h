@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+
+namespace triton::program {
+
+/// What imgadm exits with.
+enum class ExitCode : int {
+    ok = 0,
+    failed = 1,
+    usage = 2,
+    not_installed = 3,  ///< an image that was named is not installed
+    interrupted = 130,  ///< as a shell says it of SIGINT
+};
+
+/// An error with what it means for whoever started the command.
+struct Failure {
+    ExitCode exit = ExitCode::failed;
+    std::string code;  ///< a word for programs: "ImageNotInstalled"
+    Error error;
+};
+
+/// Of something that went wrong while a command ran.
+Failure failure_of(Error error);
+/// Of a command line that makes no sense.
+Failure usage_failure(std::string reason);
+/// Of an image that should be installed and is not.
+Failure not_installed(Error error);
+
+/// "imgadm: error (ImageNotInstalled): ..." with a line for each detail, harmless on a terminal; with `is_json` an
+/// object in one line.
+std::string render_failure(Failure const& failure, bool is_json);
+
+}  // namespace triton::program

@@ -1,0 +1,83 @@
+#include "programs/imgadm/harmless.h"
+
+#include <array>
+#include <cstdint>
+
+namespace triton::program {
+
+namespace {
+
+constexpr char digits[] = "0123456789abcdef";
+
+struct Character {
+    std::uint32_t code = 0;
+    std::size_t length = 0;  ///< 0: not UTF-8
+};
+
+/// The character at the beginning of a text that is not empty. Source: RFC 3629, section 4.
+Character decode(std::string_view text) {
+    auto const byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+    if (byte(0) < 0x80) return {byte(0), 1};
+    struct Row {
+        std::uint8_t mask, lead;
+        std::size_t length;
+        std::uint32_t least;
+    };
+    static constexpr std::array<Row, 3> rows{{{0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}}};
+    for (Row const& row : rows) {
+        if ((byte(0) & row.mask) != row.lead) continue;
+        if (text.size() < row.length) return {};
+        std::uint32_t code = byte(0) & static_cast<std::uint8_t>(~row.mask);
+        for (std::size_t i = 1; i < row.length; ++i) {
+            if ((byte(i) & 0xc0) != 0x80) return {};
+            code = code << 6 | (byte(i) & 0x3fU);
+        }
+        bool const is_surrogate = code >= 0xd800 && code <= 0xdfff;
+        return code < row.least || code > 0x10ffff || is_surrogate ? Character{} : Character{code, row.length};
+    }
+    return {};
+}
+
+/// Controls of ASCII and of ISO 8859, what turns the direction of text or is invisible, and separators of lines.
+bool is_harmful(std::uint32_t code) {
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x061c ||
+           (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) ||
+           (code >= 0xe0000 && code <= 0xe007f);
+}
+
+void append_hex(std::string& out, std::uint32_t code, int count) {
+    for (int shift = 4 * (count - 1); shift >= 0; shift -= 4)
+        out += digits[code >> shift & 15];
+}
+
+}  // namespace
+
+std::string harmless(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        Character const character = decode(text);
+        std::size_t const length = character.length == 0 ? 1 : character.length;
+        std::uint32_t const code = character.length == 0 ? static_cast<std::uint8_t>(text.front()) : character.code;
+        if (character.length == 0 || (code < 0x100 && is_harmful(code))) {
+            append_hex(out += "\\x", code, 2);
+        } else if (is_harmful(code)) {
+            code < 0x10000 ? append_hex(out += "\\u", code, 4) : append_hex(out += "\\U", code, 8);
+        } else if (code == '\\') {
+            out += "\\\\";
+        } else {
+            out += text.substr(0, length);
+        }
+        text.remove_prefix(length);
+    }
+    return out;
+}
+
+std::size_t width_of(std::string_view text) {
+    std::size_t width = 0;
+    for (char const c : text)
+        width += (static_cast<std::uint8_t>(c) & 0xc0) != 0x80 ? 1 : 0;
+    return width;
+}
+
+}  // namespace triton::program

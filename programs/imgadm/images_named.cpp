@@ -1,0 +1,20 @@
+#include "programs/imgadm/images_named.h"
+
+#include "lib/json/text.h"
+
+namespace triton::program {
+
+std::expected<image::Uuid, Failure> parse_uuid(std::string_view text) {
+    if (auto uuid = image::Uuid::parse(text)) return *std::move(uuid);
+    return std::unexpected(usage_failure(json::quoted(text, 120) + " is not a UUID"));
+}
+
+std::expected<image::Uuid, Failure> find_installed(image::ImageService& service, std::string_view text) {
+    auto const reference = image::parse_reference(text);
+    if (!reference) return std::unexpected(usage_failure(reference.error().text()));
+    auto found = service.find(*reference);
+    if (!found) return std::unexpected(not_installed(found.error()));
+    return *std::move(found);
+}
+
+}  // namespace triton::program

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <expected>
+#include <string_view>
+
+#include "host/image/image_service.h"
+#include "programs/imgadm/failure.h"
+
+namespace triton::program {
+
+/// A UUID on a command line.
+std::expected<image::Uuid, Failure> parse_uuid(std::string_view text);
+
+/// The installed image that a UUID or a reference names. The service is asked for references only, so that a UUID that
+/// is not installed is told by whoever uses it.
+std::expected<image::Uuid, Failure> find_installed(image::ImageService& service, std::string_view text);
+
+}  // namespace triton::program

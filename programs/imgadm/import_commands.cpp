@@ -1,0 +1,209 @@
+// import, install, update, create: the commands that bring images in.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "lib/base/read_file.h"
+#include "programs/imgadm/commands.h"
+#include "programs/imgadm/images_named.h"
+
+namespace triton::program {
+
+namespace {
+
+constexpr std::size_t largest_manifest = 4 << 20;
+
+struct ImportCommand {
+    std::vector<std::string> references;
+    std::string manifest;
+    std::string file;
+    std::string uuid;
+    std::string platform;
+    image::ImportOptions options;
+};
+
+void add_file_options(CLI::App& app, ImportCommand& command) {
+    auto* const manifest =
+        app.add_option("-m,--manifest", command.manifest, "manifest of the image in the file given with -f")
+            ->type_name("FILE");
+    auto* const file =
+        app.add_option("-f,--file", command.file, "tarball or ZFS stream of the image")->type_name("FILE");
+    manifest->needs(file);
+    file->needs(manifest);
+    app.add_flag("-q,--quiet", command.options.is_quiet, "tell nothing but what went wrong");
+}
+
+/// The texts of the command line become values. Errors: usage.
+std::expected<void, Failure> finish(ImportCommand& command) {
+    if (!command.uuid.empty()) {
+        auto uuid = parse_uuid(command.uuid);
+        if (!uuid) return std::unexpected(uuid.error());
+        command.options.uuid = *std::move(uuid);
+    }
+    if (!command.platform.empty()) {
+        auto platform = image::parse_platform(command.platform);
+        if (!platform) return std::unexpected(usage_failure(platform.error().text()));
+        command.options.platform = *std::move(platform);
+    }
+    return {};
+}
+
+Outcome install(Context& context, ImportCommand const& command) {
+    std::string const manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
+    auto service = TRY_RUN(context.writer(command.options.is_quiet));
+    TRY_RUN(service.install(manifest, command.file, command.options));
+    return {};
+}
+
+Outcome import(Context& context, ImportCommand command) {
+    if (auto const good = finish(command); !good) return good;
+    if (!command.file.empty()) {
+        if (!command.references.empty())
+            return std::unexpected(usage_failure("an image is named, or its file is given with -f, but not both"));
+        return install(context, command);
+    }
+    if (command.references.empty())
+        return std::unexpected(
+            usage_failure("import which image? A UUID, a reference like docker.io/library/alpine:3.20 "
+                          "or oci:DIRECTORY:TAG, a path, or -m MANIFEST -f FILE"));
+    std::vector<image::Reference> references;
+    for (std::string const& text : command.references) {
+        auto reference = image::parse_reference(text);
+        if (!reference) return std::unexpected(usage_failure(reference.error().text()));
+        references.push_back(*std::move(reference));
+    }
+    auto service = TRY_RUN(context.writer(command.options.is_quiet));
+    for (image::Reference const& reference : references)
+        TRY_RUN(service.import(reference, command.options));
+    return {};
+}
+
+void add_import(CLI::App& app, Run& run) {
+    auto command = std::make_shared<ImportCommand>();
+    app.add_option("reference", command->references,
+                   "UUID; HOST/NAME:TAG or HOST/NAME@DIGEST; oci:DIRECTORY:TAG; oci-archive:FILE; /PATH, ./PATH");
+    app.add_option("-S,--source", command->options.source, "ask only this source")->type_name("URL");
+    add_file_options(app, *command);
+    app.add_option("--uuid", command->uuid, "UUID of a tarball or directory; default: made from its content");
+    app.add_option("--name", command->options.name, "name of a tarball or directory; default: the file's");
+    app.add_option("--image-version", command->options.version,
+                   "version of a tarball or directory; default: the beginning of its digest")
+        ->type_name("VERSION");
+    app.add_option("--platform", command->platform,
+                   "take the image for OS/ARCHITECTURE[/VARIANT]; default: this machine's")
+        ->type_name("PLATFORM");
+    app.add_option("--authfile", command->options.authfile,
+                   "credentials for the registry, in the format of ~/.docker/config.json")
+        ->type_name("FILE");
+    app.add_flag("-k,--insecure", command->options.is_insecure, "take plain HTTP from a registry that has no HTTPS");
+    app.callback([command, &run] { run = [command](Context& context) { return import(context, *command); }; });
+}
+
+void add_install(CLI::App& app, Run& run) {
+    auto command = std::make_shared<ImportCommand>();
+    add_file_options(app, *command);
+    app.get_option("--manifest")->required();
+    app.callback([command, &run] { run = [command](Context& context) { return install(context, *command); }; });
+}
+
+struct UpdateCommand {
+    std::vector<std::string> references;
+    bool is_dry_run = false;
+    image::ImportOptions options;
+};
+
+std::string describe(image::UpdateChange const& change, bool is_dry_run) {
+    std::string const from = change.old_image ? " from image " + change.old_image->text() : "";
+    if (change.new_digest == change.old_digest) return change.reference + " is up to date";
+    std::string const to = change.new_image ? " to image " + change.new_image->text() : " to " + change.new_digest;
+    return (is_dry_run ? "Would move " : "Moved ") + change.reference + from + to;
+}
+
+Outcome update(Context& context, UpdateCommand const& command) {
+    for (std::string const& text : command.references) {
+        auto const reference = image::parse_reference(text);
+        if (!reference) return std::unexpected(usage_failure(reference.error().text()));
+    }
+    auto service = TRY_RUN(context.writer());
+    auto const changes = service.update(command.references, command.is_dry_run, command.options);
+    if (!changes) return std::unexpected(not_installed(changes.error()));
+    for (image::UpdateChange const& change : *changes)
+        context.message(describe(change, command.is_dry_run));
+    return {};
+}
+
+void add_update(CLI::App& app, Run& run) {
+    auto command = std::make_shared<UpdateCommand>();
+    app.add_option("reference", command->references, "a reference with a tag; default: all that have been imported");
+    app.add_flag("-n,--dry-run", command->is_dry_run, "only tell what would change");
+    app.add_option("--authfile", command->options.authfile,
+                   "credentials for the registry, in the format of ~/.docker/config.json")
+        ->type_name("FILE");
+    app.add_flag("-k,--insecure", command->options.is_insecure, "take plain HTTP from a registry that has no HTTPS");
+    app.callback([command, &run] { run = [command](Context& context) { return update(context, *command); }; });
+}
+
+struct CreateCommand {
+    std::string origin;
+    std::string manifest;
+    std::string compression = "none";
+    image::CreateOptions options;
+    bool is_quiet = false;
+};
+
+Outcome create(Context& context, CreateCommand command) {
+    static constexpr std::array<image::Compression, 5> all{image::Compression::none, image::Compression::gzip,
+                                                           image::Compression::bzip2, image::Compression::xz,
+                                                           image::Compression::zstd};
+    for (image::Compression const one : all) {
+        if (command.compression == image::name_of(one)) command.options.compression = one;
+    }
+    if (command.manifest == "-") {
+        command.options.manifest = TRY_RUN(read_standard_input(largest_manifest));
+    } else if (!command.manifest.empty()) {
+        command.options.manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
+    }
+    auto service = TRY_RUN(context.writer(command.is_quiet));
+    auto const uuid = image::Uuid::parse(command.origin);
+    auto const created =
+        TRY_RUN(uuid ? service.create(*uuid, command.options) : service.create(command.origin, command.options));
+    if (created.file.empty() || command.is_quiet) return {};
+    context.message("Manifest: " + created.manifest_file);
+    context.message("Image file: " + created.file);
+    return {};
+}
+
+void add_create(CLI::App& app, Run& run) {
+    auto command = std::make_shared<CreateCommand>();
+    app.add_option("origin", command->origin, "a directory, or the UUID of a machine")->required();
+    app.add_option("-m,--manifest", command->manifest,
+                   "file with what the manifest is to say; - reads it from standard input")
+        ->type_name("FILE");
+    app.add_option("-o,--output-directory", command->options.output,
+                   "write the image and its manifest there; default: install it here")
+        ->type_name("DIRECTORY");
+    app.add_option("-c,--compression", command->compression, "none, gzip, bzip2, xz or zstd")
+        ->check(CLI::IsMember({"none", "gzip", "bzip2", "xz", "zstd"}))
+        ->capture_default_str();
+    app.add_flag("-q,--quiet", command->is_quiet, "tell nothing but what went wrong");
+    app.callback([command, &run] { run = [command](Context& context) { return create(context, *command); }; });
+}
+
+constexpr std::array<CommandRow, 4> rows{{
+    {"import", "bring an image in: from a source, a registry, a layout, a file or a directory", add_import},
+    {"install", "bring an image in from its manifest and its file", add_install},
+    {"update", "resolve tags again and import what they mean now", add_update},
+    {"create", "make an image of a directory or a machine", add_create},
+}};
+
+}  // namespace
+
+std::span<CommandRow const> import_commands() { return rows; }
+
+}  // namespace triton::program

@@ -1,0 +1,55 @@
+// imgadm: the command of the library host/image.
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "lib/base/unique_fd.h"
+#include "lib/base/write_all.h"
+#include "programs/imgadm/command_line.h"
+
+namespace {
+
+using triton::program::ExitCode;
+using triton::program::Failure;
+
+/// Readable once the user wants to stop. What is being done then stops at the next place where that is safe.
+triton::UniqueFd catch_interrupts() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGINT);
+    ::sigaddset(&signals, SIGTERM);
+    ::sigaddset(&signals, SIGHUP);
+    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(2)
+    return triton::UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int report(Failure const& failure, bool is_json) {
+    (void)triton::write_all(STDERR_FILENO, render_failure(failure, is_json));  // nobody is left to be told
+    return static_cast<int>(failure.exit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::vector<std::string> const words(argv + 1, argv + argc);
+    auto const line = triton::program::parse_command_line(words);
+    if (!line) return report(line.error(), std::ranges::find(words, "-E") != words.end());
+    if (!line->run) return triton::write_all(STDOUT_FILENO, line->text) ? 0 : 1;
+    triton::UniqueFd const interrupts = catch_interrupts();
+    triton::program::Context context(line->options, interrupts.get());
+    auto const outcome = line->run(context);
+    if (outcome) return static_cast<int>(ExitCode::ok);
+    Failure failure = outcome.error();
+    if (context.is_cancelled()) {
+        failure.exit = ExitCode::interrupted;
+        failure.code = "Interrupted";
+        failure.error.details.emplace_back("What has been downloaded is kept; the same command goes on from there.");
+    }
+    return report(failure, line->options.has_json_errors);
+}

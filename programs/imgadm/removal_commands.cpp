@@ -1,0 +1,149 @@
+// delete, vacuum, gc, pin, unpin: what goes and what stays.
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "lib/json/writer.h"
+#include "programs/imgadm/commands.h"
+#include "programs/imgadm/harmless.h"
+#include "programs/imgadm/images_named.h"
+
+namespace triton::program {
+
+namespace {
+
+struct Names {
+    std::vector<std::string> images;
+};
+
+std::shared_ptr<Names> add_names(CLI::App& app) {
+    auto names = std::make_shared<Names>();
+    app.add_option("image", names->images, "UUID, or the reference that it was imported by")->required();
+    return names;
+}
+
+/// Does something with each image that is named.
+template <class Change>
+Run for_each_named(std::shared_ptr<Names> names, Change change) {
+    return [names = std::move(names), change](Context& context) -> Outcome {
+        auto service = TRY_RUN(context.writer());
+        for (std::string const& name : names->images) {
+            auto const uuid = find_installed(service, name);
+            if (!uuid) return std::unexpected(uuid.error());
+            Result<> const done = change(service, *uuid);
+            if (!done) return std::unexpected(not_installed(done.error()));
+        }
+        return {};
+    };
+}
+
+void add_delete(CLI::App& app, Run& run) {
+    app.callback([names = add_names(app), &run] {
+        run = for_each_named(
+            names, [](image::ImageService& service, image::Uuid const& uuid) { return service.remove(uuid); });
+    });
+}
+
+void add_pin(CLI::App& app, Run& run) {
+    app.callback([names = add_names(app), &run] {
+        run = for_each_named(names, [](image::ImageService& service, image::Uuid const& uuid) {
+            return service.set_pinned(uuid, true);
+        });
+    });
+}
+
+void add_unpin(CLI::App& app, Run& run) {
+    app.callback([names = add_names(app), &run] {
+        run = for_each_named(names, [](image::ImageService& service, image::Uuid const& uuid) {
+            return service.set_pinned(uuid, false);
+        });
+    });
+}
+
+struct RemovalOptions {
+    bool is_dry_run = false;
+    bool is_forced = false;
+    bool is_json = false;
+};
+
+std::string describe(std::vector<image::Victim> const& victims, bool is_json) {
+    json::Writer out;
+    std::string text;
+    std::uint64_t bytes = 0;
+    out.open('[');
+    for (image::Victim const& victim : victims) {
+        out.open('{')
+            .member("what", victim.what)
+            .member("reason", victim.reason)
+            .member("bytes", victim.bytes)
+            .close('}');
+        text += harmless(victim.what) + "  " + shown_bytes(victim.bytes) + "  " + harmless(victim.reason) + "\n";
+        bytes += victim.bytes;
+    }
+    out.close(']');
+    if (is_json) return std::move(out).text() + "\n";
+    return text + std::to_string(victims.size()) + " in all, " + shown_bytes(bytes) + "\n";
+}
+
+bool is_confirmed() {
+    std::cout << "Delete them? [y/N] " << std::flush;
+    std::string answer;
+    return std::getline(std::cin, answer) && (answer == "y" || answer == "Y" || answer == "yes");
+}
+
+Outcome vacuum(Context& context, RemovalOptions const& options) {
+    auto service = TRY_RUN(context.writer());
+    auto const victims = TRY_RUN(service.vacuum(true));
+    TRY_RUN(Context::print(describe(victims, options.is_json)));
+    if (options.is_dry_run || victims.empty()) return {};
+    if (!options.is_forced) {
+        if (::isatty(STDIN_FILENO) == 0)
+            return std::unexpected(usage_failure("nobody is there to be asked; -f deletes them, -n only lists them"));
+        if (!is_confirmed()) return {};
+    }
+    TRY_RUN(service.vacuum(false));
+    return {};
+}
+
+void add_vacuum(CLI::App& app, Run& run) {
+    auto options = std::make_shared<RemovalOptions>();
+    app.add_flag("-n,--dry-run", options->is_dry_run, "only list them");
+    app.add_flag("-f,--force", options->is_forced, "do not ask");
+    app.add_flag("-j,--json", options->is_json, "print JSON");
+    app.callback([options, &run] { run = [options](Context& context) { return vacuum(context, *options); }; });
+}
+
+void add_gc(CLI::App& app, Run& run) {
+    auto options = std::make_shared<RemovalOptions>();
+    app.add_flag("-n,--dry-run", options->is_dry_run, "only list it");
+    app.add_flag("-j,--json", options->is_json, "print JSON");
+    app.callback([options, &run] {
+        run = [options](Context& context) -> Outcome {
+            auto service = TRY_RUN(context.writer());
+            auto const victims = TRY_RUN(service.collect(options->is_dry_run));
+            TRY_RUN(Context::print(describe(victims, options->is_json)));
+            return {};
+        };
+    });
+}
+
+constexpr std::array<CommandRow, 5> rows{{
+    {"delete", "delete images", add_delete},
+    {"vacuum", "delete images that nothing is made from", add_vacuum},
+    {"gc", "delete content that nothing refers to", add_gc},
+    {"pin", "keep images whatever is collected", add_pin},
+    {"unpin", "let images be collected again", add_unpin},
+}};
+
+}  // namespace
+
+std::span<CommandRow const> removal_commands() { return rows; }
+
+}  // namespace triton::program

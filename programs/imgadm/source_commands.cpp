@@ -1,0 +1,225 @@
+// sources: where images come from.
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/read_file.h"
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+#include "programs/imgadm/commands.h"
+#include "programs/imgadm/harmless.h"
+
+namespace triton::program {
+
+namespace {
+
+struct SourcesCommand {
+    std::vector<std::string> added;
+    std::vector<std::string> removed;
+    bool is_edit = false;
+    bool is_check = false;
+    bool is_json = false;
+    bool is_forced = false;
+    std::string type = "imgapi";
+    std::string policy = "none";
+    image::Source details;  ///< of those that are added
+};
+
+Result<image::SignaturePolicy> parse_policy(std::string_view name) {
+    for (auto const policy :
+         {image::SignaturePolicy::required, image::SignaturePolicy::if_present, image::SignaturePolicy::none}) {
+        if (name == image::name_of(policy)) return policy;
+    }
+    return fail(json::quoted(name) + " is none of the policies required, if-present, none");
+}
+
+Outcome print_sources(Context& context, image::ImageService const& service, SourcesCommand const& command) {
+    json::Writer out;
+    std::string text;
+    out.open('[');
+    for (image::Source const& source : service.sources()) {
+        out.raw(image::source_json(source));
+        text += harmless(source.url);
+        if (context.options().is_verbose)
+            text += " (" + std::string(image::name_of(source.type)) + (source.is_insecure ? ", insecure" : "") +
+                    ", signature " + std::string(image::name_of(source.signature)) + ")";
+        text += '\n';
+    }
+    out.close(']');
+    TRY_RUN(Context::print(command.is_json ? std::move(out).text() + "\n" : text));
+    return {};
+}
+
+Outcome add_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
+    auto const type = image::parse_source_type(command.type);
+    if (!type) return std::unexpected(usage_failure(type.error().text()));
+    auto const policy = parse_policy(command.policy);
+    if (!policy) return std::unexpected(usage_failure(policy.error().text()));
+    std::vector<image::Source> sources = service.sources();
+    for (std::string const& url : command.added) {
+        auto made = image::make_source(*type, url, command.details.is_insecure);
+        if (!made) return std::unexpected(usage_failure(made.error().text()));
+        image::Source source = command.details;
+        source.type = made->type;
+        source.url = made->url;
+        source.signature = *policy;
+        if (std::ranges::find(sources, source.url, &image::Source::url) != sources.end()) {
+            context.message("Already have \"" + source.url + "\" as a source, no change");
+            continue;
+        }
+        if (!command.is_forced) TRY_RUN(service.check(source));
+        context.message("Added \"" + std::string(image::name_of(source.type)) + "\" image source \"" + source.url +
+                        "\"");
+        sources.push_back(std::move(source));
+    }
+    TRY_RUN(service.set_sources(std::move(sources)));
+    return {};
+}
+
+Outcome remove_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
+    std::vector<image::Source> sources = service.sources();
+    for (std::string_view url : command.removed) {
+        while (url.size() > 1 && url.ends_with('/'))
+            url.remove_suffix(1);
+        auto const found = std::ranges::find(sources, url, &image::Source::url);
+        if (found == sources.end()) {
+            context.message("Do not have \"" + std::string(url) + "\" as a source, no change");
+            continue;
+        }
+        context.message("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +
+                        "\"");
+        sources.erase(found);
+    }
+    TRY_RUN(service.set_sources(std::move(sources)));
+    return {};
+}
+
+Outcome check_sources(Context& context, image::ImageService& service) {
+    bool is_good = true;
+    for (image::Source const& source : service.sources()) {
+        auto const answer = service.check(source);
+        is_good = is_good && answer;
+        context.message(source.url + ": " + (answer ? "ok" : answer.error().text()));
+    }
+    if (is_good) return {};
+    return std::unexpected(failure_of(Error{.kind = ErrorKind::unavailable,
+                                            .attempted = {},
+                                            .reason = "not every source answers as it should",
+                                            .details = {}}));
+}
+
+/// Runs the user's editor on a file. Errors: what it exits with.
+Result<> run_editor(std::string const& path) {
+    char const* editor = std::getenv("VISUAL");
+    if (!editor || !*editor) editor = std::getenv("EDITOR");
+    // As git and visudo do it: the variable may have words.
+    std::string const command = std::string(editor && *editor ? editor : "vi") + " \"$1\"";
+    pid_t const child = ::fork();
+    if (child < 0) return fail(errno, "start the editor");
+    if (child == 0) {
+        sigset_t none;
+        ::sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+        ::execl("/bin/sh", "sh", "-c", command.c_str(), "sh", path.c_str(), nullptr);
+        ::_exit(127);
+    }
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child) return fail(errno, "wait for the editor");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+    return fail(ErrorKind::refused, "the editor failed, and nothing was changed");
+}
+
+Outcome edit_sources(Context& context, image::ImageService& service) {
+    image::Configuration configuration{.sources = service.sources(), .user_agent_extra = {}};
+    std::string path = "/tmp/imgadm-sources.XXXXXX";
+    UniqueFd const file(::mkstemp(path.data()));
+    if (!file) return std::unexpected(failure_of(fail(errno, "create " + path).error()));
+    std::string const before = image::configuration_text(configuration);
+    bool const is_written = ::write(file.get(), before.data(), before.size()) == static_cast<ssize_t>(before.size());
+    auto const edited = is_written ? run_editor(path) : Result<>(fail(errno, "write " + path));
+    auto const after = edited ? read_file(path, 1 << 20) : Result<std::string>(std::unexpected(edited.error()));
+    ::unlink(path.c_str());
+    if (!after) return std::unexpected(failure_of(after.error()));
+    if (*after == before) {
+        context.message("No change");
+        return {};
+    }
+    auto read = TRY_RUN(image::read_configuration(*after, "what was edited"));
+    TRY_RUN(service.set_sources(std::move(read.configuration.sources)));
+    context.message("Changed the sources");
+    return {};
+}
+
+Outcome sources(Context& context, SourcesCommand const& command) {
+    bool const changes = !command.added.empty() || !command.removed.empty() || command.is_edit || command.is_check;
+    auto service = TRY_RUN(changes ? context.writer() : context.reader());
+    if (!command.added.empty()) return add_sources(context, service, command);
+    if (!command.removed.empty()) return remove_sources(context, service, command);
+    if (command.is_edit) return edit_sources(context, service);
+    if (command.is_check) return check_sources(context, service);
+    return print_sources(context, service, command);
+}
+
+void add_details(CLI::App& app, SourcesCommand& command) {
+    app.add_option("-t,--type", command.type, "of what is added: imgapi, directory or registry")->capture_default_str();
+    app.add_flag("-k,--insecure", command.details.is_insecure,
+                 "of what is added: take plain HTTP from another machine");
+    app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers");
+    app.add_option("--signature", command.policy, "of what is added: required, if-present or none")
+        ->capture_default_str();
+    app.add_option("--key", command.details.keys, "of what is added: file with a public key")->type_name("FILE");
+    app.add_option("--signatures", command.details.signatures,
+                   "of what is added: where SHA256SUMS and its signature are; default: the source")
+        ->type_name("URL");
+    app.add_option("--authfile", command.details.authfile,
+                   "of what is added: credentials, in the format of ~/.docker/config.json")
+        ->type_name("FILE");
+    app.add_option("--mirror", command.details.mirrors, "of what is added: another URL with the same content")
+        ->type_name("URL");
+    app.add_option("--cacert", command.details.authorities,
+                   "of what is added: file of certificates that vouch for it, in PEM")
+        ->type_name("FILE");
+    app.add_option("--channel", command.details.channel, "of what is added: channel of an IMGAPI server");
+}
+
+void add_sources_command(CLI::App& app, Run& run) {
+    auto command = std::make_shared<SourcesCommand>();
+    auto* const add = app.add_option("-a,--add", command->added, "add a source")->type_name("URL")->expected(1);
+    auto* const remove =
+        app.add_option("-d,--delete", command->removed, "remove a source")->type_name("URL")->expected(1);
+    auto* const edit = app.add_flag("-e,--edit", command->is_edit, "edit the sources with $EDITOR");
+    auto* const check = app.add_flag("-c,--check", command->is_check, "ask each source whether it answers");
+    auto* const json = app.add_flag("-j,--json", command->is_json, "print JSON");
+    add->excludes(remove)->excludes(edit)->excludes(check)->excludes(json);
+    remove->excludes(edit)->excludes(check)->excludes(json);
+    edit->excludes(check)->excludes(json);
+    add_details(app, *command);
+    auto* const add_words = app.add_subcommand("add", "add sources");
+    add_words->add_option("url", command->added)->required();
+    auto* const remove_words = app.add_subcommand("remove", "remove sources");
+    remove_words->add_option("url", command->removed)->required();
+    app.add_subcommand("list", "list the sources");
+    app.require_subcommand(0, 1);
+    for (CLI::App* const words : app.get_subcommands({}))
+        words->fallthrough();
+    app.callback([command, &run] { run = [command](Context& context) { return sources(context, *command); }; });
+}
+
+constexpr std::array<CommandRow, 1> rows{{
+    {"sources", "list, add and remove the sources of images", add_sources_command},
+}};
+
+}  // namespace
+
+std::span<CommandRow const> source_commands() { return rows; }
+
+}  // namespace triton::program

@@ -1,0 +1,320 @@
+"""imgadm from end to end: import, list, get, delete of every kind of reference."""
+
+import hashlib
+import json
+import os
+import subprocess
+import urllib.request
+
+from image_place import (BUILD, Layout, area, fill, host, imgapi, look, many_files, needs_root, registry,  # noqa: F401
+                         tarball)
+
+pytestmark = needs_root
+
+BASE = {
+    "etc/passwd": "root:x:0:0::/:/bin/sh\n",
+    "etc/gone": "old",
+    "etc/kept": "kept",
+    "usr/bin/a": "#!/bin/sh\n",
+    "usr/bin/b": ("link", "a"),
+    "usr/bin/c": ("hard", "usr/bin/a"),
+    "opaque/old": "x",
+    "replaced/inner": "x",
+    "empty": None,
+}
+UPPER = {
+    "etc/.wh.gone": "",
+    "opaque/.wh..wh..opq": "",
+    "opaque/new": "y",
+    "replaced": "now a file",
+    "usr/bin/a": "#!/bin/sh\nexit 0\n",
+    "new/deep/file": "z",
+}
+
+
+def two_layers(area, layout=None):
+    layout = layout or Layout(area / "layout")
+    base = fill(area / "base", BASE)
+    os.chmod(base / "usr/bin/a", 0o4755)
+    os.chown(base / "etc/kept", 1000, 1000)
+    os.setxattr(base / "etc/kept", "user.note", b"hello")
+    upper = fill(area / "upper", UPPER)
+    layout.make("1.0", [base, upper], ["--config.cmd", "/bin/sh"])
+    return layout
+
+
+def test_an_image_of_a_layout_is_imported_listed_and_deleted(area, host):
+    layout = two_layers(area)
+    done = host.run("import", f"oci:{layout.path}:1.0")
+    (image,) = host.images()
+    uuid = image["manifest"]["uuid"]
+    assert done.stdout == f"Imported image {uuid} (layout@1.0)\n"
+    assert image["manifest"]["type"] == "docker"
+    assert image["digest"] == layout.descriptor("1.0")["digest"]
+    assert look(host.tree(uuid)) == look(layout.unpack("1.0", area / "umoci"))
+    assert json.loads((host.state / "imgadm/images" / f"{uuid}.json").read_text())["manifest"]["uuid"] == uuid
+    assert host.left_over() == []
+
+    again = host.run("import", f"oci:{layout.path}:1.0")
+    assert again.stdout == f"Image {uuid} (layout@1.0) is already installed, skipping\n"
+
+    assert host.run("delete", uuid).stdout == f"Deleted image {uuid}\n"
+    assert host.images() == [] and host.layers() == [] and host.blobs() == [] and host.left_over() == []
+    assert not (host.state / "imgadm/images" / f"{uuid}.json").exists()
+    gone = host.run("get", uuid, code=3)
+    assert gone.stderr == f"imgadm: error (ImageNotInstalled): image {uuid} is not installed\n"
+    assert host.run("delete", uuid, code=3).stderr == gone.stderr
+
+
+def test_a_registry_is_asked_once_for_each_layer_and_a_tag_stays_what_it_was(area, host, registry):
+    layout = two_layers(area)
+    name = registry.push(f"oci:{layout.path}:1.0", "team/app:1.0")
+    host.run("import", name)
+    (image,) = host.images()
+    uuid = image["manifest"]["uuid"]
+    assert (image["manifest"]["name"], image["manifest"]["version"]) == ("team/app", "1.0")
+    assert image["source"] == registry.host and image["reference"] == name
+    assert look(host.tree(uuid)) == look(layout.unpack("1.0", area / "umoci"))
+    assert len(registry.requests("/blobs/sha256")) == 3  # two layers and the configuration
+
+    layout.make("2.0", [fill(area / "second", {"other": "1"})])
+    registry.push(f"oci:{layout.path}:2.0", "team/app:1.0")
+    asked = len(registry.requests(""))
+    assert host.run("import", name).stdout == f"Image {uuid} (team/app@1.0) is already installed, skipping\n"
+    assert len(registry.requests("")) == asked
+    assert host.get(name)["manifest"]["uuid"] == uuid
+
+    dry = host.run("update", "-n").stdout
+    assert dry.startswith(f"Would move {name} from image {uuid} to sha256:")
+    assert host.uuids() == [uuid]
+    moved = host.run("update", name).stdout.splitlines()
+    new = host.get(name)["manifest"]["uuid"]
+    assert new != uuid and moved[-1] == f"Moved {name} from image {uuid} to image {new}"
+    assert sorted(host.uuids()) == sorted([uuid, new])
+    assert host.run("update").stdout == f"{name} is up to date\n"
+    assert host.run("update", f"{registry.host}/never:1", code=3).stderr == (
+        f"imgadm: error (ImageNotInstalled): no image is installed that was imported as {registry.host}/never:1\n")
+
+
+def test_images_share_layers_and_keep_what_others_need(area, host):
+    layout = Layout(area / "layout")
+    layout.make("base", [fill(area / "base", BASE)])
+    layout.make("a", [fill(area / "one", {"one": "1"})], on="base")
+    layout.make("b", [fill(area / "two", {"two": "2"})], on="base")
+    host.run("import", f"oci:{layout.path}:a", f"oci:{layout.path}:b")
+    first, second = host.get(f"oci:{layout.path}:a"), host.get(f"oci:{layout.path}:b")
+    shared = layout.manifest("a")["layers"][0]["digest"]
+    assert shared == layout.manifest("b")["layers"][0]["digest"]
+    reasons = host.run("why", shared).stdout
+    assert all(f"image {one['manifest']['uuid']} " in reasons for one in (first, second))
+    host.run("delete", f"oci:{layout.path}:a")
+    assert shared.split(":")[1] in host.blobs()
+    assert look(host.tree(second["manifest"]["uuid"])) == look(layout.unpack("b", area / "umoci"))
+    host.run("delete", second["manifest"]["uuid"])
+    assert host.layers() == [] and host.blobs() == []
+    missing = host.run("why", shared, code=1)
+    assert missing.stderr == f"imgadm: error (ResourceNotFound): nothing here has or refers to {shared}\n"
+
+
+def test_a_tarball_and_a_directory_become_the_same_image(area, host):
+    tree = fill(area / "tree", BASE)
+    archive = tarball(tree, area / "root.tar.gz", "w:gz")
+    host.run("import", archive, "--name", "box", "--image-version", "7")
+    (image,) = host.images()
+    assert (image["manifest"]["name"], image["manifest"]["version"]) == ("box", "7")
+    assert image["manifest"]["files"][0]["compression"] == "gzip"
+    assert look(host.tree(image["manifest"]["uuid"])) == look(tree)
+    uuid = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+    host.run("import", tree, "--uuid", uuid)
+    assert host.get(uuid)["manifest"]["name"] == "tree"
+    assert look(host.tree(uuid)) == look(tree)
+    assert len(host.uuids()) == 2
+
+
+def test_create_writes_files_that_install_takes(area, host):
+    tree = fill(area / "tree", BASE)
+    manifest = area / "manifest.json"
+    manifest.write_text(json.dumps({"name": "made", "version": "2.1", "description": "x", "tags": {"role": "web"}}))
+    out = area / "out"
+    host.run("create", tree, "-m", manifest, "-o", out, "-c", "gzip")
+    assert sorted(one.name for one in out.iterdir()) == ["made-2.1.imgmanifest", "made-2.1.tar.gz"]
+    assert host.images() == [] and host.blobs() == [] and host.left_over() == []
+    host.run("install", "-m", out / "made-2.1.imgmanifest", "-f", out / "made-2.1.tar.gz")
+    (image,) = host.images()
+    assert image["manifest"]["tags"] == {"role": "web"}
+    assert look(host.tree(image["manifest"]["uuid"])) == look(tree)
+    host.run("delete", image["manifest"]["uuid"])
+
+    host.run("create", tree, "-m", manifest)
+    (here,) = host.images()
+    assert look(host.tree(here["manifest"]["uuid"])) == look(tree)
+    same = host.run("list", "-H", "-o", "name,tags.role", "tags.role=web").stdout
+    assert same == "made  web\n"
+    assert host.run("list", "-H", "tags.role=db").stdout == ""
+
+
+def test_a_file_that_is_not_what_its_manifest_says_leaves_nothing(area, host):
+    tree = fill(area / "tree", {"a": "b"})
+    out = area / "out"
+    host.run("create", tree, "-o", out)
+    (manifest,) = out.glob("*.imgmanifest")
+    (archive,) = out.glob("*.tar")
+    content = json.loads(manifest.read_text())
+    content["files"][0]["sha256"] = "0" * 64
+    manifest.write_text(json.dumps(content))
+    wrong = host.run("install", "-m", manifest, "-f", archive, code=1)
+    assert wrong.stderr.startswith(f"imgadm: error (DownloadError): image file checksum error: {archive}: ")
+    content["files"][0]["size"] += 1
+    manifest.write_text(json.dumps(content))
+    wrong = host.run("install", "-m", manifest, "-f", archive, code=1)
+    assert "image file size error: " in wrong.stderr
+    del content["files"][0]["sha256"]
+    manifest.write_text(json.dumps(content))
+    wrong = host.run("install", "-m", manifest, "-f", archive, code=1)
+    assert "has no SHA-256 in its manifest, so nothing can be verified" in wrong.stderr
+    assert host.images() == [] and host.layers() == [] and host.left_over() == [] and host.blobs() == []
+
+
+def test_an_old_manifest_with_a_sha1_is_taken_with_a_warning(area, host):
+    tree = fill(area / "tree", {"a": "b"})
+    out = area / "out"
+    host.run("create", tree, "-o", out)
+    (manifest,) = out.glob("*.imgmanifest")
+    (archive,) = out.glob("*.tar")
+    content = json.loads(manifest.read_text())
+    (file,) = content["files"]
+    content["files"] = [{"size": file["size"], "sha1": hashlib.sha1(archive.read_bytes()).hexdigest(),
+                         "compression": "none"}]
+    manifest.write_text(json.dumps(content))
+    done = host.run("install", "-m", manifest, "-f", archive)
+    assert done.stderr == (f"imgadm: warning: image {content['uuid']} has only a SHA-1, which does not protect against "
+                           "who wants to forge it\n")
+    assert host.uuids() == [content["uuid"]]
+    host.run("delete", content["uuid"])
+    content["files"][0]["sha1"] = "0" * 40
+    manifest.write_text(json.dumps(content))
+    assert "image file checksum error" in host.run("install", "-m", manifest, "-f", archive, code=1).stderr
+
+
+def test_pinned_and_needed_images_stay(area, host):
+    layout = two_layers(area)
+    host.run("import", f"oci:{layout.path}:1.0")
+    (uuid,) = host.uuids()
+    host.run("pin", uuid)
+    kept = host.run("delete", uuid, code=1)
+    assert kept.stderr == (f"imgadm: error (Refused): image {uuid} is pinned; imgadm unpin {uuid} lets it go\n")
+    assert host.run("vacuum", "-f").stdout == "0 in all, 0 bytes\n"
+    assert host.run("list", "-H", "-o", "pinned").stdout == "true\n"
+    host.run("unpin", uuid)
+    dry = host.run("vacuum", "-n").stdout
+    assert dry.startswith(f"image {uuid} (layout@1.0)  ") and host.uuids() == [uuid]
+    asked = host.run("vacuum", code=2)
+    assert "nobody is there to be asked; -f deletes them, -n only lists them" in asked.stderr
+    host.run("vacuum", "-f")
+    assert host.images() == [] and host.layers() == [] and host.blobs() == []
+
+
+def test_an_oci_archive_is_imported(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    host.run("import", f"oci-archive:{archive}:1.0")
+    (image,) = host.images()
+    assert image["source"] == f"oci-archive:{archive}"
+    assert look(host.tree(image["manifest"]["uuid"])) == look(layout.unpack("1.0", area / "umoci"))
+    assert host.left_over() == []
+
+
+def pushed_layers(registry, name, tag):
+    request = urllib.request.Request(f"http://{registry.host}/v2/{name}/manifests/{tag}",
+                                     headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})
+    with urllib.request.urlopen(request) as answer:
+        return [one["digest"] for one in json.load(answer)["layers"]]
+
+
+def test_scrub_finds_what_has_changed_and_fetches_it_again(area, host, registry):
+    layout = two_layers(area)
+    name = registry.push(f"oci:{layout.path}:1.0", "app:1")
+    host.run("import", name)
+    assert host.run("scrub").stdout.endswith("all are good\n")
+    (victim,) = [one for one in (host.state / "content/blobs/sha256").iterdir()
+                 if one.name == pushed_layers(registry, "app", "1")[0].split(":")[1]]
+    os.chmod(victim, 0o600)
+    good = victim.read_bytes()
+    victim.write_bytes(b"x" + good[1:])
+    report = host.run("scrub")
+    assert f"sha256:{victim.name}: " in report.stdout and "it was fetched again" in report.stdout
+    assert host.uuids()[0] in report.stdout
+    assert victim.read_bytes() == good
+    assert host.run("scrub").stdout.endswith("all are good\n")
+
+
+def test_two_imports_of_one_image_download_it_once(area, host, registry):
+    layout = Layout(area / "layout")
+    layout.make("big", [many_files(area / "base")])
+    name = registry.push(f"oci:{layout.path}:big", "big:1")
+    first, second = host.start("import", name), host.start("import", name)
+    texts = [one.communicate(timeout=120) for one in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), texts
+    (uuid,) = host.uuids()
+    assert sorted(text.split()[0] for text, _ in texts) == ["Image", "Imported"]
+    assert len(registry.requests("/blobs/sha256")) == 2
+    assert host.left_over() == []
+    assert look(host.tree(uuid)) == look(layout.unpack("big", area / "umoci"))
+
+
+def test_the_platform_of_an_index_is_chosen(area, host):
+    layout = Layout(area / "layout")
+    entries = []
+    for architecture in ("amd64", "arm64"):
+        layout.make(architecture, [fill(area / architecture, {"which": architecture})],
+                    ["--architecture", architecture])
+        one = layout.descriptor(architecture)
+        entries.append({"mediaType": one["mediaType"], "digest": one["digest"], "size": one["size"],
+                        "platform": {"os": "linux", "architecture": architecture}})
+    index = layout.put({"schemaVersion": 2, "manifests": entries})
+    reference = layout.tag("multi", index, "application/vnd.oci.image.index.v1+json")
+    host.run("import", reference, "--platform", "linux/arm64")
+    (image,) = host.images()
+    assert image["platform"] == "linux/arm64" and image["digest"] == index["digest"]
+    assert (host.tree(image["manifest"]["uuid"]) / "which").read_text() == "arm64"
+    none = host.run("import", reference, "--platform", "linux/s390x", code=1)
+    assert f"{reference} has no image for linux/s390x; it has: linux/amd64, linux/arm64" in none.stderr
+
+
+def test_names_with_escapes_are_harmless(area, host):
+    tree = fill(area / "tree", {"a": "b"})
+    host.run("import", tree, "--name", "a\x1b]0;gotcha\x07", "--image-version", "\u202e1")
+    shown = host.run("list", "-H", "-o", "name,version").stdout
+    assert shown == "a\\x1b]0;gotcha\\x07  \\u202e1\n"
+    assert "\x1b" not in host.run("list", "-j").stdout
+
+
+def test_progress_is_json_when_asked_for(area, host):
+    layout = two_layers(area)
+    done = host.run("import", f"oci:{layout.path}:1.0", "--progress", "json")
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {event["event"] for event in events} == {"progress"}
+    assert "resolving" in {event["phase"] for event in events}
+
+
+def test_errors_have_codes_and_exit_codes(host):
+    wrong = host.run("-E", "get", "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b", code=3)
+    assert json.loads(wrong.stderr) == {
+        "code": "ImageNotInstalled", "kind": "notFound", "exitStatus": 3, "details": [],
+        "message": "image 7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b is not installed"}
+    assert json.loads(host.run("-E", "lisst", code=2).stderr)["code"] == "Usage"
+    meant = host.run("import", "alpine:3.20", code=2).stderr
+    assert "an image of Docker Hub is docker.io/library/alpine:3.20, a file is ./alpine:3.20" in meant
+    assert "key \"nmae\" does not exist; did you mean \"name\"?" in host.run("list", "nmae=x", code=2).stderr
+    assert host.run("list").stdout == "UUID  NAME  VERSION  OS  TYPE  PUB\n"
+
+
+def test_without_root_it_says_so(area, host):
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    os.chmod(area, 0o755)
+    done = subprocess.run([*nobody, str(BUILD / "imgadm"), "import", "/x"], capture_output=True, text=True,
+                          env=host.environment())
+    if "Permission denied" in done.stderr and not done.stdout and done.returncode == 126:
+        return  # the build directory itself is closed to others
+    assert done.stderr == "imgadm: error (NotAuthorized): cannot change the images of this host: this needs root's rights\n"
+    assert done.returncode == 1

@@ -1,0 +1,209 @@
+"""Where images come from: IMGAPI, directories and HTTP indexes, registries with credentials, and signatures."""
+
+import base64
+import hashlib
+import http.server
+import json
+import os
+import subprocess
+import threading
+
+import pytest
+from image_place import (Layout, area, fill, host, imgapi, look, needs_root, program, registry, run,  # noqa: F401
+                         tarball)
+
+pytestmark = needs_root
+
+UUID = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+
+
+def test_an_imgapi_source(area, host, imgapi):
+    tree = fill(area / "tree", {"etc/x": "1"})
+    data = tarball(tree, area / "a.tar").read_bytes()
+    imgapi.add(UUID, data)
+    assert host.run("sources", "-a", imgapi.url).stdout == f'Added "imgapi" image source "{imgapi.url}"\n'
+    assert host.run("sources").stdout == f"{imgapi.url}\n"
+    assert host.run("sources", "-a", imgapi.url).stdout == f'Already have "{imgapi.url}" as a source, no change\n'
+    assert host.run("avail", "-H", "-o", "uuid,name,version").stdout == f"{UUID}  web  1.2\n"
+    assert json.loads(host.run("show", UUID).stdout)["uuid"] == UUID
+    done = host.run("import", UUID)
+    assert done.stdout.splitlines() == [
+        f'Importing {UUID} (web@1.2) from "{imgapi.url}"',
+        "Must download and install 1 image (0.0 MiB)",
+        f"Downloaded image {UUID} (0.0 MiB)",
+        f"Imported image {UUID} (web@1.2)",
+    ]
+    assert look(host.tree(UUID)) == look(tree)
+    assert host.run("import", UUID).stdout == f"Image {UUID} (web@1.2) is already installed, skipping\n"
+    assert host.run("sources", "-c").stdout == f"{imgapi.url}: ok\n"
+    other = "00000000-1889-11e7-b4c5-3f3bdfc9b88b"
+    missing = host.run("import", other, code=1)
+    assert missing.stderr == (
+        f"imgadm: error (ResourceNotFound): image {other} was not found in any image source\n")
+    assert host.run("sources", "-d", imgapi.url).stdout == f'Deleted "imgapi" image source "{imgapi.url}"\n'
+    assert host.run("sources", "-j").stdout == "[]\n"
+    none = host.run("avail", code=1)
+    assert none.stderr == (
+        "imgadm: error (ResourceNotFound): there is no image source; imgadm sources -a URL adds one\n")
+
+
+def test_images_that_cannot_run_here_are_refused(area, host, imgapi):
+    data = tarball(fill(area / "tree", {"a": "b"}), area / "a.tar").read_bytes()
+    host.run("sources", "add", imgapi.url)
+    for more, reason in (
+        ({"state": "disabled"}, f"image {UUID} is not active: its state is disabled"),
+        ({"os": "smartos"}, f"image {UUID} is for smartos, not for Linux"),
+        ({"type": "zvol"}, f"image {UUID} is a disk (type zvol), not a file system"),
+        ({"files": []}, f"image {UUID} has 0 files; one can be installed"),
+        ({"origin": UUID}, f"image {UUID} is its own origin"),
+    ):
+        imgapi.add(UUID, data, **more)
+        assert reason in host.run("import", UUID, code=1).stderr
+    assert host.images() == [] and host.left_over() == []
+
+
+def test_wrong_bytes_of_a_source_are_refused(area, host, imgapi):
+    data = tarball(fill(area / "tree", {"a": "b"}), area / "a.tar").read_bytes()
+    imgapi.add(UUID, data)
+    manifest, _ = imgapi.images[UUID]
+    imgapi.images[UUID] = (manifest, b"x" + data[1:])
+    host.run("sources", "add", imgapi.url)
+    assert host.run("import", UUID, code=1).stderr.startswith("imgadm: error (DownloadError): ")
+    assert host.images() == [] and host.layers() == [] and host.left_over() == []
+
+
+def test_a_directory_is_a_source(area, host):
+    tree = fill(area / "tree", {"etc/x": "1"})
+    out = area / "images"
+    manifest = area / "m.json"
+    manifest.write_text(json.dumps({"uuid": UUID, "name": "local", "version": "3"}))
+    host.run("create", tree, "-m", manifest, "-o", out)
+    host.run("sources", "-a", out, "-t", "directory")
+    assert host.run("avail", "-H", "-o", "uuid,name").stdout == f"{UUID}  local\n"
+    host.run("import", UUID)
+    assert look(host.tree(UUID)) == look(tree)
+
+
+class Files:
+    """An HTTP server of one directory, as any web server is."""
+
+    def __init__(self, directory, authorization=None):
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *words, **more):
+                super().__init__(*words, directory=str(directory), **more)
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                if authorization and self.headers.get("Authorization") != authorization:
+                    self.send_response(401)
+                    self.send_header("WWW-Authenticate", 'Basic realm="x"')
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
+                super().do_GET()
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def index(area, host):
+    """A directory with one image and its index, behind an HTTP server."""
+    tree = fill(area / "tree", {"etc/x": "1"})
+    manifest = area / "m.json"
+    manifest.write_text(json.dumps({"uuid": UUID, "name": "remote", "version": "3"}))
+    host.run("create", tree, "-m", manifest, "-o", area / "images")
+    (one,) = (area / "images").glob("*.imgmanifest")
+    (area / "images/index.json").write_text("[" + one.read_text() + "]")
+    server = Files(area / "images")
+    yield server
+    server.close()
+
+
+def test_an_http_index_is_a_source(area, host, index):
+    host.run("sources", "-a", index.url, "-t", "directory")
+    assert host.run("avail", "-H", "-o", "name").stdout == "remote\n"
+    host.run("import", UUID)
+    assert (host.tree(UUID) / "etc/x").read_text() == "1"
+
+
+def minisign(*words, **more):
+    subprocess.run([program("minisign"), *map(str, words)], check=True, capture_output=True, **more)
+
+
+def test_a_source_that_must_be_signed(area, host, index):
+    images = area / "images"
+    minisign("-G", "-W", "-p", area / "key.pub", "-s", area / "key.sec")
+    minisign("-G", "-W", "-p", area / "other.pub", "-s", area / "other.sec")
+    host.run("sources", "-a", index.url, "-t", "directory", "--signature", "required", "--key", area / "key.pub")
+    missing = host.run("import", UUID, code=1).stderr
+    assert missing == (f"imgadm: error (NotAuthorized): source {index.url} must be signed, and {index.url} has no "
+                       "SHA256SUMS\n")
+
+    (archive,) = images.glob("*.tar")
+    line = f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n"
+    sums = images / "SHA256SUMS"
+    sums.write_text(line)
+    assert "has no signature of SHA256SUMS" in host.run("import", UUID, code=1).stderr
+
+    minisign("-S", "-W", "-s", area / "other.sec", "-m", sums)
+    assert "NotAuthorized" in host.run("import", UUID, code=1).stderr  # not by that key
+    sums.write_text(line.replace(archive.name, "another.tar"))
+    minisign("-S", "-W", "-s", area / "key.sec", "-m", sums)
+    named = host.run("import", UUID, code=1).stderr
+    assert f"its signed SHA256SUMS does not say that {archive.name} is sha256:" in named
+    assert host.images() == []
+
+    sums.write_text(line)
+    minisign("-S", "-W", "-s", area / "key.sec", "-m", sums)
+    host.run("import", UUID)
+    assert host.uuids() == [UUID]
+
+
+def test_a_registry_with_credentials(area, host, registry):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "b"})])
+    name = registry.push(f"oci:{layout.path}:1", "app:1")
+    registry.close()
+    from image_place import Registry
+
+    secured = area / "secured"
+    secured.mkdir()
+    # bcrypt of "secret", as htpasswd -B makes it
+    hashed = run("python3", "-c", "import crypt; print(crypt.crypt('secret', crypt.mksalt(crypt.METHOD_BLOWFISH)))")
+    (secured / "htpasswd").write_text("user:" + hashed.stdout.strip().replace("$2b$", "$2y$") + "\n")
+    server = Registry(secured)
+    server.close()
+    text = (server.area / "config.yml").read_text()
+    (server.area / "config.yml").write_text(
+        text.replace(str(server.area / "data"), str(registry.area / "data"))
+        + f"auth: {{htpasswd: {{realm: x, path: {secured}/htpasswd}}}}\n")
+    process = subprocess.Popen([program("docker-registry"), "serve", str(server.area / "config.yml")],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        from image_place import wait_for_port
+
+        wait_for_port(server.port, process)
+        name = f"{server.host}/app:1"
+        assert "NotAuthorized" in host.run("import", name, code=1).stderr
+        auth = area / "auth.json"
+        auth.write_text(json.dumps({"auths": {server.host: {"auth": base64.b64encode(b"user:wrong").decode()}}}))
+        os.chmod(auth, 0o644)
+        assert "has credentials, and others than its owner may use it" in host.run(
+            "import", name, "--authfile", auth, code=1).stderr
+        os.chmod(auth, 0o600)
+        refused = host.run("import", name, "--authfile", auth, code=1).stderr
+        assert "NotAuthorized" in refused and "wrong" not in refused
+        auth.write_text(json.dumps({"auths": {server.host: {"auth": base64.b64encode(b"user:secret").decode()}}}))
+        host.run("import", name, "--authfile", auth)
+        assert len(host.uuids()) == 1
+    finally:
+        process.terminate()
+        process.wait()

@@ -1,0 +1,133 @@
+#include "host/image/oci_documents.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace triton::image {
+namespace {
+
+using testing::ElementsAre;
+
+std::string digest(char c) { return "sha256:" + std::string(64, c); }
+
+std::string descriptor(std::string_view type, char c, std::string_view more = "") {
+    return R"({"mediaType":")" + std::string(type) + R"(","digest":")" + digest(c) + R"(","size":10)" +
+           std::string(more) + "}";
+}
+
+constexpr std::string_view config_type = "application/vnd.oci.image.config.v1+json";
+constexpr std::string_view layer_type = "application/vnd.oci.image.layer.v1.tar+gzip";
+constexpr std::string_view manifest_type = "application/vnd.oci.image.manifest.v1+json";
+constexpr std::string_view index_type = "application/vnd.oci.image.index.v1+json";
+
+std::string manifest(std::string_view more = "") {
+    return R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" +
+           descriptor(layer_type, 'a') + "," + descriptor(layer_type, 'b') + "]" + std::string(more) + "}";
+}
+
+std::string error_of(std::string const& text, std::string_view media_type = "") {
+    auto const read = read_index_or_manifest(text, media_type, "x");
+    if (read) return "none";
+    std::string all = read.error().text();
+    for (std::string const& detail : read.error().details)
+        all += "; " + detail;
+    return all;
+}
+
+TEST(OciDocuments, ManifestIsRead) {
+    auto const read = read_index_or_manifest(manifest(), manifest_type, "x");
+    ASSERT_TRUE(read) << read.error().text();
+    auto const& it = std::get<OciManifest>(*read);
+    EXPECT_EQ(it.config.digest, digest('c'));
+    ASSERT_EQ(it.layers.size(), 2U);
+    EXPECT_EQ(it.layers[1].digest, digest('b'));
+    EXPECT_EQ(it.layers[1].kind, OciKind::layer);
+}
+
+TEST(OciDocuments, WhatIsWrongIsTold) {
+    EXPECT_EQ(error_of("[]"), "x is not a manifest or an index; expected an object, found array");
+    EXPECT_EQ(error_of(R"({"schemaVersion":2})"), "x has neither manifests nor config and layers");
+    EXPECT_EQ(error_of(manifest(R"(,"manifests":[])")), "x is a manifest and an index at once");
+    EXPECT_EQ(error_of(R"({"schemaVersion":2,"manifests":[],"layers":[]})"), "x is a manifest and an index at once");
+    EXPECT_EQ(error_of(manifest(), index_type), "x is called application/vnd.oci.image.index.v1+json, which it is not");
+    EXPECT_EQ(error_of(manifest(R"(,"mediaType":"text/html")")), "x is called text/html, which it is not");
+    EXPECT_EQ(error_of(R"({"schemaVersion":1,"fsLayers":[]})"),
+              "x has Docker's schema 1, which has no digests to verify");
+    EXPECT_EQ(error_of(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[]})"),
+              "x has no layer");
+    EXPECT_EQ(error_of(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" +
+                       descriptor("application/x-disk", 'a') + "]}"),
+              "x has a layer of type application/x-disk, which cannot be unpacked");
+    EXPECT_EQ(error_of(R"({"schemaVersion":2,"config":)" + descriptor("application/x", 'c') + R"(,"layers":[)" +
+                       descriptor(layer_type, 'a') + "]}"),
+              "x is not of a container image: its configuration is application/x");
+    std::string const bad = R"({"schemaVersion":2,"manifests":[{"digest":"sha256:../../x","size":1},)"
+                            R"({"digest":"sha512:00","size":-1}]})";
+    EXPECT_EQ(error_of(bad),
+              "x is not a manifest or an index; "
+              "manifests[0].digest: \"sha256:../../x\" is not sha256: and 64 lower-case hexadecimal digits; "
+              "manifests[1].digest: \"sha512:00\" is not sha256: and 64 lower-case hexadecimal digits; "
+              "manifests[1].size: -1 is not within 0 to 1099511627776");
+}
+
+TEST(OciDocuments, LayersAreBounded) {
+    std::string layers;
+    for (std::size_t i = 0; i <= most_layers; ++i)
+        layers += (i == 0 ? "" : ",") + descriptor(layer_type, 'a');
+    EXPECT_EQ(
+        error_of(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" + layers + "]}"),
+        "x is not a manifest or an index; layers: has 4097 entries, more than 4096");
+}
+
+std::string config(std::string_view diff_ids, std::string_view type = "layers") {
+    return R"({"os":"linux","architecture":"amd64","created":"2024-01-01T00:00:00Z","config":{"Cmd":["/bin/sh"]},)"
+           R"("rootfs":{"type":")" +
+           std::string(type) + R"(","diff_ids":[)" + std::string(diff_ids) + R"(]},"history":[]})";
+}
+
+TEST(OciDocuments, ConfigurationMatchesTheLayers) {
+    std::string const one = "\"" + digest('1') + "\"";
+    auto const read = read_oci_config(config(one), 1, "x");
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->platform.text(), "linux/amd64");
+    EXPECT_THAT(read->diff_ids, ElementsAre(digest('1')));
+    EXPECT_EQ(read->execution.size(), 1U);
+    EXPECT_EQ(read_oci_config(config(one), 2, "x").error().text(), "x has 1 diff_ids for 2 layers");
+    EXPECT_EQ(read_oci_config(config(one, "flat"), 1, "x").error().text(),
+              "x has a root file system that is not made of layers");
+    EXPECT_EQ(read_oci_config("{}", 1, "x").error().text(), "x is not the configuration of an image");
+    EXPECT_FALSE(read_oci_config(config(R"("sha256:zz")"), 1, "x"));
+}
+
+OciIndex index_of(std::string const& entries) {
+    auto read = read_index_or_manifest(R"({"schemaVersion":2,"manifests":[)" + entries + "]}", index_type, "x");
+    EXPECT_TRUE(read) << (read ? "" : read.error().text());
+    return read ? std::get<OciIndex>(*read) : OciIndex{};
+}
+
+TEST(OciDocuments, ChoosesByPlatformAndByTag) {
+    auto const platform = [](std::string_view architecture) {
+        return R"(,"platform":{"os":"linux","architecture":")" + std::string(architecture) + "\"}";
+    };
+    OciIndex const index = index_of(descriptor(manifest_type, 'a', platform("arm64")) + "," +
+                                    descriptor("application/x-attestation", 'd', platform("amd64")) + "," +
+                                    descriptor(manifest_type, 'b', platform("amd64")));
+    EXPECT_EQ(choose_manifest(index, {.architecture = "amd64"}, "x")->digest, digest('b'));
+    EXPECT_EQ(choose_manifest(index, {.architecture = "s390x"}, "x").error().text(),
+              "x has no image for linux/s390x; it has: linux/arm64, linux/amd64");
+    auto const tag = [](std::string_view name) {
+        return R"(,"annotations":{"org.opencontainers.image.ref.name":")" + std::string(name) + "\"}";
+    };
+    OciIndex const layout =
+        index_of(descriptor(manifest_type, 'a', tag("1.0")) + "," + descriptor(manifest_type, 'b', tag("2.0")));
+    EXPECT_EQ(choose_tag(layout, "2.0", "x")->digest, digest('b'));
+    EXPECT_EQ(choose_tag(layout, "3.0", "x").error().text(), "x has no tag 3.0; it has: 1.0, 2.0");
+    EXPECT_EQ(choose_tag(layout, "", "x").error().text(), "x has several images; name one of its tags: 1.0, 2.0");
+    EXPECT_EQ(choose_tag(index_of(descriptor(manifest_type, 'a')), "", "x")->digest, digest('a'));
+}
+
+}  // namespace
+}  // namespace triton::image
