@@ -501,12 +501,15 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
     return load(uuid);
 }
 
-Result<> Machines::update(Uuid const& uuid, Update const& update) {
+Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
     TRY(finish_interrupted(uuid));
+    Machine const before = TRY(load(uuid));
+    Update update = TRY(make(before));
     TRY(check_launch(update.machine));
     TRY(check_conflicts(update.machine));
-    return perform_marked(uuid, change(update.machine));
+    TRY(perform_marked(uuid, change(update.machine)));
+    return update;
 }
 
 Result<> Machines::destroy(Uuid const& uuid) {

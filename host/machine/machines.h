@@ -62,7 +62,9 @@ public:
     Result<> create(Creation const& creation);
     /// The second half of a creation with `create_only`.
     Result<> install(Uuid const& uuid);
-    Result<> update(Uuid const& uuid, Update const& update);
+    /// `make` says what is to become of the machine as it is while nobody else can change it. Returns that.
+    /// Errors: those of `make`.
+    Result<Update> update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make);
     Result<> destroy(Uuid const& uuid);
 
     /// Returns whether it was not running before.

@@ -91,14 +91,18 @@ json::Node node_of(Machine const& machine) {
     return node ? std::move(*node) : json::Node{};
 }
 
+/// Writes what was done into the history.
+void record(Machines& machines, Uuid const& uuid, std::string_view command, std::string outcome, std::string detail) {
+    machine::Event const event{now(), uuid, std::string(command), std::move(outcome), std::move(detail)};
+    if (auto added = machines.store().add_event(event); !added)
+        say("note: the history misses this: " + added.error().text());
+}
+
 /// Runs a change of one machine and writes it into the history.
 template <class Change>
 auto recorded(Machines& machines, Uuid const& uuid, std::string_view command, std::string detail, Change change) {
     auto result = change();
-    machine::Event const event{now(), uuid, std::string(command), result ? "ok" : result.error().text(),
-                               std::move(detail)};
-    if (auto added = machines.store().add_event(event); !added)
-        say("note: the history misses this: " + added.error().text());
+    record(machines, uuid, command, result ? "ok" : result.error().text(), std::move(detail));
     return result;
 }
 
@@ -350,22 +354,33 @@ Outcome run_update(Options const& options) {
     if (!host) return std::unexpected(host.error());
     Machines& machines = (*host)->machines();
     Uuid const uuid = TRY_RUN(machines.find(options.words.front()));
-    auto const update = machine::read_update(TRY_RUN(machines.get(uuid)), *given);
-    if (!update) return std::unexpected(Failure{update.error().error("update VM " + uuid.text())});
-    if (auto told = tell(**host, options, update->ignored, update->notices); !told) return told;
+    // applied to the machine as it is when it is ours to change
+    auto const make = [&](Machine const& before) -> Result<machine::Update> {
+        auto update = machine::read_update(before, *given);
+        if (!update) return std::unexpected(update.error().error("update VM " + uuid.text()));
+        if (options.is_strict && !update->ignored.empty()) return fail(update->ignored.front());
+        return std::move(*update);
+    };
     if (options.is_dry_run) {
-        TRY_RUN(machines.check_launch(update->machine));
-        return print(change_lines(update->changes));
+        Machine const before = TRY_RUN(machines.get(uuid));
+        machine::Update const update = TRY_RUN(make(before));
+        if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
+        TRY_RUN(machines.check_launch(update.machine));
+        return print(change_lines(update.changes));
     }
-    TRY_RUN(recorded(machines, uuid, "update", changes_json(update->changes),
-                     [&] { return machines.update(uuid, *update); }));
-    bool const has_new_nics = std::ranges::any_of(update->changes, [](machine::Change const& change) {
+    auto const updated = machines.update(uuid, make);
+    record(machines, uuid, "update", updated ? "ok" : updated.error().text(),
+           updated ? changes_json(updated->changes) : "");
+    machine::Update const update = TRY_RUN(updated);
+    if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
+    bool const has_new_nics = std::ranges::any_of(update.changes, [](machine::Change const& change) {
         return change.property == "nics" && change.after != "[]";
     });
     if (has_new_nics) (*host)->note(no_networks);
-    if (update->changes.empty()) (*host)->note("note: nothing has changed");
-    bool const is_up = update->machine.state == machine::State::running;
-    for (std::string const& name : is_up ? update->at_start() : std::vector<std::string>())
+    if (update.changes.empty()) (*host)->note("note: nothing has changed");
+    std::vector<std::string> const late = update.at_start();
+    auto const status = late.empty() ? Result<machine::UnitStatus>() : (*host)->units().status(uuid);
+    for (std::string const& name : status && !status->is_down() ? late : std::vector<std::string>())
         (*host)->note("note: " + name + " takes effect when the VM is started again");
     say("Successfully updated VM " + uuid.text());
     return {};

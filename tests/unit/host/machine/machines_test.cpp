@@ -185,8 +185,10 @@ protected:
         EXPECT_TRUE(made) << (made ? "" : made.error().json());
         return *made;
     }
-    static Update updated(Machine const& machine, std::string const& text) {
-        return *read_update(machine, *read_payload(text));
+    static std::function<Result<Update>(Machine const&)> updating(std::string text) {
+        return [text = std::move(text)](Machine const& before) -> Result<Update> {
+            return *read_update(before, *read_payload(text));
+        };
     }
 
     /// Runs something in a process that is killed at the n-th thing that happens. Returns whether it came so far.
@@ -334,8 +336,8 @@ TEST_F(MachinesTest, AnUpdateThatIsKilledAnywhereIsFinished) {
     for (int n = 0;; ++n) {
         std::string const alias = "new" + std::to_string(n);
         bool const was_killed = kill_at(n, [&](Machines& machines) {
-            return machines.update(uuid, updated(*machines.get(uuid), R"({"alias":")" + alias + R"(","tags":{"n":)" +
-                                                                          std::to_string(n) + "}}"));
+            return machines.update(uuid,
+                                   updating(R"({"alias":")" + alias + R"(","tags":{"n":)" + std::to_string(n) + "}}"));
         });
         Host host(directory());
         ASSERT_TRUE(host.machines->recover(uuid));
@@ -345,6 +347,29 @@ TEST_F(MachinesTest, AnUpdateThatIsKilledAnywhereIsFinished) {
         EXPECT_EQ(std::get<std::int64_t>(machine->tags.front().node.value), n);
         if (!was_killed) break;
     }
+}
+
+TEST_F(MachinesTest, UpdatesAtOnceLoseNothing) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+    std::vector<pid_t> children;
+    for (int n = 0; n < 8; ++n) {
+        pid_t const child = ::fork();
+        if (child == 0) {
+            Host host(directory());
+            auto const done =
+                host.machines->update(uuid, updating(R"({"set_tags":{"t)" + std::to_string(n) + R"(":1}})"));
+            ::_exit(done ? 0 : 1);
+        }
+        children.push_back(child);
+    }
+    for (pid_t const child : children) {
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+    }
+    EXPECT_EQ(Host(directory()).machines->get(uuid)->tags.size(), 8U);
 }
 
 TEST_F(MachinesTest, TwoCommandsAtOnceAndTheSecondSaysWhoIsFirst) {
