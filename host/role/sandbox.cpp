@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "host/role/seccomp_lists.h"
+#include "lib/base/write_all.h"
 
 namespace triton::role {
 
@@ -41,6 +42,14 @@ int attach_mount(int mount, int directory, char const* path) {
 int restrict_mount(int mount, std::uint64_t attributes) {
     mount_attr attribute{};
     attribute.attr_set = attributes;
+    return static_cast<int>(
+        ::syscall(SYS_mount_setattr, mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attribute, sizeof attribute));
+}
+
+/// Without what is mounted below it, which is read-only already.
+int make_read_only(int mount) {
+    mount_attr attribute{};
+    attribute.attr_set = MOUNT_ATTR_RDONLY;
     return static_cast<int>(::syscall(SYS_mount_setattr, mount, "", AT_EMPTY_PATH, &attribute, sizeof attribute));
 }
 
@@ -53,7 +62,7 @@ Result<UniqueFd> make_empty_root() {
     auto const set = [&](char const* key, char const* value) {
         return ::syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, key, value, 0) == 0;
     };
-    if (!set("size", "64k") || !set("nr_inodes", "200") || !set("mode", "0555") ||
+    if (!set("size", "16m") || !set("nr_inodes", "200") || !set("mode", "0555") ||
         ::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0)
         return fail(errno, "make an empty root");
     UniqueFd mount(static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC,
@@ -80,7 +89,7 @@ Result<> make_mount_point(int root, std::string const& path, bool is_directory) 
 
 /// A file or directory of the host comes below the new root, read-only. One that is not there is left out.
 Result<> lend(int root, std::string const& path) {
-    UniqueFd const tree(open_tree_call(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+    UniqueFd const tree(open_tree_call(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
     if (!tree && (errno == ENOENT || errno == ENOTDIR)) return {};
     if (!tree) return fail(errno, "clone " + path);
     if (restrict_mount(tree.get(), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV) != 0)
@@ -92,17 +101,38 @@ Result<> lend(int root, std::string const& path) {
     return {};
 }
 
+Result<> put(int root, std::string const& name, std::string const& content) {
+    UniqueFd const file(::openat(root, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
+    if (!file || !write_all(file.get(), content)) return fail(errno, "make file " + name);
+    return {};
+}
+
+/// What a program of the system needs to start.
+constexpr std::array system_directories{"/usr", "/lib", "/lib64", "/etc/ld.so.cache"};
+
+/// What an empty root has in it.
+Result<> furnish(int root, Confinement const& confinement) {
+    for (std::string const& path : confinement.readable)
+        TRY(lend(root, path));
+    if (confinement.executes)
+        for (char const* const path : system_directories)
+            TRY(lend(root, path));
+    for (auto const& [name, content] : confinement.files)
+        TRY(put(root, name, content));
+    return {};
+}
+
 /// Everything else is gone from this process's sight afterwards.
-Result<> enter_root(UniqueFd root, std::vector<std::string> const& readable) {
+Result<> enter_root(Confinement& confinement) {
+    UniqueFd root = std::move(confinement.root);
     bool const is_empty = !root;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return fail(errno, "make mounts private");
     if (is_empty) root = TRY(make_empty_root());
     if (attach_mount(root.get(), AT_FDCWD, "/proc") != 0) return fail(errno, "mount its root");
     if (is_empty) {
-        // the lent ones are looked up where the root of the host still is
-        for (std::string const& path : readable)
-            TRY(lend(root.get(), path));
-        if (restrict_mount(root.get(), MOUNT_ATTR_RDONLY) != 0) return fail(errno, "make its root read-only");
+        // while the root of the host is still there
+        TRY(furnish(root.get(), confinement));
+        if (make_read_only(root.get()) != 0) return fail(errno, "make its root read-only");
     }
     // Source: pivot_root(2), "pivot_root(\".\", \".\")"
     if (::fchdir(root.get()) != 0 || ::syscall(SYS_pivot_root, ".", ".") != 0) return fail(errno, "change its root");
@@ -158,7 +188,7 @@ constexpr std::uint64_t extracting =
     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
     LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | access_refer | access_truncate;
 
-Result<> restrict_files(Role role) {
+Result<> restrict_files(Role role, bool executes) {
     long const abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 1) return fail(ErrorKind::unsupported, "this kernel has no Landlock");
     RulesetAttributes const attributes{.files = file_accesses(abi),
@@ -169,7 +199,10 @@ Result<> restrict_files(Role role) {
                                         : offsetof(RulesetAttributes, network);
     UniqueFd const ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));
     if (!ruleset) return fail(errno, "make its Landlock rules");
-    std::uint64_t const allowed = role == Role::unpack ? extracting : role == Role::download ? reading : 0;
+    std::uint64_t const allowed = executes                 ? reading | LANDLOCK_ACCESS_FS_EXECUTE
+                                  : role == Role::unpack   ? extracting
+                                  : role == Role::download ? reading
+                                                           : 0;
     if (allowed != 0) {
         UniqueFd const root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
         landlock_path_beneath_attr rule{.allowed_access = allowed & file_accesses(abi), .parent_fd = root.get()};
@@ -284,9 +317,10 @@ scmp_arg_cmp equal(unsigned argument, std::uint64_t value) {
     return {.arg = argument, .op = SCMP_CMP_EQ, .datum_a = value, .datum_b = 0};
 }
 
-Result<> filter_calls(Role role) {
+Result<> filter_calls(Role role, bool executes) {
     Filter filter;
     filter.allow(common_calls);
+    if (executes) filter.allow(executed_calls);
     filter.allow_if("mmap", {masked(2, PROT_EXEC, 0)});
     filter.allow_if("mprotect", {masked(2, PROT_EXEC, 0)});
     // Threads and no processes. libc takes clone3 first, whose flags no filter can see.
@@ -322,11 +356,11 @@ Result<> filter_calls(Role role) {
 }
 
 Result<> confine_now(Confinement& confinement, Started const& own) {
-    TRY(enter_root(std::move(confinement.root), confinement.readable));
+    TRY(enter_root(confinement));
     TRY(set_limits(confinement));
     TRY(drop_privileges(confinement.role, own));
-    TRY(restrict_files(confinement.role));
-    TRY(filter_calls(confinement.role));
+    TRY(restrict_files(confinement.role, confinement.executes));
+    TRY(filter_calls(confinement.role, confinement.executes));
     return {};
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/role/process.h"
@@ -32,6 +33,11 @@ struct Confinement {
     UniqueFd root = {};
     /// Files and directories of the host that it may still read below its root, where they are there.
     std::vector<std::string> readable = {};
+    /// Files that its root has for it, by name. Read-only.
+    std::vector<std::pair<std::string, std::string>> files = {};
+    /// It is going to execute a program of the system, which may read `files` and nothing else of interest: /usr and
+    /// the libraries are lent, and the filter allows what such a program needs to start.
+    bool executes = false;
     std::uint64_t most_file_bytes = 0;       ///< RLIMIT_FSIZE; 0: files cannot grow
     std::uint64_t most_memory = 1ULL << 30;  ///< RLIMIT_AS
     std::uint32_t most_open_files = 64;      ///< RLIMIT_NOFILE

@@ -24,6 +24,12 @@ inline constexpr std::string_view unpack_calls =
     "flistxattr "
     "fremovexattr getdents64 readlinkat fallocate fadvise64 umask";
 
+/// A program that reads files and writes to descriptors: to start, and to work. It starts no other.
+inline constexpr std::string_view executed_calls =
+    "execve dup2 openat access readlink arch_prctl set_tid_address prlimit64 getrusage dup ioctl mmap mprotect getuid "
+    "geteuid "
+    "getgid getegid uname sysinfo fcntl";
+
 /// The network, and what libcurl, OpenSSL and the resolver of libc do beside it.
 inline constexpr std::string_view download_calls =
     "connect bind getsockname getpeername getsockopt setsockopt sendto recvfrom sendmmsg recvmmsg shutdown "

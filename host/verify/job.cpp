@@ -19,6 +19,7 @@
 #include "host/verify/hash.h"
 #include "host/verify/minisign.h"
 #include "host/verify/openpgp.h"
+#include "host/verify/read_to_end.h"
 #include "host/verify/receiver.h"
 #include "host/verify/sums.h"
 #include "lib/base/write_all.h"
@@ -103,21 +104,6 @@ Result<> do_job(role::Channel& channel, role::Check const& job, Work& work) {
     return answer(channel, TRY(copy_and_check(work.descriptor(0).get(), work.descriptor(1).get(), job.expected)));
 }
 
-/// All of a file or pipe. Errors: `corrupt` when there is more than `maximum`.
-Result<std::string> read_to_end(int source, std::uint64_t maximum) {
-    std::string text;
-    std::array<char, 64 * 1024> piece{};
-    for (;;) {
-        ssize_t const got = ::read(source, piece.data(), piece.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail(errno, "read what was handed over");
-        if (got == 0) return text;
-        if (text.size() + static_cast<std::size_t>(got) > maximum)
-            return fail(ErrorKind::corrupt, "size is more than " + std::to_string(maximum) + " bytes");
-        text.append(piece.data(), static_cast<std::size_t>(got));
-    }
-}
-
 /// A memfd that nobody can change any more.
 Result<UniqueFd> sealed(std::string_view text) {
     UniqueFd fd(::memfd_create("document", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -198,7 +184,7 @@ Result<> do_job(role::Channel& channel, role::CheckSignature const& job, Work& w
 
 /// OpenPGP is checked by a program that we execute, which has a sandbox of its own; what it vouches for is read here.
 Result<> check_openpgp(role::Started& started, role::CheckSignature const& job, Work& work) {
-    SignedSums const sums = TRY(check_sums(started, std::move(work.descriptors)));
+    SignedSums const sums = TRY(check_sums(started, work.descriptors));
     role::Digest const digest = TRY(find_sum(sums.text, job.signed_name));
     if (digest != job.digest)
         return fail(ErrorKind::denied, "signed sums give " + json::quoted(job.signed_name) + " the digest " +

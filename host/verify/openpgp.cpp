@@ -1,9 +1,167 @@
 #include "host/verify/openpgp.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/verify/base64.h"
+#include "host/verify/read_to_end.h"
+
 namespace triton::verify {
 
-Result<SignedSums> check_sums(role::Started const& /*started*/, std::vector<UniqueFd> /*files*/) {
-    return fail(ErrorKind::unsupported, "gpgv is not installed");
+namespace {
+
+constexpr std::uint64_t largest_file = 4 << 20;
+constexpr std::uint64_t largest_output = 2 * largest_file;
+constexpr char const* gpgv = "/usr/bin/gpgv";
+constexpr int status_descriptor = 3;
+constexpr std::string_view status_prefix = "[GNUPG:] ";
+
+/// What gpgv writes: a file in memory, with a limit.
+Result<UniqueFd> memory_file(char const* name) {
+    UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
+    if (!fd) return fail(errno, "keep what gpgv says");
+    return fd;
+}
+
+struct Outputs {
+    UniqueFd text;
+    UniqueFd status;
+};
+
+/// Becomes gpgv in a sandbox, or ends. Nothing else uses this process.
+[[noreturn]] void become_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs,
+                              bool is_detached) {
+    // A root is changed for all of a mount namespace.
+    bool const is_confined = ::unshare(CLONE_NEWNS) == 0 && role::confine(std::move(confinement), started).has_value();
+    if (!is_confined || ::dup2(outputs.status.get(), status_descriptor) < 0 ||
+        ::dup2(outputs.text.get(), STDOUT_FILENO) < 0)
+        ::_exit(126);
+    std::array const detached{gpgv,    "--status-fd", "3",     "--keyring",
+                              "/keys", "/signature",  "/sums", static_cast<char const*>(nullptr)};
+    std::array const inlined{
+        gpgv, "--status-fd", "3", "--keyring", "/keys", "--output", "-", "/sums", static_cast<char const*>(nullptr)};
+    std::array<char*, 1> const environment{nullptr};
+    char const* const* const arguments = is_detached ? detached.data() : inlined.data();
+    ::execve(gpgv, const_cast<char* const*>(arguments), environment.data());
+    ::_exit(127);
+}
+
+/// Runs it to its end. Returns its exit status.
+Result<int> run_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs,
+                     bool is_detached) {
+    pid_t const child = ::fork();
+    if (child < 0) return fail(errno, "start gpgv");
+    if (child == 0) become_gpgv(started, std::move(confinement), outputs, is_detached);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return fail(errno, "wait for gpgv");
+    if (!WIFEXITED(status)) return fail(ErrorKind::corrupt, "gpgv was killed");
+    return WEXITSTATUS(status);
+}
+
+Result<std::string> read_back(UniqueFd const& fd) {
+    if (::lseek(fd.get(), 0, SEEK_SET) != 0) return fail(errno, "read what gpgv says");
+    return read_to_end(fd.get(), largest_output);
+}
+
+std::string_view take_word(std::string_view& text) {
+    std::size_t const end = std::min(text.find(' '), text.size());
+    std::string_view const word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+bool is_fingerprint(std::string_view text) {
+    return text.size() >= 40 && text.size() <= 64 &&
+           std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); });
+}
+
+}  // namespace
+
+Result<std::string> read_status(std::string_view status) {
+    std::optional<std::string> key;
+    bool is_good = false;
+    while (!status.empty()) {
+        std::size_t const end = std::min(status.find('\n'), status.size());
+        std::string_view line = status.substr(0, end);
+        status.remove_prefix(std::min(end + 1, status.size()));
+        if (!line.starts_with(status_prefix)) continue;
+        line.remove_prefix(status_prefix.size());
+        std::string_view const word = take_word(line);
+        if (word == "GOODSIG") is_good = true;
+        if (word == "BADSIG" || word == "EXPSIG" || word == "EXPKEYSIG" || word == "REVKEYSIG")
+            return fail(ErrorKind::denied, "signature is not good: " + std::string(word));
+        if (word == "NO_PUBKEY" && !key)
+            return fail(ErrorKind::denied,
+                        "signature is by key " + std::string(take_word(line)) + ", which is not trusted");
+        if (word != "VALIDSIG" || key) continue;
+        // its ninth argument is the primary key; the first may be a subkey
+        std::string_view primary = take_word(line);
+        for (std::string_view argument = primary; !argument.empty(); argument = take_word(line))
+            primary = argument;
+        if (is_fingerprint(primary)) key = std::string(primary);
+    }
+    if (!key || !is_good) return fail(ErrorKind::denied, "signature is not good");
+    return *std::move(key);
+}
+
+Result<std::string> without_armor(std::string_view certificates) {
+    static constexpr std::string_view begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+    static constexpr std::string_view end = "-----END PGP PUBLIC KEY BLOCK-----";
+    if (certificates.find(begin) == certificates.npos) return std::string(certificates);
+    std::string binary;
+    for (std::size_t at = certificates.find(begin); at != certificates.npos; at = certificates.find(begin)) {
+        certificates.remove_prefix(at + begin.size());
+        std::size_t const stop = certificates.find(end);
+        if (stop == certificates.npos) return fail("armor of a certificate does not end");
+        std::string_view block = certificates.substr(0, stop);
+        std::string text;
+        bool is_body = false;  // after the headers and an empty line
+        bool is_first = true;
+        while (!block.empty()) {
+            std::size_t const newline = std::min(block.find('\n'), block.size());
+            std::string_view line = block.substr(0, newline);
+            block.remove_prefix(std::min(newline + 1, block.size()));
+            if (line.ends_with('\r')) line.remove_suffix(1);
+            if (line.starts_with('=')) break;  // the checksum
+            if (is_body) text += line;
+            if (line.empty() && !std::exchange(is_first, false)) is_body = true;
+        }
+        auto const decoded = decode_base64(text);
+        if (!decoded) return fail("armor of a certificate is broken");
+        binary += *decoded;
+    }
+    return binary;
+}
+
+Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> const& files) {
+    if (::access(gpgv, X_OK) != 0) return fail(ErrorKind::unsupported, "gpgv is not installed");
+    std::string sums = TRY(read_to_end(files[0].get(), largest_file));
+    std::string const signature = TRY(read_to_end(files[1].get(), largest_file));
+    std::string const armored = TRY(read_to_end(files[2].get(), largest_file));
+    bool const is_detached = !signature.empty();
+    role::Confinement outer;
+    role::Confinement inner;
+    inner.files = {{"sums", sums}, {"signature", signature}, {"keys", TRY(without_armor(armored))}};
+    inner.executes = true;
+    outer.most_file_bytes = inner.most_file_bytes = largest_output;
+    Outputs outputs{TRY(memory_file("text")), TRY(memory_file("status"))};
+    int const exit_status = TRY(run_gpgv(started, std::move(inner), outputs, is_detached));
+    TRY(role::confine(std::move(outer), started));
+    std::string const status = TRY(read_back(outputs.status));
+    std::string key = TRY(read_status(status));
+    if (exit_status != 0) return fail(ErrorKind::denied, "signature is not good");
+    if (!is_detached) sums = TRY(read_back(outputs.text));
+    return SignedSums{std::move(sums), std::move(key)};
 }
 
 }  // namespace triton::verify

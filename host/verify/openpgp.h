@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/role/sandbox.h"
@@ -12,13 +13,20 @@ namespace triton::verify {
 /// A file of sums that somebody who is trusted has signed.
 struct SignedSums {
     std::string text;
-    std::string key;  ///< fingerprint of the key
+    std::string key;  ///< fingerprint of the primary key
 };
 
-/// Checks the signature of SHA256SUMS by gpgv, which runs in a sandbox of its own: it sees the system's programs and
-/// libraries, the three files, and nothing else. This process confines itself before it reads what was signed.
-/// `files`: sums, signature (empty: the sums are signed inline), certificates.
-/// Errors: `denied` when it is not good; `unsupported`: "gpgv is not installed"; `corrupt`.
-Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> files);
+/// Checks the signature of SHA256SUMS by gpgv, which runs in a sandbox of its own: it sees the programs and libraries
+/// of the system, three files, and nothing else. This process confines itself before it looks at what gpgv says.
+/// `files`: sums, signature (empty: the sums are signed inline), certificates, armored or not.
+/// Errors: `denied`: "signature is not good", with what gpgv said; `unsupported`: "gpgv is not installed".
+Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> const& files);
+
+/// The fingerprint of the one good signature that gpgv reports with --status-fd. Errors: `denied`.
+/// Source: GnuPG, doc/DETAILS, "VALIDSIG"
+Result<std::string> read_status(std::string_view status);
+
+/// Certificates as gpgv wants them: binary. Errors: `invalid` for armor that is broken.
+Result<std::string> without_armor(std::string_view certificates);
 
 }  // namespace triton::verify

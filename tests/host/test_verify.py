@@ -345,3 +345,73 @@ SIGNATURES = {
 def test_bad_signature(case, signed):
     change, expected = SIGNATURES[case]
     assert re.fullmatch(expected, signed(change=change))
+
+
+# Sums signed with OpenPGP.
+
+
+@pytest.fixture(scope="module")
+def openpgp(tmp_path_factory):
+    """Certificates, and sums that they have signed in each way."""
+    home = tmp_path_factory.mktemp("gnupg")
+    home.chmod(0o700)
+
+    def gpg(*words) -> bytes:
+        return subprocess.run(["gpg", "--homedir", home, "--batch", "--yes", *words], check=True, capture_output=True).stdout
+
+    try:
+        for name in ("ours", "others"):
+            gpg("--passphrase", "", "--quick-gen-key", f"{name}@example", "ed25519", "sign", "never")
+    except FileNotFoundError:
+        pytest.skip("gpg is not installed")
+    if not os.path.exists("/usr/bin/gpgv"):
+        pytest.skip("gpgv is not installed")
+    (home / "sums").write_text(f"{'0' * 64}  other\n{hashlib.sha256(DATA).hexdigest()} *image\n{'1' * 64}  twice\n{'2' * 64}  twice\n")
+    for name in ("ours", "others"):
+        (home / f"{name}.gpg").write_bytes(gpg("--export", f"{name}@example"))
+        (home / f"{name}.asc").write_bytes(gpg("--armor", "--export", f"{name}@example"))
+    (home / "both.asc").write_bytes((home / "others.asc").read_bytes() + (home / "ours.asc").read_bytes())
+    gpg("-u", "ours@example", "-o", home / "detached", "--detach-sign", home / "sums")
+    gpg("-u", "ours@example", "-o", home / "inline", "--clearsign", home / "sums")
+    gpg("-u", "others@example", "-o", home / "by-others", "--detach-sign", home / "sums")
+    (home / "none").write_bytes(b"")
+    (home / "junk").write_bytes(os.urandom(500))
+    (home / "changed").write_text((home / "sums").read_text().replace("image", "imagf"))
+    inline = (home / "inline").read_text()
+    (home / "inline-changed").write_text(inline.replace("image", "imagf"))
+    (home / "inline-surrounded").write_text(f"{'3' * 64}  before\n{inline}{'3' * 64}  after\n")
+    return home
+
+
+def sums(openpgp, signed="sums", signature="detached", keys="ours.gpg", name="image", digest=None) -> str:
+    return tool("signature", "openpgp-sums", name, digest or sha256(DATA), openpgp / signed, openpgp / signature, openpgp / keys)
+
+
+@pytest.mark.parametrize("keys", ["ours.gpg", "ours.asc", "both.asc"])
+@pytest.mark.parametrize("form", [("sums", "detached"), ("inline", "none")], ids=["detached", "inline"])
+def test_good_sums(form, keys, openpgp):
+    answer = json.loads(sums(openpgp, *form, keys=keys))["signed"]
+    assert re.fullmatch(r"[0-9A-F]{40}", answer["key"])
+
+
+BAD_SUMS = {
+    "changed": ({"signed": "changed"}, "denied: signature is not good: BADSIG"),
+    "inline-changed": ({"signed": "inline-changed", "signature": "none"}, "denied: signature is not good: BADSIG"),
+    "by-others": ({"signature": "by-others"}, r"denied: signature is by key \w{16}, which is not trusted"),
+    "no-signature": ({"signature": "none"}, "denied: signature is not good"),
+    "junk": ({"signature": "junk"}, "denied: signature is not good"),
+    "junk-keys": ({"keys": "junk"}, r"denied: signature is (not good|by key \w{16}, which is not trusted)"),
+    "no-keys": ({"keys": "none"}, r"denied: signature is (not good|by key \w{16}, which is not trusted)"),
+    "digest": ({"digest": EMPTY}, f'denied: signed sums give "image" the digest {sha256(DATA)} instead of {EMPTY}'),
+    "name": ({"name": "imag"}, 'notFound: sums do not name "imag"'),
+    "twice": ({"name": "twice"}, 'corrupt: sums name "twice" twice'),
+    "before-inline": ({"signed": "inline-surrounded", "signature": "none", "name": "before"}, 'notFound: sums do not name "before"'),
+    "after-inline": ({"signed": "inline-surrounded", "signature": "none", "name": "after"}, 'notFound: sums do not name "after"'),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SUMS)
+def test_bad_sums(case, openpgp):
+    words, expected = BAD_SUMS[case]
+    answer = sums(openpgp, **words)
+    assert re.fullmatch(expected, answer), answer

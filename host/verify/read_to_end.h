@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/base/result.h"
+
+namespace triton::verify {
+
+/// All of a file or pipe, from where it stands. Errors: `corrupt` when there is more than `maximum`; those of read(2).
+Result<std::string> read_to_end(int source, std::uint64_t maximum);
+
+}  // namespace triton::verify
