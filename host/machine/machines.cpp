@@ -28,6 +28,7 @@ constexpr std::int64_t end_of_uids = 2147352576;
 constexpr std::size_t shortest_beginning = 4;
 constexpr std::string_view snapshot_prefix = "vmsnap-";
 constexpr std::string_view group = "machines";
+constexpr std::string_view incoming_group = "incoming";  // what takes the place of a machine's tree
 
 /// What is in the tree of a machine beside its root directory.
 struct ConfigFile {
@@ -228,8 +229,8 @@ Result<MachineLock> Machines::lock(Uuid const& uuid, std::string_view command) {
     return store_.lock(uuid, "vmadm " + std::string(command), lock_patience);
 }
 
-Result<> Machines::write_config(Machine const& machine) {
-    std::string const config = path(machine.uuid) + "/config/";
+Result<> Machines::write_config(Machine const& machine, std::string const& tree) {
+    std::string const config = tree + "/config/";
     for (ConfigFile const& file : config_files)
         TRY(replace_file(config + std::string(file.name), place_text(machine, file.place), file.mode));
     std::string const launch = config + "launch/" + std::string(launch_file_name);
@@ -383,7 +384,13 @@ Operation Machines::deletion(Uuid const& uuid) {
         {.name = "autostart", .run = [this, uuid] { return parts_.units.set_autostart(uuid, false); }},
         {.name = "limits", .run = [this, uuid] { return parts_.units.forget_limits(uuid); }},
         {.name = "configuration for systemd", .run = [this, uuid] { return underive(uuid); }},
-        {.name = "tree", .run = [this, uuid] { return destroy_tree(uuid); }},
+        {.name = "tree",
+         .run = [this, uuid]() -> Result<> {
+             // a reprovision that was interrupted has left the second one
+             TRY(unless_missing(
+                 parts_.pool.destroy(*storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text()))));
+             return destroy_tree(uuid);
+         }},
         {.name = "hold of the image",
          .run = [this, uuid, image]() -> Result<> {
              if (!image) return {};
@@ -410,6 +417,43 @@ Operation Machines::change(Machine const& machine) {
     operation.steps.push_back({.name = "autostart", .run = [this, machine] {
                                    return parts_.units.set_autostart(machine.uuid, machine.autoboot.value_or(false));
                                }});
+    return operation;
+}
+
+/// The machine as it is to be: with the new image. Its tree is made beside the old one, so that until the swap nothing
+/// is lost.
+Operation Machines::reprovisioning(Machine const& machine) {
+    Uuid const uuid = machine.uuid;
+    auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
+    Operation operation{.name = "reprovision", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    operation.steps = {
+        {.name = "hold of the image",
+         .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); }},
+        {.name = "clone of the image",
+         .run = [this, machine, incoming]() -> Result<> {
+             ImageTree const image = TRY(parts_.images.find(*machine.image_uuid));
+             TRY(unless_missing(parts_.pool.destroy(incoming)));
+             return parts_.pool.clone(image.tree, image.snapshot, incoming);
+         }},
+        {.name = "metadata",
+         .run = [this, machine, incoming] { return write_config(machine, parts_.pool.path(incoming)); }},
+        {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
+        {.name = "swap",
+         .run = [this, uuid, incoming]() -> Result<> {
+             if (!TRY(parts_.pool.exists(incoming))) return {};  // it has been done
+             TRY(destroy_tree(uuid));
+             return parts_.pool.rename(incoming, tree_of(uuid));
+         }},
+        {.name = "quota", .run = [this, machine] { return set_quota(machine, false); }},
+        {.name = "hold of the old image",
+         .run = [this, machine]() -> Result<> {
+             auto const before = store_.load(machine.uuid);
+             if (!before || !before->image_uuid || before->image_uuid == machine.image_uuid) return {};
+             return parts_.images.release(*before->image_uuid, machine.uuid);
+         }},
+        {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
+        {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
+    };
     return operation;
 }
 
@@ -440,6 +484,7 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "create") return creation(machine);
     if (mark.operation == "install") return installation(machine);
     if (mark.operation == "update") return change(machine);
+    if (mark.operation == "reprovision") return reprovisioning(machine);
     return fail(ErrorKind::unsupported,
                 "VM " + uuid.text() +
                     " was left by an operation that this version does not know: " + json::shown(mark.operation));
@@ -525,6 +570,22 @@ Result<> Machines::destroy(Uuid const& uuid) {
     TRY(perform_marked(uuid, deletion(uuid)));
     store_.forget_lock(uuid);
     return {};
+}
+
+Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
+    (void)TRY(parts_.images.find(image));
+    MachineLock const own = TRY(lock(uuid, "reprovision"));
+    Machine machine = TRY(load_installed(uuid));
+    if (machine.phase != Phase::installed)
+        return fail(ErrorKind::refused, "Cannot reprovision VM " + uuid.text() + ": it is not installed");
+    if (machine.indestructible_zoneroot == std::optional(true))
+        return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot reprovision");
+    bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
+    machine.image_uuid = image;
+    TRY(perform_marked(uuid, reprovisioning(machine)));
+    if (!was_running) return {};
+    TRY(parts_.units.reset(uuid));
+    return parts_.units.start(uuid, start_limit);
 }
 
 Result<bool> Machines::start(Uuid const& uuid) {

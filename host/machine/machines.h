@@ -66,6 +66,10 @@ public:
     /// Errors: those of `make`.
     Result<Update> update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make);
     Result<> destroy(Uuid const& uuid);
+    /// Replaces what the machine holds by a fresh clone of an image. Its properties, its metadata and its uids stay;
+    /// its snapshots go. If it was running it is started again. Errors: `not_found` image; `refused` when it is
+    /// indestructible.
+    Result<> reprovision(Uuid const& uuid, Uuid const& image);
 
     /// Returns whether it was not running before.
     Result<bool> start(Uuid const& uuid);
@@ -106,11 +110,13 @@ private:
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);
     Operation change(Machine const& machine);
+    Operation reprovisioning(Machine const& machine);
     Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot);
     void add_install_steps(Operation& operation, Machine const& machine);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
-    Result<> write_config(Machine const& machine);
+    Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
+    Result<> write_config(Machine const& machine, std::string const& tree);
     Result<> apply_limits(Machine const& machine);
     /// `is_told`: whether a pool that knows no quotas is worth a notice.
     Result<> set_quota(Machine const& machine, bool is_told);

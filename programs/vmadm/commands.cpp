@@ -556,6 +556,32 @@ Outcome run_history(Options const& options) {
     return print(text);
 }
 
+Outcome run_reprovision(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for reprovision");
+    auto const given = payload(options, "Will not take payload from stdin when stdin is a tty.");
+    if (!given) return std::unexpected(given.error());
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    auto const uuid = one_machine(machines, options, "reprovision");
+    if (!uuid) return std::unexpected(uuid.error());
+    std::optional<Uuid> image;
+    std::vector<std::string> ignored;
+    for (json::Member const& member : *given) {
+        auto const* const text = member.node.get<std::string>();
+        if (member.key == "image_uuid" && text)
+            image = TRY_RUN(Uuid::parse(*text));
+        else
+            ignored.push_back(member.key + " is not for reprovision");
+    }
+    if (!image) return std::unexpected(Failure{fail("image_uuid: required key is missing").error()});
+    if (auto told = tell(**host, options, ignored, {}); !told) return told;
+    TRY_RUN(recorded(machines, *uuid, "reprovision", "\"" + image->text() + "\"",
+                     [&] { return machines.reprovision(*uuid, *image); }));
+    say("Successfully reprovisioned VM " + uuid->text());
+    return {};
+}
+
 Outcome run_exec(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for exec");
     auto host = Host::open(options);
@@ -693,6 +719,8 @@ std::span<Command const> commands() {
         {"prepare", "", "", "makes what systemd needs of all VMs: for the boot of the host", add_words, run_prepare},
         {"reboot", "", "[-F] VM...", "reboots VMs", add_reboot, run_reboot},
         {"recover", "", "[VM]", "finishes or undoes what was interrupted", add_words, run_recover},
+        {"reprovision", "", "VM [-f FILE]", "replaces what the VM holds by another image", add_payload,
+         run_reprovision},
         {"rollback-snapshot", "", "VM NAME", "makes the VM's tree what it was", add_words, run_rollback_snapshot},
         {"start", "boot", "VM...", "starts VMs", add_words, run_start},
         {"stop", "halt", "[-F] [-t SECONDS] VM...", "stops VMs", add_stop, run_stop},

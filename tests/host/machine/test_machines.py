@@ -122,6 +122,20 @@ def test_snapshots(host, vmadm, tiny):
     assert vmadm.says("delete-snapshot", uuid, "one") == (0, f"Deleted snapshot one for VM {uuid}\n")
 
 
+def test_reprovision_keeps_all_but_the_content(host, vmadm, tiny, debian):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="again", tags={"a": 1}, launch=sleeping()))
+    vmadm.ok("exec", "again", BUSYBOX, "touch", "/etc/old")
+    before = json.loads(vmadm.ok("get", "again"))
+    code, text = vmadm.says("reprovision", "again", payload=json.dumps({"image_uuid": debian}))
+    assert (code, text) == (0, f"Successfully reprovisioned VM {uuid}\n")
+    after = json.loads(vmadm.ok("get", "again"))
+    assert after["state"] == "running" and after["pid"] != before["pid"] and after["image_uuid"] == debian
+    assert after["tags"] == {"a": 1} and after["launch"] == before["launch"]
+    assert vmadm("exec", "again", "/bin/sh", "-c", "test -e /etc/debian_version && ! test -e /etc/old").returncode == 0
+    assert vmadm.says("reprovision", "again", payload="{}") == (1, "image_uuid: required key is missing\n")
+
+
 def test_a_machine_made_in_two_halves(vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, create_only=True))

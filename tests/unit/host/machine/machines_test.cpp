@@ -349,6 +349,36 @@ TEST_F(MachinesTest, AnUpdateThatIsKilledAnywhereIsFinished) {
     }
 }
 
+TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    for (int n = 0;; ++n) {
+        Creation const made = creation(R"(,"tags":{"a":1},"launch":{"programs":{}})");
+        Uuid const uuid = made.machine.uuid;
+        std::string root;
+        {
+            Host host(directory());
+            ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+            root = *host.machines->get(uuid)->zonepath + "/root";
+            std::ofstream(root + "/old") << "x";
+        }
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.reprovision(uuid, image); });
+        Host host(directory());
+        auto const recovered = host.machines->recover(uuid);
+        ASSERT_TRUE(recovered) << recovered.error().text();
+        auto const machine = host.machines->get(uuid);
+        ASSERT_TRUE(machine) << n;
+        EXPECT_EQ(machine->image_uuid, image) << n;
+        EXPECT_EQ(machine->tags.size(), 1U) << n;
+        EXPECT_TRUE(machine->launch) << n;
+        EXPECT_FALSE(fs::exists(root + "/old")) << n;
+        EXPECT_TRUE(fs::exists(root + "/usr")) << n;
+        EXPECT_FALSE(fs::exists(host.root() / "pool/incoming" / uuid.text())) << n;
+        EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+        EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
+        if (!was_killed) break;
+    }
+}
+
 TEST_F(MachinesTest, UpdatesAtOnceLoseNothing) {
     Creation const made = creation();
     Uuid const uuid = made.machine.uuid;
