@@ -599,7 +599,7 @@ private:
                           SnapshotName const& name) {
         std::string const entry = TRY(next_snapshot_entry(snapshots, tree, name));
         if (trees_->copies_at_once()) {
-            TRY(trees_->copy_final(content.get(), snapshots.get(), entry));
+            (void)TRY(trees_->copy_final(content.get(), snapshots.get(), entry));
             return {};
         }
         auto item = TRY(building_.make(tree.text()));
@@ -625,7 +625,8 @@ private:
         UniqueFd const content = TRY(open_content(item.fd(), tree));
         TRY(receive_content(receiver, content));
         UniqueFd const snapshots = TRY(open_snapshots(item.fd(), tree));
-        TRY(trees_->copy_final(content.get(), snapshots.get(), print_snapshot_entry(1, receiver.head().snapshot)));
+        (void)TRY(
+            trees_->copy_final(content.get(), snapshots.get(), print_snapshot_entry(1, receiver.head().snapshot)));
         return publish(std::move(item), tree, Trees::Left::content);
     }
 
@@ -642,7 +643,7 @@ private:
                         "it is not as in its snapshot " + receiver.head().from->text() + " any more");
         auto item = TRY(building_.make(tree.text()));
         auto const quota = TRY(trees_->quota(old.get()));
-        TRY(trees_->copy(base.get(), item.fd(), tree_entry, quota));
+        (void)TRY(trees_->copy(base.get(), item.fd(), tree_entry, quota));
         UniqueFd const content = TRY(open_content(item.fd(), tree));
         TRY(receive_content(receiver, content));
         UniqueFd const snapshots = TRY(open_snapshots(holder, tree));

@@ -26,7 +26,7 @@ std::uint64_t exclusive_bytes(int file, std::uint64_t all) {
     std::uint64_t shared = 0;
     // Bounded by the length of the file: each round begins where the last one ended.
     for (std::uint64_t at = 0;;) {
-        *map = {};
+        room.fill(0);
         map->fm_start = at;
         map->fm_length = FIEMAP_MAX_OFFSET - at;
         map->fm_extent_count = extents_at_once;
