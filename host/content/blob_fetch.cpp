@@ -68,6 +68,7 @@ BlobFetch::BlobFetch(FetchContext& context, BlobRequest const& request, TimePoin
       request_(request),
       lock_deadline_(now + context.settings.lock_patience),
       wake_(now),
+      heard_at_(now),
       size_(request.size),
       retry_(context.settings.retry) {
     if (request_.remote.urls.empty()) {
@@ -88,6 +89,37 @@ std::string BlobFetch::shown_url() const {
 
 Error BlobFetch::error_of(ErrorKind kind, std::string reason) const {
     return {kind, "fetch " + shown_url(), std::move(reason), {}, 0};
+}
+
+std::optional<TimePoint> BlobFetch::wake() const {
+    auto const late = silent_until();
+    if (!wake_ || !late) return wake_ ? wake_ : late;
+    return std::min(*wake_, *late);
+}
+
+/// Servers are the downloader's to judge; this is for a downloader or a verifier that does not do its work.
+std::optional<TimePoint> BlobFetch::silent_until() const {
+    if (is_over()) return std::nullopt;
+    if (phase_ == Progress::Phase::verifying)
+        return heard_at_ + context_.settings.role_silence + std::chrono::seconds(size_.value_or(0) >> 20);
+    if (streams_.empty()) return std::nullopt;
+    bool const is_told = std::ranges::any_of(streams_, &Stream::is_told);
+    if (is_told) return heard_at_ + context_.settings.role_silence;  // what has come is on its way through a pipe
+    return heard_at_ + context_.settings.role_silence + 2 * context_.access.stall * (request_.remote.urls.size() + 1);
+}
+
+bool BlobFetch::is_too_silent(TimePoint now) const {
+    auto const late = silent_until();
+    return late && *late <= now;
+}
+
+void BlobFetch::on_silence(TimePoint now) {
+    heard_at_ = now;
+    if (phase_ == Progress::Phase::verifying)
+        return give_up(error_of(ErrorKind::timeout, "triton-verify does not end"));
+    for (Stream& stream : streams_)
+        if (stream.is_told && !stream.has_ended)  // the pipe is held open, or the verifier does not read it
+            return give_up(error_of(ErrorKind::timeout, "triton-download does not close its pipe"));
 }
 
 void BlobFetch::step(TimePoint now) {
@@ -120,8 +152,11 @@ void BlobFetch::lock(TimePoint now) {
 /// Looks at what is there: the blob itself, or a part of it.
 Result<> BlobFetch::prepare() {
     if (request_.digest) {
-        if (auto blob = TRY(context_.store.find(*request_.digest))) {
-            if (request_.lease) TRY(context_.store.protect(*request_.lease, *request_.digest));
+        auto blob = TRY(context_.store.find(*request_.digest));
+        // It may be collected between the two looks; then it is fetched.
+        bool const is_safe = blob && (!request_.lease ||
+                                      TRY(context_.store.protect(*request_.lease, *request_.digest)));
+        if (is_safe) {
             TRY(context_.store.abandon(*std::exchange(ingest_, std::nullopt)));
             phase_ = Progress::Phase::stored;
             resumed_ = blob->size;
@@ -163,6 +198,7 @@ void BlobFetch::begin_attempt(TimePoint now) {
 
 void BlobFetch::send_probe(TimePoint now) {
     phase_ = Progress::Phase::connecting;
+    heard_at_ = now;
     Interval range{0, UINT64_MAX};
     bool is_ranged = false;
     if (plan_ && *size_ == 0) {
@@ -217,13 +253,19 @@ void BlobFetch::fill(TimePoint now) {
 bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
     std::uint32_t const id = std::visit([](auto const& message) { return message.id; }, event);
     auto const stream = std::ranges::find(streams_, id, &Stream::id);
-    if (stream == streams_.end()) return false;
+    if (stream == streams_.end() || stream->is_told) return stream != streams_.end();
+    heard_at_ = now;
     if (auto const* const answer = std::get_if<role::Answer>(&event)) {
         on_answer(*stream, *answer, now);
         return true;
     }
     stream->is_told = true;
-    if (auto const* const failure = std::get_if<role::DownloadFailed>(&event)) stream->failure = *failure;
+    if (auto const* const failure = std::get_if<role::DownloadFailed>(&event)) {
+        stream->failure = *failure;
+        // It may hold what a server has said, or somebody who has taken over the downloader: no control characters.
+        stream->failure->reason =
+            role::error_of({.kind = failure->kind, .attempted = {}, .reason = failure->reason, .details = {}}).reason;
+    }
     settle(now);
     return true;
 }
@@ -232,7 +274,8 @@ void BlobFetch::on_downloader_ended(Error const& error, TimePoint now) {
     for (Stream& stream : streams_) {
         if (stream.is_told) continue;
         stream.is_told = true;
-        stream.failure = transient(ErrorKind::unavailable, error.text());
+        stream.failure =
+            transient(error.kind == ErrorKind::timeout ? ErrorKind::timeout : ErrorKind::unavailable, error.text());
     }
     settle(now);
 }
@@ -366,12 +409,14 @@ void BlobFetch::on_verify(TimePoint now) {
         if (!event && event.error().kind == ErrorKind::timeout) break;
         if (!event) return on_verify_error(event.error(), now);
         if (auto const* const landed = std::get_if<role::Landed>(&*event)) {
+            if (landed->bytes > journal_.landed.bytes()) heard_at_ = now;
             journal_.landed = from_messages(landed->intervals);
             rate_.add(now, landed->bytes);
             note(now, false);
         } else if (auto const* const ended = std::get_if<role::RangeEnded>(&*event)) {
             auto const stream = std::ranges::find(streams_, ended->id, &Stream::id);
             if (stream == streams_.end()) continue;
+            heard_at_ = now;
             stream->has_ended = true;
             stream->received = ended->received;
             journal_.landed.add({stream->range.begin, stream->range.begin + ended->received});
@@ -385,6 +430,7 @@ void BlobFetch::on_verify(TimePoint now) {
 void BlobFetch::end_if_complete(TimePoint now) {
     if (is_over() || !job_ || !streams_.empty() || !plan_ || !plan_->is_complete()) return;
     phase_ = Progress::Phase::verifying;
+    heard_at_ = now;
     wake_.reset();
     journal_.landed = plan_->landed();
     note(now, true);

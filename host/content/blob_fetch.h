@@ -55,7 +55,11 @@ public:
 
     /// Does what is due. Called after each event, and when wake() has come.
     void step(TimePoint now);
-    [[nodiscard]] std::optional<TimePoint> wake() const { return wake_; }
+    [[nodiscard]] std::optional<TimePoint> wake() const;
+    /// Whether a role has been silent for longer than its work can take. Then the downloader is ended, and this is
+    /// told.
+    [[nodiscard]] bool is_too_silent(TimePoint now) const;
+    void on_silence(TimePoint now);
 
     /// Returns whether the event is of one of its downloads.
     bool on_download(DownloadClient::Event const& event, TimePoint now);
@@ -88,6 +92,7 @@ private:
         std::optional<role::DownloadFailed> failure = {};
     };
 
+    [[nodiscard]] std::optional<TimePoint> silent_until() const;
     void lock(TimePoint now);
     Result<> prepare();
     void begin_attempt(TimePoint now);
@@ -120,6 +125,7 @@ private:
     TimePoint lock_deadline_;
     Progress::Phase phase_ = Progress::Phase::waiting_for_lock;
     std::optional<TimePoint> wake_;
+    TimePoint heard_at_;  // of a role
     std::optional<Ingest> ingest_;
     std::optional<std::uint64_t> size_;
     Journal journal_;  // what is known to be in the file, also before a verifier says so

@@ -13,6 +13,7 @@ namespace triton::content {
 namespace {
 
 constexpr milliseconds patience = std::chrono::seconds(30);
+constexpr milliseconds end_patience = std::chrono::seconds(2);  // between its channel's end and its own
 /// Small: what is in a pipe when we are killed has come in vain.
 constexpr int pipe_bytes = 256 * 1024;
 
@@ -55,8 +56,12 @@ Result<std::optional<DownloadClient::Event>> DownloadClient::next() {
     if (!process_) return std::nullopt;
     auto packet = process_->channel().receive(now());
     if (!packet && packet.error().kind == ErrorKind::timeout) return std::nullopt;
+    if (!packet && packet.error().kind == ErrorKind::corrupt) {
+        process_.reset();
+        return fail(ErrorKind::corrupt, "triton-download makes no sense: " + packet.error().text());
+    }
     if (!packet) {
-        auto const ended = process_->finish(now() + patience);
+        auto const ended = process_->finish(now() + end_patience);
         process_.reset();
         if (!ended) return std::unexpected(ended.error());
         return fail(ErrorKind::unavailable, "triton-download has ended");

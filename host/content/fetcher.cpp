@@ -66,6 +66,7 @@ public:
             }
             begin_more();
             TimePoint const now = clock_now();
+            end_silence(now);
             for (Slot& slot : slots_)
                 if (slot.is_active()) slot.fetch->step(now);
             report(now);
@@ -102,6 +103,20 @@ private:
             slots_[i].fetch = std::make_unique<BlobFetch>(context_, requests_[i], clock_now());
             ++active;
         }
+    }
+
+    void end_silence(TimePoint now) {
+        bool any = false;
+        for (Slot& slot : slots_) {
+            if (!slot.is_active() || !slot.fetch->is_too_silent(now)) continue;
+            any = true;
+            slot.fetch->on_silence(now);
+        }
+        if (!any) return;
+        context_.client.stop();
+        Error const error{ErrorKind::timeout, "", "triton-download does not answer", {}, 0};
+        for (Slot& slot : slots_)
+            if (slot.is_active()) slot.fetch->on_downloader_ended(error, now);
     }
 
     void wait() {

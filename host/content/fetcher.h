@@ -111,6 +111,8 @@ struct FetcherSettings {
     std::uint64_t range_bytes = 16 << 20;
     std::uint64_t parallel_from = 32 << 20;  ///< what is smaller comes in one piece
     RetrySettings retry = {};
+    /// A role that should have something to say, and has not for so long, is ended.
+    milliseconds role_silence = std::chrono::seconds(30);
     milliseconds lock_patience = std::chrono::hours(1);
 };
 

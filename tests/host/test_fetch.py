@@ -109,8 +109,8 @@ def test_many_blobs_come_side_by_side(place, server):
 def test_two_processes_download_one_blob_once(place, server):
     server.file("/blob", LARGE, pause=0.003)
     both = [place.start("fetch", url=server.url("/blob"), **of(LARGE), **RANGES) for _ in range(2)]
-    for process in both:
-        assert_stored(place, place.finish(process)[-1], LARGE)
+    for blob in [place.finish(process)[-1] for process in both]:
+        assert_stored(place, blob, LARGE)
     assert server.sent == len(LARGE)
 
 

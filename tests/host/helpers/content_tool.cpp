@@ -166,6 +166,7 @@ FetcherSettings fetcher_settings(Words const& words) {
                       .first = milliseconds(words.number("first-wait", 20)),
                       .longest = milliseconds(words.number("longest-wait", 2000))};
     settings.streams = static_cast<unsigned>(words.number("streams", settings.streams));
+    settings.role_silence = milliseconds(words.number("silence", 30'000));
     settings.range_bytes = words.number("range-bytes", settings.range_bytes);
     settings.parallel_from = words.number("parallel-from", settings.parallel_from);
     return settings;
