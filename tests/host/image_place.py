@@ -1,5 +1,6 @@
 """A host of a test's own: imgadm with its state below a directory, images made by umoci and skopeo, and servers on loopback."""
 
+import errno
 import hashlib
 import http.server
 import json
@@ -83,7 +84,7 @@ class Host:
 
     def layers(self):
         layers = self.pool / "layers"
-        return sorted(one.name for one in layers.iterdir()) if layers.exists() else []
+        return sorted(one.name for one in layers.iterdir() if one.name[0] != "@") if layers.exists() else []
 
     def blobs(self):
         return sorted(one.name for one in (self.state / "content/blobs/sha256").iterdir())
@@ -109,6 +110,15 @@ def host(area):
     return Host(area)
 
 
+def attributes(path):
+    try:
+        return {key: os.getxattr(path, key, follow_symlinks=False) for key in os.listxattr(path, follow_symlinks=False)}
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return {}  # ZFS by FUSE has none
+
+
 def look(path):
     """All that a tree is, file by file: what two unpackers must agree on."""
     found = {}
@@ -119,7 +129,7 @@ def look(path):
         facts = {
             "mode": oct(status.st_mode),
             "owner": (status.st_uid, status.st_gid),
-            "xattrs": {key: os.getxattr(path, key, follow_symlinks=False) for key in os.listxattr(path, follow_symlinks=False)},
+            "xattrs": attributes(path),
         }
         kind = status.st_mode & 0o170000
         if kind == 0o120000:
