@@ -24,7 +24,6 @@ namespace {
 using Pace = ZfsCommand::Pace;
 
 constexpr std::string_view mark = "triton:tree";
-constexpr std::string_view own_prefix = ".";  // .building and .trash; no tree begins so
 constexpr std::size_t longest_mounts = 16U << 20U;
 constexpr char const* format = "triton-pool 1 zfs\n";
 
