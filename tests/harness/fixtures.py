@@ -1,5 +1,5 @@
-"""The fixtures that suites share; their conftest.py import what they use. The binary under test is TRITON_LAUNCH. Helper
-programs are built here, unless TRITON_TEST_PROGRAMS names the directory that holds them."""
+"""The fixtures that suites share: their conftest.py import all that __all__ names. The binary under test is
+TRITON_LAUNCH. Helper programs are built here, unless TRITON_TEST_PROGRAMS names the directory that holds them."""
 
 import os
 import shutil
@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness import process
+
+__all__ = ["area", "as_child", "as_pid1", "namespaces_work", "needs_root", "needs_static", "place", "programs",
+           "pytest_sessionstart", "start_faulty"]
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +29,7 @@ def programs():
         yield directory
 
 
-def require_binary():
+def pytest_sessionstart(session):
     """Ends the run when there is nothing to test."""
     if not os.access(process.BINARY, os.X_OK):
         pytest.exit(f"TRITON_LAUNCH must name the binary under test, found {process.BINARY}", returncode=2)

@@ -18,7 +18,7 @@ STAY = ["trap", "say:up", "until:15"]
 
 # What an attacker does from inside: it calls the methods that would hurt, and writes down what it was told.
 ATTACK = r"""
-import json, os, socket, sys, time
+import json, os, select, socket, sys, time
 path, out, mode = sys.argv[1:4]
 def attack():
     told = []
@@ -47,11 +47,11 @@ if mode == "confined":
 if mode in ("child", "orphan"):
     if os.fork() == 0:
         if mode == "orphan":
+            parent = os.pidfd_open(os.getpid())
             if os.fork():
                 os._exit(0)
             os.setsid()
-            while os.getppid() != 1:
-                time.sleep(0.001)
+            select.select([parent], [], [])  # it has ended, and we are somebody else's
         attack()
         os._exit(0)
 else:

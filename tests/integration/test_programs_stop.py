@@ -314,13 +314,12 @@ def test_cgroup_required_but_not_there(as_pid1):
 
 
 FLOOD = """
-import os, signal, sys, time
+import os, signal, sys
 signal.signal(40, signal.SIG_IGN)  # what we send is passed on to us
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 mine, go = sys.argv[1:]
 open(mine, "w").close()
-while not os.path.exists(go):
-    time.sleep(0.01)
+open(go).close()  # waits for whoever writes
 for _ in range(1000):
     os.kill(os.getppid(), 40)
 os.rename(mine, mine + "-floods")
@@ -337,10 +336,12 @@ def test_flood_of_real_time_signals_holds_up_no_stop(place):
     # Each signal is passed on to so many that we read more slowly than they write.
     programs["many"] = {"command": ["/bin/sh", "-c", f"trap '' 40; echo >> {deaf}; exec sleep 1000"], "count": 100}
     deaf.touch()
+    os.mkfifo(go)
     launcher = run(place, programs, *IMPATIENT)
     eventually(lambda: len(deaf.read_text()) == 100 and all(flood.exists() for flood in floods), "every program runs")
-    go.touch()
-    eventually(lambda: all(flood.with_name(f"{flood.name}-floods").exists() for flood in floods), "both programs flood")
+    with open(go, "w"):
+        eventually(lambda: all(flood.with_name(f"{flood.name}-floods").exists() for flood in floods),
+                   "both programs flood")
     assert launcher.stop() == Exit(code=0)
     assert len(launcher.events_named("process-exited")) == 102
     for flood in floods:

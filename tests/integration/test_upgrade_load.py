@@ -23,12 +23,14 @@ LINES = 200
 # Each run writes its pid and the numbers 0 to LINES - 1, then ends; every line tells to whom it belongs.
 TALK = f'i=0; while [ $i -lt {LINES} ]; do echo "<$$ $i>"; i=$((i+1)); [ $((i % 50)) != 0 ] || /bin/sleep 0.01; done'
 SAY_READY = """
-import os, socket, time
+import os, socket
 path = os.environ["NOTIFY_SOCKET"]
 to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 to.connect("\\0" + path[1:] if path.startswith("@") else path)
-to.send(b"READY=1\\nSTATUS=at work")
-time.sleep(0.3)
+heard, barrier = os.pipe()
+socket.send_fds(to, [b"READY=1\\nSTATUS=at work"], [barrier])
+os.close(barrier)
+os.read(heard, 1)  # its end: the message was taken, and its descriptor closed
 """
 SERVE = """
 import os, socket
