@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -26,5 +28,26 @@ std::expected<ProbeTarget, std::string> parse_probe_address(std::string_view tex
 /// goes into a request as it is, so it must be what a URL may have there (RFC 3986), without a fragment.
 /// Errors: the same: "\"ftp://[::1]\" begins with neither http:// nor https://".
 std::expected<ProbeTarget, std::string> parse_probe_url(std::string_view text);
+
+/// How something is asked over the network whether it is well: by a connection, or by a request.
+enum class ProbeKind : std::uint8_t { tcp, http };
+
+struct ProbeKindRow {
+    ProbeKind kind;
+    std::string_view name;  ///< in a configuration and on the wire
+    std::expected<ProbeTarget, std::string> (*parse_target)(std::string_view text);
+};
+inline constexpr std::array<ProbeKindRow, 2> probe_kinds{
+    {{ProbeKind::tcp, "tcp", &parse_probe_address}, {ProbeKind::http, "http", &parse_probe_url}}};
+
+constexpr ProbeKindRow const& row_of(ProbeKind kind) { return probe_kinds[static_cast<std::size_t>(kind)]; }
+static_assert(row_of(ProbeKind::tcp).kind == ProbeKind::tcp && row_of(ProbeKind::http).kind == ProbeKind::http);
+/// Null: there is none of that name.
+constexpr ProbeKindRow const* find_probe_kind(std::string_view name) {
+    for (ProbeKindRow const& row : probe_kinds)
+        if (row.name == name) return &row;
+    return nullptr;
+}
+constexpr std::string_view name_of(ProbeKind kind) { return row_of(kind).name; }
 
 }  // namespace triton::config

@@ -17,7 +17,7 @@ bool is_component(std::string_view text) {
     return !text.empty() && text != "." && text != ".." && text.find('/') == text.npos && text.find('\0') == text.npos;
 }
 
-/// A relative path of such names; single dots are no harm.
+/// A relative path of such names; single dots do no harm.
 bool stays_inside(std::string_view path) {
     for (;;) {
         std::size_t const slash = path.find('/');
@@ -88,13 +88,13 @@ private:
     /// Whether the value is a plain name; else it becomes an error.
     bool check_name(std::string_view flag, std::string_view name) {
         if (is_component(name)) return true;
-        plan_.errors.push_back(std::string(flag) + ": " + json::shown(name) + " is no plain name");
+        plan_.errors.push_back(std::string(flag) + ": " + json::shown(name) + " is not a plain name");
         return false;
     }
 
     bool check_path(std::string_view flag, std::string_view path) {
         if (stays_inside(path)) return true;
-        plan_.errors.push_back(std::string(flag) + ": " + json::shown(path) + " is no path inside the directory");
+        plan_.errors.push_back(std::string(flag) + ": " + json::shown(path) + " is not a path inside the directory");
         return false;
     }
 

@@ -105,7 +105,7 @@ private:
         if (is_object) {
             add_json(inside);
         } else if (!is_name(inside)) {
-            add_problem(json::shown(inside) + " is no name of a variable; for a plain ${ write $${");
+            add_problem(json::shown(inside) + " is not the name of a variable; for a plain ${ write $${");
         } else {
             config::ProcessConfiguration configuration;
             configuration.arguments.push_back(

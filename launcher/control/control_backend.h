@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-#include "launcher/services/probe_kind.h"
+#include "config/probe_target.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
@@ -150,7 +150,7 @@ struct PodState {
 /// A probe for an agent to make: a connection, or a GET that is answered by a status from 200 to 399.
 struct ProbeRequest {
     std::uint64_t id = 0;  ///< the backend's own, for probe_result() and ControlServer::cancel_probe(); never reused
-    ProbeKind kind = ProbeKind::tcp;
+    config::ProbeKind kind = config::ProbeKind::tcp;
     std::string_view target;  ///< "127.0.0.1:80", "http://127.0.0.1:80/healthz"
     Duration timeout{};
 };

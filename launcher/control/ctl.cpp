@@ -435,7 +435,7 @@ Result<> Ctl::top() {
         json::Object const& launcher = object_of(status, "launcher");
         lines.insert(lines.begin(), "triton-launch " + printable(text_of(launcher, "version")) + ", " +
                                         printable(text_of(launcher, "phase")) + ", up " +
-                                        short_duration(seconds_of(launcher, "uptime_seconds").value_or(0)) + "\n");
+                                        short_duration(real_of(launcher, "uptime_seconds").value_or(0)) + "\n");
         winsize size{};
         bool const has_size = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
         if (has_size && lines.size() >= size.ws_row) lines.resize(size.ws_row - 1U);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <tuple>
 
@@ -17,15 +16,6 @@ using json::Node;
 using json::Object;
 
 namespace {
-
-json::Array const no_list;
-json::Object const no_object;
-
-template <class T>
-T const* member(json::Object const& object, std::string_view name) {
-    Node const* const node = varlink::find_member(object, name);
-    return node ? node->get<T>() : nullptr;
-}
 
 /// One digit behind the point, where it says something.
 std::string short_number(double value) {
@@ -46,7 +36,7 @@ std::string last_exit_text(json::Object const& process) {
 
 std::string state_text(json::Object const& process) {
     std::string text = printable(text_of(process, "state"));
-    if (auto const left = seconds_of(process, "restart_in_seconds")) text += " " + short_duration(*left);
+    if (auto const left = real_of(process, "restart_in_seconds")) text += " " + short_duration(*left);
     return text;
 }
 
@@ -68,7 +58,7 @@ std::string memory_text(json::Object const& process) {
 }
 
 std::string uptime_text(json::Object const& process) {
-    auto const uptime = seconds_of(process, "uptime_seconds");
+    auto const uptime = real_of(process, "uptime_seconds");
     return uptime ? short_duration(*uptime) : "-";
 }
 
@@ -84,8 +74,7 @@ std::string version_text(json::Object const& program, json::Object const& proces
 /// What is wrong with it; empty: nothing.
 std::string configuration_text(json::Object const& launcher) {
     json::Array const& reasons = list_of(launcher, "rejection");
-    bool const has_none =
-        varlink::find_member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
+    bool const has_none = member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
     std::string text = has_none ? "none is active" : "";
     if (reasons.empty()) return text;
     text += text.empty() ? "the latest was rejected" : "; the latest was rejected";
@@ -106,40 +95,6 @@ std::string words(json::Array const& list, std::string_view separator) {
 }  // namespace
 
 std::string json_text(json::Object const& object) { return json::Writer{}.value(object).text(); }
-
-std::string text_of(json::Object const& object, std::string_view name) {
-    auto const* const text = member<std::string>(object, name);
-    return text ? *text : std::string();
-}
-
-std::optional<std::int64_t> number_of(json::Object const& object, std::string_view name) {
-    auto const* const number = member<std::int64_t>(object, name);
-    return number ? std::optional(*number) : std::nullopt;
-}
-
-std::optional<double> seconds_of(json::Object const& object, std::string_view name) {
-    if (auto const whole = number_of(object, name)) return static_cast<double>(*whole);
-    auto const* const odd = member<json::OddNumber>(object, name);
-    double value = 0;
-    if (!odd || std::from_chars(odd->text.data(), odd->text.data() + odd->text.size(), value).ec != std::errc{})
-        return std::nullopt;
-    return value;
-}
-
-bool flag_of(json::Object const& object, std::string_view name) {
-    auto const* const flag = member<bool>(object, name);
-    return flag && *flag;
-}
-
-json::Array const& list_of(json::Object const& object, std::string_view name) {
-    auto const* const list = member<json::Array>(object, name);
-    return list ? *list : no_list;
-}
-
-json::Object const& object_of(json::Object const& object, std::string_view name) {
-    auto const* const inner = member<json::Object>(object, name);
-    return inner ? *inner : no_object;
-}
 
 std::string short_duration(double seconds) {
     if (!(seconds > 0)) seconds = 0;
@@ -267,9 +222,8 @@ std::vector<std::string> status_lines(std::vector<json::Object> const& programs,
         std::string const name = shown_program(text_of(program, "name"));
         json::Array const& processes = list_of(program, "processes");
         if (processes.empty()) {
-            rows.push_back({{name, "-", "none", "-", "-", "-", "-", "-", "-"},
-                            version_text(program, no_object),
-                            Table::Color::none});
+            rows.push_back(
+                {{name, "-", "none", "-", "-", "-", "-", "-", "-"}, version_text(program, {}), Table::Color::none});
         }
         for (Node const& node : processes) {
             auto const* const process = node.get<json::Object>();
@@ -308,7 +262,7 @@ std::vector<std::string> launcher_lines(json::Object const& launcher, double now
     json::Object const& reporter = object_of(launcher, "reporter");
     std::string text = text_of(reporter, "state");
     if (text.empty() || text == "off") return lines;
-    auto const last = seconds_of(reporter, "last_success");
+    auto const last = real_of(reporter, "last_success");
     if (last && text != "ok") text += " since " + short_duration(now - *last);
     if (std::string const detail = text_of(reporter, "detail"); !detail.empty()) text += ": " + detail;
     lines.push_back("kubernetes: " + printable(text) + "\n");
@@ -351,7 +305,7 @@ std::vector<std::string> top_lines(std::vector<json::Object> const& programs, Cp
             auto const* const process = node.get<json::Object>();
             if (!process) continue;
             auto const pid = number_of(*process, "pid");
-            auto const cpu = seconds_of(*process, "cpu_seconds");
+            auto const cpu = real_of(*process, "cpu_seconds");
             std::optional<double> share;
             if (pid && cpu) {
                 now[{name, *pid}] = *cpu;
@@ -387,7 +341,7 @@ std::string description_text(json::Object const& description, json::Object const
     line("kind", text_of(program, "kind"));
     line("processes", std::to_string(number_of(program, "wanted").value_or(0)));
     line("ready", flag_of(program, "ready") ? "yes" : "no");
-    if (auto const next = seconds_of(program, "next_run_in_seconds")) line("next run in", short_duration(*next));
+    if (auto const next = real_of(program, "next_run_in_seconds")) line("next run in", short_duration(*next));
     line("version", text_of(description, "version"));
     line("command", words(list_of(description, "command"), " "));
     line("working directory", text_of(description, "working_directory"));

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/json/reader.h"
+#include "lib/json/lookup.h"
 
 namespace triton::launcher {
 
@@ -16,14 +16,6 @@ namespace triton::launcher {
 
 /// A JSON object as text again, in one line. Numbers keep their digits.
 std::string json_text(json::Object const& object);
-
-// Members of an answer; what is absent or of another type is the default.
-std::string text_of(json::Object const& object, std::string_view name);
-std::optional<std::int64_t> number_of(json::Object const& object, std::string_view name);
-std::optional<double> seconds_of(json::Object const& object, std::string_view name);
-bool flag_of(json::Object const& object, std::string_view name);
-json::Array const& list_of(json::Object const& object, std::string_view name);
-json::Object const& object_of(json::Object const& object, std::string_view name);
 
 /// "0.5s", "12s", "3m20s", "5h7m", "12d3h": two units are enough for a person.
 std::string short_duration(double seconds);

@@ -27,8 +27,8 @@ struct ProcessRights {
 /// `proc`: the directory; another one is for tests.
 std::optional<ProcessRights> read_rights(pid_t pid, std::string const& proc = "/proc");
 
-/// Decides whether somebody who could connect may command. A uid alone is no authority: a program of ours may have our
-/// uid, and yet less than our rights.
+/// Decides whether somebody who could connect may command. A uid alone does not authorize anybody: a program of ours
+/// may have our uid, and yet less than our rights.
 class PeerRights {
 public:
     explicit PeerRights(ControlBackend const& backend, std::string proc = "/proc", pid_t own = ::getpid())

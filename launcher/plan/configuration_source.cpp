@@ -174,8 +174,8 @@ private:
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
-    HelperPlan network_helper(ProbeKind kind, config::Argument const& target, json::Where const& at, Duration timeout,
-                              std::uint32_t count);
+    HelperPlan network_helper(config::ProbeKind kind, config::Argument const& target, json::Where const& at,
+                              Duration timeout, std::uint32_t count);
     std::string find_command(std::string const& word, json::Where const& at, Environment const& environment,
                              process::Attributes const& attributes);
     process::Attributes attributes(config::Program const& program, json::Where const& at);
@@ -339,7 +339,7 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
             .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
 
-HelperPlan Planner::network_helper(ProbeKind kind, config::Argument const& target, json::Where const& at,
+HelperPlan Planner::network_helper(config::ProbeKind kind, config::Argument const& target, json::Where const& at,
                                    Duration timeout, std::uint32_t count) {
     auto made = checked(config::substitute(target, at, variables_, count));
     if (!made) return {};
@@ -478,9 +478,9 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
         if (probe.type == Type::exec) add_helper(which, probe.command, key, probe.timeout);
         // Without a target something is wrong with it, and that is known.
         if (probe.type == Type::tcp && probe.address)
-            mine = network_helper(ProbeKind::tcp, *probe.address, {&probe_at, "address"}, probe.timeout, count);
+            mine = network_helper(config::ProbeKind::tcp, *probe.address, {&probe_at, "address"}, probe.timeout, count);
         if (probe.type == Type::http && probe.url)
-            mine = network_helper(ProbeKind::http, *probe.url, {&probe_at, "url"}, probe.timeout, count);
+            mine = network_helper(config::ProbeKind::http, *probe.url, {&probe_at, "url"}, probe.timeout, count);
     };
     if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
     if (program.on_failure)

@@ -19,8 +19,7 @@ std::optional<std::string> target_fault(NetworkProbe const& probe, bool is_numbe
         if (left_out > 0 && number == first_left_out) number += static_cast<std::uint32_t>(left_out);
         probe.target.render(process::ProcessNumber{number}, buffer, argv);
         budget -= std::min<std::uint64_t>(budget, buffer.size());
-        auto const parsed =
-            probe.kind == ProbeKind::tcp ? config::parse_probe_address(argv[0]) : config::parse_probe_url(argv[0]);
+        auto const parsed = config::row_of(probe.kind).parse_target(argv[0]);
         if (!parsed) return (is_numbered ? "process " + std::to_string(number) + ": " : "") + parsed.error();
     }
     return std::nullopt;

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "config/probe_target.h"
 #include "config/program.h"
 #include "config/substitution.h"
 #include "launcher/services/notify_receiver.h"
-#include "launcher/services/probe_kind.h"
 #include "launcher/services/sockets.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/process/start_plan.h"
@@ -19,7 +19,7 @@ namespace triton::launcher {
 
 /// What is asked over the network whether a process is well.
 struct NetworkProbe {
-    ProbeKind kind = ProbeKind::tcp;
+    config::ProbeKind kind = config::ProbeKind::tcp;
     process::CommandTemplate target;  ///< one argument: HOST:PORT or the URL, checked for every process
 
     bool operator==(NetworkProbe const&) const = default;

@@ -12,7 +12,7 @@
 #include "launcher/children/own_program.h"
 #include "lib/base/duration.h"
 #include "lib/base/read_file.h"
-#include "lib/json/reader.h"
+#include "lib/json/lookup.h"
 
 namespace triton::launcher {
 
@@ -35,11 +35,6 @@ Result<UniqueFd> open_output(std::string const& path) {
     return directory;
 }
 
-json::Array const* list_in(json::Object const& object, std::string_view key) {
-    auto const found = std::ranges::find(object, key, &json::Member::key);
-    return found == object.end() ? nullptr : found->node.get<json::Array>();
-}
-
 /// From the summary of --format json; see sidecar/summary.h.
 std::optional<StagingAnswer> read_summary(std::string_view text) {
     json::Limits limits;
@@ -48,16 +43,12 @@ std::optional<StagingAnswer> read_summary(std::string_view text) {
     json::ProblemList problems(1);
     auto const node = json::read_json(text, limits, problems);
     auto const* const object = node ? node->get<json::Object>() : nullptr;
-    auto const* const files = object ? list_in(*object, "files") : nullptr;
-    auto const* const errors = object ? list_in(*object, "errors") : nullptr;
+    auto const* const files = object ? json::value_of<json::Array>(*object, "files") : nullptr;
+    auto const* const errors = object ? json::value_of<json::Array>(*object, "errors") : nullptr;
     if (!files || !errors) return std::nullopt;
     StagingAnswer answer;
     for (json::Node const& file : *files) {
-        auto const* const about = file.get<json::Object>();
-        auto const path =
-            about ? std::ranges::find(*about, "path", &json::Member::key) : json::Object::const_iterator{};
-        if (!about || path == about->end()) continue;
-        if (auto const* const name = path->node.get<std::string>()) answer.files.push_back(*name);
+        if (auto const* const name = json::value_of<std::string>(file, "path")) answer.files.push_back(*name);
     }
     for (json::Node const& error : *errors) {
         if (auto const* const line = error.get<std::string>()) answer.errors.push_back(*line);

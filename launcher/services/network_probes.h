@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/services/probe_kind.h"
+#include "config/probe_target.h"
 #include "lib/base/clock.h"
 
 namespace triton::launcher {
@@ -21,7 +21,7 @@ public:
     using Key = std::uint64_t;  ///< the caller's: whose probe, and which
     struct Probe {
         Key key = 0;
-        ProbeKind kind = ProbeKind::tcp;
+        config::ProbeKind kind = config::ProbeKind::tcp;
         std::string target;
         Duration timeout{};
 

@@ -80,8 +80,8 @@ UniqueFd bind_ip(SocketKind kind, BoundTo const& to, bool both_families) {
     if (!fd) return fd;
     int const yes = 1;
     int const only = both_families ? 0 : 1;
-    // A connection that the process before has left in TIME_WAIT is no reason to refuse. For datagrams it would let two
-    // sockets share a port without a word.
+    // A connection that the process before has left in TIME_WAIT must not make us refuse. For datagrams it would let
+    // two sockets share a port without a word.
     bool const is_set =
         (kind != SocketKind::tcp || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0) &&
         (to.storage.ss_family != AF_INET6 ||

@@ -42,7 +42,7 @@ void Supervisor::on(event::Command const& event) {
     if (is_asked_to_run && !has_run) run_scheduled(event.program, event.number);
 }
 
-/// In the lowest free place, or in this one. What a command holds is no run that goes on, and no news.
+/// In the lowest free place, or in this one. A held process does not count as an overlapping run.
 void Supervisor::run_scheduled(ProgramId id, std::optional<ProcessNumber> number) {
     Program& program = programs_[index(id)];
     bool is_begun = false;

@@ -13,7 +13,7 @@ struct RestartPolicy {
     double factor = 2;                                ///< at least 1
     double jitter = 0.1;                              ///< 0 to 1: each delay is multiplied by 1 +- that
     Duration reset_after = std::chrono::seconds(60);  ///< a run this long forgets earlier failures
-    Duration minimum_run = std::chrono::seconds(1);   ///< a clean exit after a run this long is no failure
+    Duration minimum_run = std::chrono::seconds(1);   ///< a clean exit after a run this long is not a failure
 
     bool operator==(RestartPolicy const&) const = default;
 };

@@ -377,7 +377,7 @@ constexpr std::int64_t last_of<SupervisorPhase> = static_cast<std::int64_t>(Supe
 template <>
 constexpr std::int64_t last_of<OutputStream> = static_cast<std::int64_t>(OutputStream::err);
 template <>
-constexpr std::int64_t last_of<ProbeKind> = static_cast<std::int64_t>(ProbeKind::http);
+constexpr std::int64_t last_of<config::ProbeKind> = static_cast<std::int64_t>(config::probe_kinds.size()) - 1;
 template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::captured);
 template <>

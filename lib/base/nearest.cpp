@@ -8,7 +8,7 @@ namespace triton {
 
 namespace {
 
-constexpr std::size_t longest_word = 64;  // what is longer is no typing error, and rows live on the stack
+constexpr std::size_t longest_word = 64;  // what is longer is not a typing error, and rows live on the stack
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool same(char a, char b) { return lower(a) == lower(b); }

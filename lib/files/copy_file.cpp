@@ -126,7 +126,7 @@ private:
         return true;
     }
 
-    /// What is no hole, from `at` on. A file system that knows no holes says that all is data.
+    /// What is not a hole, from `at` on. A file system that knows no holes says that all is data.
     Extent next_data(off_t at) const {
         off_t const size = source_.status.st_size;
         off_t const begin = ::lseek(source_.file.get(), at, SEEK_DATA);

@@ -45,7 +45,7 @@ bool is_temporary_name(std::string_view name) {
     return end.front() == '.' && end.substr(1, random_digits).find_first_not_of(hexadecimal_digits) == end.npos;
 }
 
-/// Nothing is opened that is no regular file: to open a device may do something.
+/// Only a regular file is opened: to open a device may do something.
 void remove_if_abandoned(int directory, char const* name) {
     struct stat named;
     if (::fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(named.st_mode)) return;

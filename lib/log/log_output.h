@@ -11,8 +11,8 @@ namespace triton::log {
 
 /// A bounded buffer in front of a descriptor that must never block us.
 ///
-/// O_NONBLOCK is no way: it belongs to the open file, which our children and whoever started us share. So each kind of
-/// file has its own way of not waiting.
+/// O_NONBLOCK cannot be used: it belongs to the open file, which our children and whoever started us share. So each
+/// kind of file has its own way of not waiting.
 class LogOutput {
 public:
     static constexpr std::size_t capacity = 256 * 1024;

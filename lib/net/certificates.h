@@ -26,7 +26,7 @@ class Certificates {
 public:
     using Context = std::shared_ptr<SSL_CTX>;
 
-    /// Errors: files that cannot be read or are no certificate and no key, a key of another certificate.
+    /// Errors: files that cannot be read or are neither a certificate nor a key, a key of another certificate.
     static Result<Certificates> load(CertificateFiles files);
 
     [[nodiscard]] Context const& context() const { return current_.context; }

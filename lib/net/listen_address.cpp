@@ -66,7 +66,7 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
     bool const has_host =
         address.host.empty() ? !has_brackets : is_address(has_brackets ? AF_INET6 : AF_INET, address.host);
     if (!has_port || !has_host)
-        return fail(json::quoted(text) + " is no address (for example 10.0.0.1:8080, [::1]:8080, :8080)");
+        return fail(json::quoted(text) + " is not an address (for example 10.0.0.1:8080, [::1]:8080, :8080)");
     return address;
 }
 

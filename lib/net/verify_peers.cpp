@@ -181,7 +181,7 @@ private:
         if (text.starts_with('#') || text.starts_with(' '))
             return fail("a value does not begin with " + json::quoted(text.substr(0, 1)) + " unless it is escaped");
         std::string out;
-        std::size_t kept = 0;  // up to the last character that is no unescaped blank
+        std::size_t kept = 0;  // up to the last character that is not an unescaped blank
         for (std::size_t at = 0; at < text.size();) {
             char const c = text[at++];
             if (c == '\\') {

@@ -38,7 +38,7 @@ struct AccountFiles {
     std::string group = "/etc/group";
 };
 
-/// The content of such files. Lines that are none (fields missing, ids that are no numbers, comments) are passed over,
+/// The content of such files. Lines that are none (fields missing, ids that are not numbers, comments) are passed over,
 /// as libc does. Source: passwd(5), group(5).
 class Accounts {
 public:

@@ -52,7 +52,7 @@ constexpr std::uint64_t rights_of(int abi) {
     return abi >= 5 ? of_abi_3 | ioctl_dev : of_abi_3;
 }
 
-// Those that mean something for a file that is no directory.
+// Those that mean something for a file that is not a directory.
 constexpr std::uint64_t file_rights = execute | write_file | read_file | truncate | ioctl_dev;
 
 constexpr std::uint64_t read_only = read_file | read_dir;

@@ -35,7 +35,7 @@ struct Completed {
 /// Runs it as the leader of a process group of its own, with all signals as the system has them. Whatever of that group
 /// is there when it has ended, or when its time is over, gets SIGKILL.
 /// Errors: those of posix_spawn(3), "execute <program>"; `timeout`: "run <program>: did not end within 30 s". How it
-/// ended is no error.
+/// ended is not an error.
 Result<Completed> run_command(Command const& command);
 
 }  // namespace triton::process

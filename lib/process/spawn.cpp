@@ -183,7 +183,7 @@ Spawner::~Spawner() {
     if (children_.empty() && failures_) ::munmap(failures_, sizeof(FailureCells));
 #ifdef __SANITIZE_ADDRESS__
     for (Child const& child : children_) {
-        if (child.slot) __lsan_register_root_region(child.slot, sizeof(Slot));  // what those hold is no leak
+        if (child.slot) __lsan_register_root_region(child.slot, sizeof(Slot));  // what those hold is not a leak
     }
 #endif
 }

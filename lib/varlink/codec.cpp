@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "lib/json/lookup.h"
+
 namespace triton::varlink {
 
 namespace {
@@ -100,8 +102,8 @@ void append_error(std::string& out, std::string_view error, std::string_view par
 }
 
 json::Node const* find_member(json::Object const& object, std::string_view name) {
-    auto const member = std::ranges::find(object, name, &json::Member::key);
-    return member == object.end() || member->node.get<json::Null>() ? nullptr : &member->node;
+    json::Node const* const found = member(object, name);
+    return !found || found->get<json::Null>() ? nullptr : found;
 }
 
 }  // namespace triton::varlink

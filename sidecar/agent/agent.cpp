@@ -33,7 +33,7 @@ constexpr int exit_to_be_started_again = 3;
 constexpr std::string_view no_path = " ";  // of a route that nobody can ask for: no target has a blank
 /// Peers and servers have a say in what a line holds. Whole lines fit into a pipe at once.
 constexpr std::size_t longest_log_text = 512;
-/// Files being hashed, probes under way, and what else is no connection of a peer.
+/// Files being hashed, probes under way, and what else is not a connection of a peer.
 constexpr rlim_t own_descriptors = 768;
 
 /// A connection is a descriptor: as many as we may have, and no more connections than that.
@@ -210,7 +210,7 @@ private:
         if (watch) {
             watch_ = std::move(*watch);
         } else {
-            // inotify is used up on this machine. That is no reason to serve nobody.
+            // inotify is used up on this machine. It serves all the same.
             log_.write(log::LogLevel::warning, "watch-failed",
                        watch.error().text() + "; they are read on SIGHUP and POST /refresh_certs only");
         }

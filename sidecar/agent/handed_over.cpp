@@ -38,12 +38,13 @@ Result<> take(HandedOver& handed, UniqueFd fd, std::string_view name) {
         handed.output = std::move(fd);
     } else if (name == "launcher") {
         if (!has_option(fd.get(), SO_TYPE, SOCK_SEQPACKET))
-            return fail("descriptor " + std::to_string(fd.get()) + " (launcher) is no socket for messages");
+            return fail("descriptor " + std::to_string(fd.get()) + " (launcher) is not a socket for messages");
         handed.launcher = std::move(fd);
     } else if (has_option(fd.get(), SO_ACCEPTCONN, 1)) {
         (name.starts_with("probe") ? handed.probes : handed.listening).push_back(std::move(fd));
     } else {
-        return fail("descriptor " + std::to_string(fd.get()) + " (" + std::string(name) + ") is no listening socket");
+        return fail("descriptor " + std::to_string(fd.get()) + " (" + std::string(name) +
+                    ") is not a listening socket");
     }
     return {};
 }
@@ -57,7 +58,7 @@ Result<HandedOver> take_handed_over() {
     std::string const all_names = std::getenv("LISTEN_FDNAMES") ? std::getenv("LISTEN_FDNAMES") : "";
     for (char const* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"})
         ::unsetenv(name);
-    if (count < 0 || count > most_fds) return fail("LISTEN_FDS is no number from 0 to " + std::to_string(most_fds));
+    if (count < 0 || count > most_fds) return fail("LISTEN_FDS is not a number from 0 to " + std::to_string(most_fds));
     std::string_view names = all_names;
     for (int fd = first_fd; fd < first_fd + count; ++fd) {
         std::size_t const colon = names.find(':');

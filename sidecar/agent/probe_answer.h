@@ -14,7 +14,7 @@ namespace triton::agent {
 class ProbeAnswer {
 public:
     /// Takes the whole lines at the beginning of `text`, up to the end of the head. Returns the size of what it took.
-    /// Errors: "the answer is no HTTP: ...".
+    /// Errors: "the answer is not HTTP: ...".
     Result<std::size_t> take(std::string_view text);
 
     /// Once the head is complete. Interim ones (1xx), which come before the answer, are passed over.

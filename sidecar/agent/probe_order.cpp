@@ -16,22 +16,22 @@ constexpr double longest_seconds = 24 * 3600;
 }  // namespace
 
 std::optional<ProbeOrder> parse_probe_order(json::Node const& reply) {
-    auto const* const id = sidecar::control::value_of<std::int64_t>(reply, "id");
+    auto const* const id = json::value_of<std::int64_t>(reply, "id");
     if (!id) return std::nullopt;
     ProbeOrder order;
     order.id = *id;
-    order.kind = sidecar::control::text_member(reply, "kind");
-    order.target = sidecar::control::text_member(reply, "target");
-    double const seconds = sidecar::control::real_member(reply, "timeout_seconds").value_or(0);
+    order.kind = json::text_of(reply, "kind");
+    order.target = json::text_of(reply, "target");
+    double const seconds = json::real_of(reply, "timeout_seconds").value_or(0);
     order.timeout = std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(std::clamp(seconds, shortest_seconds, longest_seconds)));
     return order;
 }
 
 Result<config::ProbeTarget> target_of(ProbeOrder const& order) {
-    bool const is_tcp = order.kind == "tcp";
-    if (!is_tcp && order.kind != "http") return fail("probes of kind \"" + order.kind + "\" are unknown here");
-    auto target = is_tcp ? config::parse_probe_address(order.target) : config::parse_probe_url(order.target);
+    auto const* const kind = config::find_probe_kind(order.kind);
+    if (!kind) return fail("probes of kind \"" + order.kind + "\" are unknown here");
+    auto target = kind->parse_target(order.target);
     if (!target) return fail(std::move(target).error());
     return *target;
 }

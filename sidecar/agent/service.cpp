@@ -186,7 +186,7 @@ Task<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
     if (launcher->empty()) co_return fail("the launcher answered nothing");
     auto result = std::make_shared<Snapshot>();
     result->status = supervision_status(launcher->front(), *list);
-    json::Node const* const about = sidecar::control::member(launcher->front(), "launcher");
+    json::Node const* const about = json::member(launcher->front(), "launcher");
     result->launcher_json = json::Writer{}.value(about ? *about : json::Node{}).text();
     result->programs_json = programs_json(*list);
     co_return result;

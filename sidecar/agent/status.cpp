@@ -14,47 +14,47 @@ using json::Array;
 using json::Node;
 
 std::optional<std::string> optional_text(Node const& object, std::string_view name) {
-    std::string value = sidecar::control::text_member(object, name);
+    std::string value = json::text_of(object, name);
     if (value.empty()) return std::nullopt;
     return value;
 }
 
 bool flag(Node const& object, std::string_view name) {
-    auto const* const value = sidecar::control::value_of<bool>(object, name);
+    auto const* const value = json::value_of<bool>(object, name);
     return value && *value;
 }
 
 std::optional<std::int64_t> whole(Node const& object, std::string_view name) {
-    auto const* const value = sidecar::control::value_of<std::int64_t>(object, name);
+    auto const* const value = json::value_of<std::int64_t>(object, name);
     if (!value) return std::nullopt;
     return *value;
 }
 
 json::Array const& array(Node const& object, std::string_view name) {
     static json::Array const none;
-    auto const* const value = sidecar::control::value_of<json::Array>(object, name);
+    auto const* const value = json::value_of<json::Array>(object, name);
     return value ? *value : none;
 }
 
 SupervisedProcess process_of(Node const& node) {
     SupervisedProcess process;
     process.number = whole(node, "number").value_or(1);
-    process.state = sidecar::control::text_member(node, "state");
+    process.state = json::text_of(node, "state");
     process.is_ready = flag(node, "ready");
     process.starts = whole(node, "starts").value_or(0);
-    process.uptime_seconds = sidecar::control::real_member(node, "uptime_seconds");
-    process.started_seconds_ago = sidecar::control::real_member(node, "started_seconds_ago");
+    process.uptime_seconds = json::real_of(node, "uptime_seconds");
+    process.started_seconds_ago = json::real_of(node, "started_seconds_ago");
     if (!process.started_seconds_ago) process.started_seconds_ago = process.uptime_seconds;
     process.memory_bytes = whole(node, "memory_bytes");
-    process.cpu_seconds = sidecar::control::real_member(node, "cpu_seconds");
+    process.cpu_seconds = json::real_of(node, "cpu_seconds");
     process.version = optional_text(node, "version");
     return process;
 }
 
 SupervisedProgram program_of(Node const& node) {
     SupervisedProgram program;
-    program.name = sidecar::control::text_member(node, "name");
-    program.kind = sidecar::control::text_member(node, "kind");
+    program.name = json::text_of(node, "name");
+    program.kind = json::text_of(node, "kind");
     program.wanted = whole(node, "wanted").value_or(0);
     program.is_ready = flag(node, "ready");
     program.is_internal = flag(node, "internal");
@@ -88,13 +88,13 @@ void append_program(std::string& out, SupervisedProgram const& program, bool is_
 
 SupervisionStatus supervision_status(Node const& get_status, std::vector<Node> const& list) {
     SupervisionStatus status;
-    if (Node const* const launcher = sidecar::control::member(get_status, "launcher")) {
-        status.version = sidecar::control::text_member(*launcher, "version");
-        status.phase = sidecar::control::text_member(*launcher, "phase");
-        status.uptime_seconds = sidecar::control::real_member(*launcher, "uptime_seconds").value_or(0);
+    if (Node const* const launcher = json::member(get_status, "launcher")) {
+        status.version = json::text_of(*launcher, "version");
+        status.phase = json::text_of(*launcher, "phase");
+        status.uptime_seconds = json::real_of(*launcher, "uptime_seconds").value_or(0);
         status.has_configuration = flag(*launcher, "has_configuration");
         status.configuration_changes = whole(*launcher, "configuration_changes");
-        status.configuration_time = sidecar::control::real_member(*launcher, "configuration_time");
+        status.configuration_time = json::real_of(*launcher, "configuration_time");
         for (Node const& reason : array(*launcher, "rejection")) {
             if (auto const* const value = reason.get<std::string>()) status.rejection.push_back(*value);
         }
@@ -140,16 +140,16 @@ std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::s
         auto const taken = std::move(problems).take();
         return std::unexpected("the body is no JSON: " + (taken.empty() ? std::string() : taken.front().text()));
     }
-    Node const* const paths = sidecar::control::member(*document, "paths");
+    Node const* const paths = json::member(*document, "paths");
     auto const* const elements = paths ? paths->get<json::Array>() : nullptr;
-    if (!elements) return std::unexpected("the body is no object with an array \"paths\"");
+    if (!elements) return std::unexpected("the body is not an object with an array \"paths\"");
     if (elements->size() > most_paths)
         return std::unexpected("more than " + std::to_string(most_paths) + " paths in one request");
     std::vector<std::string> result;
     for (Node const& element : *elements) {
         auto const* const path = element.get<std::string>();
         if (!path || path->empty() || path->find('\0') != path->npos)
-            return std::unexpected("paths[" + std::to_string(result.size()) + "] is no path");
+            return std::unexpected("paths[" + std::to_string(result.size()) + "] is not a path");
         result.push_back(*path);
     }
     return result;
@@ -161,8 +161,8 @@ std::expected<std::string, std::string> parse_stage_request(std::string_view bod
     json::ProblemList problems{1};
     auto const document = json::read_json(body, json::Limits{}, problems);
     if (!document || !document->get<json::Object>()) return std::unexpected("the body is no JSON object");
-    if (!sidecar::control::member(*document, "what")) return "all";
-    std::string what = sidecar::control::text_member(*document, "what");
+    if (!json::member(*document, "what")) return "all";
+    std::string what = json::text_of(*document, "what");
     if (std::ranges::find(known, what) == known.end())
         return std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf");
     return what;

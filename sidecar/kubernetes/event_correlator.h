@@ -33,7 +33,7 @@ struct EventRecord {
 
 /// Which Events are written, so that a crash loop does not flood the API: as client-go's EventCorrelator does it
 /// (tools/record/events_cache.go).
-/// - The same again is no new object: its count and time are patched.
+/// - The same again does not make a new object: its count and time are patched.
 /// - More than 10 different messages for one reason within 10 minutes become one object, with "(combined from similar
 ///   events): " before the latest of them.
 /// - 25 writes at once, then one in 5 minutes.

@@ -55,7 +55,8 @@ bool is_qualified_name(std::string_view text) {
 
 /// An address without its brackets, in the one form that it is written in, or a name as it is.
 Result<std::string> parse_host(std::string_view host) {
-    if (host.empty()) return fail("KUBERNETES_SERVICE_HOST is not set: this is no pod, or its service links are off");
+    if (host.empty())
+        return fail("KUBERNETES_SERVICE_HOST is not set: this is not a pod, or its service links are off");
     std::string_view bare = host;
     if (bare.starts_with('[') && bare.ends_with(']')) bare = bare.substr(1, bare.size() - 2);
     if (auto const address = net::parse_address(bare)) return address->to_string();
@@ -72,14 +73,14 @@ Result<std::uint16_t> parse_port(std::string const& text) {
 
 Result<> check(KubernetesSettings const& settings) {
     if (settings.pod_name.empty()) return fail("the pod's name is unknown: --pod-name (POD_NAME) is missing");
-    if (!is_domain(settings.pod_name)) return fail(json::quoted(settings.pod_name) + " is no name of a pod");
-    if (!is_domain(settings.pod_namespace)) return fail(json::quoted(settings.pod_namespace) + " is no namespace");
+    if (!is_domain(settings.pod_name)) return fail(json::quoted(settings.pod_name) + " is not the name of a pod");
+    if (!is_domain(settings.pod_namespace)) return fail(json::quoted(settings.pod_namespace) + " is not a namespace");
     if (!settings.node_name.empty() && !is_domain(settings.node_name))
-        return fail(json::quoted(settings.node_name) + " is no name of a node");
+        return fail(json::quoted(settings.node_name) + " is not the name of a node");
     if (!is_qualified_name(settings.annotation_prefix + "launcher-current-configuration"))
-        return fail(json::quoted(settings.annotation_prefix) + " is no prefix of an annotation: example.org/");
+        return fail(json::quoted(settings.annotation_prefix) + " is not the prefix of an annotation: example.org/");
     if (!settings.readiness_gate.empty() && !is_qualified_name(settings.readiness_gate))
-        return fail(json::quoted(settings.readiness_gate) + " is no type of a condition: example.org/ready");
+        return fail(json::quoted(settings.readiness_gate) + " is not the type of a condition: example.org/ready");
     return {};
 }
 
@@ -122,7 +123,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 
     void begin() {
         listen(0, "WatchConfiguration", [](State& self, json::Node const& reply) {
-            if (sidecar::control::value_of<std::int64_t>(reply, "sequence")) self.hear(parse_configuration(reply));
+            if (json::value_of<std::int64_t>(reply, "sequence")) self.hear(parse_configuration(reply));
         });
         listen(1, "Subscribe", [](State& self, json::Node const& reply) {
             if (auto record = parse_record(reply)) self.hear(*std::move(record));

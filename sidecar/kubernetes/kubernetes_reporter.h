@@ -37,8 +37,8 @@ struct KubernetesSettings {
 class KubernetesReporter {
 public:
     /// Begins. `control` and `log` must outlive it. A service account that is not there yet, an API server that cannot
-    /// be reached, a name that is not resolved, a missing permission are no errors: they are told of by SetReporter and
-    /// in the log, and tried again. Errors: settings that can never work: no pod name, no namespace, a host that is
+    /// be reached, a name that is not resolved, a missing permission are not errors: they are told of by SetReporter
+    /// and in the log, and tried again. Errors: settings that can never work: no pod name, no namespace, a host that is
     /// neither an address nor a name, no number for a port, a prefix or a gate that Kubernetes would refuse.
     static Result<std::unique_ptr<KubernetesReporter>> start(net::Loop& loop, KubernetesSettings settings,
                                                              sidecar::control::ControlClient& control, log::Log& log);

@@ -17,18 +17,18 @@ using json::Node;
 using json::Object;
 
 std::optional<std::int64_t> microseconds(Node const& object, std::string_view name) {
-    auto const seconds = sidecar::control::real_member(object, name);
+    auto const seconds = json::real_of(object, name);
     if (!seconds || !(std::abs(*seconds) < 1e12)) return std::nullopt;
     return std::llround(*seconds * 1e6);
 }
 
 /// How a process has ended, or why it did not start; without what differs each time.
 std::string ending_of(Node const& record) {
-    if (auto const* const signal = sidecar::control::value_of<std::int64_t>(record, "signal"))
+    if (auto const* const signal = json::value_of<std::int64_t>(record, "signal"))
         return "signal " + (*signal > 0 && *signal < 128 ? signal_text(static_cast<int>(*signal)) : "?");
-    if (auto const* const code = sidecar::control::value_of<std::int64_t>(record, "exit_code"))
+    if (auto const* const code = json::value_of<std::int64_t>(record, "exit_code"))
         return "exit code " + std::to_string(*code);
-    return sidecar::control::text_member(record, "error");
+    return json::text_of(record, "error");
 }
 
 std::string number_text(double number) {
@@ -40,9 +40,8 @@ std::string number_text(double number) {
 
 heard::Configuration parse_configuration(Node const& reply) {
     heard::Configuration configuration;
-    if (auto const* const text = sidecar::control::value_of<std::string>(reply, "configuration"))
-        configuration.text = *text;
-    if (auto const* const environment = sidecar::control::value_of<json::Object>(reply, "environment")) {
+    if (auto const* const text = json::value_of<std::string>(reply, "configuration")) configuration.text = *text;
+    if (auto const* const environment = json::value_of<json::Object>(reply, "environment")) {
         for (json::Member const& variable : *environment) {
             if (auto const* const value = variable.node.get<std::string>())
                 configuration.environment.emplace_back(variable.key, *value);
@@ -50,7 +49,7 @@ heard::Configuration parse_configuration(Node const& reply) {
     }
     configuration.accepted_at = microseconds(reply, "accepted_at");
     configuration.rejected_at = microseconds(reply, "rejected_at");
-    if (auto const* const rejection = sidecar::control::value_of<json::Array>(reply, "rejection")) {
+    if (auto const* const rejection = json::value_of<json::Array>(reply, "rejection")) {
         for (Node const& reason : *rejection) {
             if (auto const* const text = reason.get<std::string>()) configuration.rejection.push_back(*text);
         }
@@ -59,29 +58,28 @@ heard::Configuration parse_configuration(Node const& reply) {
 }
 
 std::optional<heard::Record> parse_record(Node const& reply) {
-    Node const* const node = sidecar::control::member(reply, "event");
+    Node const* const node = json::member(reply, "event");
     if (!node || !node->get<json::Object>()) return std::nullopt;
     heard::Record record;
-    record.event = sidecar::control::text_member(*node, "event");
-    record.message = sidecar::control::text_member(*node, "message");
-    record.program = sidecar::control::text_member(*node, "program");
-    if (auto const* const process = sidecar::control::value_of<std::int64_t>(*node, "process"))
-        record.process = *process;
+    record.event = json::text_of(*node, "event");
+    record.message = json::text_of(*node, "message");
+    record.program = json::text_of(*node, "program");
+    if (auto const* const process = json::value_of<std::int64_t>(*node, "process")) record.process = *process;
     record.ending = ending_of(*node);
-    record.restart_in_seconds = sidecar::control::real_member(*node, "restart_in_seconds");
-    record.from = sidecar::control::text_member(*node, "from");
-    record.to = sidecar::control::text_member(*node, "to");
-    record.action = sidecar::control::text_member(*node, "action");
+    record.restart_in_seconds = json::real_of(*node, "restart_in_seconds");
+    record.from = json::text_of(*node, "from");
+    record.to = json::text_of(*node, "to");
+    record.action = json::text_of(*node, "action");
     return record;
 }
 
 heard::Status parse_launcher_status(Node const& reply) {
     heard::Status status;
-    Node const* const launcher = sidecar::control::member(reply, "launcher");
+    Node const* const launcher = json::member(reply, "launcher");
     if (!launcher) return status;
-    status.version = sidecar::control::text_member(*launcher, "version");
-    if (auto const* const pid = sidecar::control::value_of<std::int64_t>(*launcher, "pid")) status.pid = *pid;
-    auto const* const ready = sidecar::control::value_of<bool>(*launcher, "ready");
+    status.version = json::text_of(*launcher, "version");
+    if (auto const* const pid = json::value_of<std::int64_t>(*launcher, "pid")) status.pid = *pid;
+    auto const* const ready = json::value_of<bool>(*launcher, "ready");
     status.is_ready = ready && *ready;
     return status;
 }

@@ -49,7 +49,7 @@ std::string without_name(heard::Record const& record) {
 }
 
 /// Versions of one kind of object are numbers that grow. Source: Kubernetes API concepts, "Resource versions" (1.35).
-/// What is no number is never older.
+/// What is not a number is never older.
 bool is_older(std::string_view version, std::string_view other) {
     auto const is_number = [](std::string_view text) { return !text.empty() && std::ranges::all_of(text, &is_digit); };
     if (!is_number(version) || !is_number(other)) return false;
@@ -74,8 +74,7 @@ std::string shown_configuration(std::string_view text) {
     std::string shown = "configuration";
     json::ProblemList problems{1};
     auto const node = json::read_json(text, {}, problems);
-    std::string const version =
-        node && node->get<json::Object>() ? sidecar::control::text_member(*node, "version") : std::string();
+    std::string const version = node && node->get<json::Object>() ? json::text_of(*node, "version") : std::string();
     if (!version.empty()) shown.append(" ").append(json::shown(version));
     return shown.append(" (sha256 ").append(sha256_of(text)).append(")");
 }

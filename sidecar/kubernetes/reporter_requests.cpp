@@ -44,7 +44,7 @@ void Reporter::forget_old_failures() {
     forget(Part::annotations, wants_annotations() || is_pod_gone_);
     forget(Part::condition, wants_condition());
     auto const event_at = events_.next_at(now_.time);
-    forget(Part::events, event_at && *event_at <= now_.time);  // those that wait for a token are no failure
+    forget(Part::events, event_at && *event_at <= now_.time);  // those that wait for a token have not failed
 }
 
 bool Reporter::wants_annotations() const { return desired_ && seen_ != desired_; }

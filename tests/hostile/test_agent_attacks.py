@@ -130,7 +130,7 @@ def test_a_folded_field_says_nothing_about_the_message(start):
 
 
 def test_trailers_change_nothing(start):
-    """A trailer field is no header field: neither of this request nor of the next."""
+    """A trailer field is not a header field: neither of this request nor of the next."""
     body = b"Transfer-Encoding: chunked\r\n\r\nc;a=b\r\n{\"paths\":[]}\r\n0\r\n"
     answer = converse(start(), HASHES + body + b"Connection: close\r\nHost: a b\r\nX: y\r\n\r\n" + READY)
     assert statuses(answer) == [200, 200]

@@ -1,4 +1,4 @@
-"""Staging into a volume that others may write to: links there lead it nowhere else, and what it may not do is no obstacle."""
+"""Staging into a volume that others may write to: links there lead it nowhere else, and what it may not do does not stop it."""
 
 import os
 import shutil

@@ -136,7 +136,7 @@ def test_requests_that_are_too_large_or_malformed_are_refused_and_end_the_connec
     ("Host: x\r\nContent-Length: 3\r\nTransfer-Encoding: identity", "bad Transfer-Encoding"),
     ("X: y", "Host is missing"), ("Host: x\r\nHost: x", "Host more than once")])
 def test_requests_that_could_be_read_in_two_ways_are_refused(start, fields, reason):
-    """What comes after the header is no request of its own."""
+    """What comes after the header is not a request of its own."""
     with start().connect() as connection:
         connection.sendall(f"POST /v1/hashes HTTP/1.1\r\n{fields}\r\n\r\n".encode() + READY)
         answer = read_to_end(connection)
@@ -312,8 +312,8 @@ def test_a_log_that_nobody_reads_stops_nothing(start):
 
 @pytest.mark.parametrize("arguments, text", [
     ([], "nothing to do: --listen is missing, and whoever started us handed over nothing"),
-    (["--listen", "host:80"], '--listen: "host:80" is no address (for example 10.0.0.1:8080, [::1]:8080, :8080)'),
-    (["--listen", "127.0.0.1:99999"], '"127.0.0.1:99999" is no address'),
+    (["--listen", "host:80"], '--listen: "host:80" is not an address (for example 10.0.0.1:8080, [::1]:8080, :8080)'),
+    (["--listen", "127.0.0.1:99999"], '"127.0.0.1:99999" is not an address'),
     (["--listn", ":1"], "unknown option --listn; did you mean --listen?"),
     (["--max-connections", "0"], '--max-connections: "0" is not a whole number from 1 to 1000000'),
     (["--request-timeout", "0"], '"0" is not a duration up to a day'),
@@ -368,8 +368,8 @@ def test_descriptors_are_handed_over(start, area):
     assert agent.get("/is_present/a") == (200, "OK\n")
 
 
-@pytest.mark.parametrize("name, reason", [("http", r"descriptor 3 \(http\) is no listening socket"),
-                                          ("launcher", r"descriptor 3 \(launcher\) is no socket for messages")])
+@pytest.mark.parametrize("name, reason", [("http", r"descriptor 3 \(http\) is not a listening socket"),
+                                          ("launcher", r"descriptor 3 \(launcher\) is not a socket for messages")])
 def test_descriptors_that_are_something_else_are_refused(name, reason):
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(AssertionError, match=reason):

@@ -232,7 +232,7 @@ def test_an_upgrade_of_the_launcher_does_not_touch_it(place, area):
 
 
 def test_what_can_never_report_still_serves(place, area):
-    """What is no host in place of the API server's: told by ctl, and no reason to serve nobody."""
+    """What is not a host in place of the API server's is told by ctl; the agent serves all the same."""
     launcher = run(place, {"web": service("web")}, *LISTEN, "--kubernetes", "on",
                    env={"KUBERNETES_SERVICE_HOST": "api_example", "KUBERNETES_SERVICE_PORT": "443", "FDB_POD_NAME": "p",
                         "FDB_POD_NAMESPACE": "n"})

@@ -183,7 +183,7 @@ def test_a_reader_that_sleeps(beaten):
                                   b'{"method":"x.y","parameters":[]}\0', b"{" * 5000 + b"\0", b"\xff\xfe\0", b"x" * (1 << 20)],
                          ids=["empty", "text", "list", "method", "parameters", "deep", "bytes", "long"])
 def test_garbage(beaten, data):
-    """What is no call is answered by an error or the end of the connection, and by nothing else."""
+    """What is not a call is answered by an error or the end of the connection, and by nothing else."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(20)
         client.connect(str(beaten.socket))

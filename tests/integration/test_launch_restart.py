@@ -67,7 +67,7 @@ def test_clean_exits_cannot_spin(place):
 
 
 def test_failure_between_clean_runs_is_remembered(place):
-    """A clean run is no failure, but only a long one forgets failures."""
+    """A clean run is not a failure, but only a long one forgets failures."""
     launcher = place.launch(place.configuration("trap", "say:up", "until:10", "exit:1"), "--restart-delay", "20ms",
                             "--restart-jitter", "0", "--restart-minimum-run", "0s")
     for expected in (0, 0.02, 0.04):

@@ -253,7 +253,7 @@ def test_each_process_has_a_group(delegated, place):
 
 
 def test_daemons_are_killed_by_their_group(delegated, place):
-    """A session of its own is no way out of a control group."""
+    """A session of its own does not lead out of a control group."""
     launcher = run(InGroup(place, delegated),
                    {"web": probe("tag:web", "trap", "escape", "say:up", f"until:{USR1}", backoff=RESTART_AT_ONCE)},
                    *IMPATIENT)

@@ -174,28 +174,29 @@ TEST(Plan, SaysAllThatIsWrongAtOnce) {
     given.libraries = {"../../x"};
     given.primary_library = "a/b";
     given.watch = true;
-    EXPECT_THAT(errors(given, no_version),
-                ElementsAre("--copy-file: ../a is no path inside the directory",
-                            "--copy-file: /etc/passwd is no path inside the directory",
-                            "--copy-file: a/../../b is no path inside the directory",
-                            "--copy-file: dir/ is no path inside the directory",
-                            "--copy-file: \"n\\u0000l\" is no path inside the directory",
-                            "--require-not-empty: missing is not in --copy-file",
-                            "--input-monitor-conf: .. is no path inside the directory",
-                            "--binary-output-dir is missing, and so is this container's version: cannot open "
-                            "/var/fdb/version: No such file or directory",
-                            "--copy-binary: ../sh is no plain name", "--copy-primary-library: a/b is no plain name",
-                            "--copy-library: ../../x is no plain name", "--watch: only --mode sidecar stays to watch"));
+    EXPECT_THAT(
+        errors(given, no_version),
+        ElementsAre("--copy-file: ../a is not a path inside the directory",
+                    "--copy-file: /etc/passwd is not a path inside the directory",
+                    "--copy-file: a/../../b is not a path inside the directory",
+                    "--copy-file: dir/ is not a path inside the directory",
+                    "--copy-file: \"n\\u0000l\" is not a path inside the directory",
+                    "--require-not-empty: missing is not in --copy-file",
+                    "--input-monitor-conf: .. is not a path inside the directory",
+                    "--binary-output-dir is missing, and so is this container's version: cannot open "
+                    "/var/fdb/version: No such file or directory",
+                    "--copy-binary: ../sh is not a plain name", "--copy-primary-library: a/b is not a plain name",
+                    "--copy-library: ../../x is not a plain name", "--watch: only --mode sidecar stays to watch"));
 }
 
 TEST(Plan, VersionsThatAreNoDirectory) {
     StageOptions given = options(StageMode::sidecar);
     given.binaries = {"fdbserver"};
-    EXPECT_THAT(errors(given, "../7"), ElementsAre("this container's version: ../7 is no plain name"));
+    EXPECT_THAT(errors(given, "../7"), ElementsAre("this container's version: ../7 is not a plain name"));
     given.main_container_version = "7.3.63";
     given.binary_output_directory = "bin/../..";
     EXPECT_THAT(errors(given, no_version),
-                ElementsAre("--binary-output-dir: bin/../.. is no path inside the directory",
+                ElementsAre("--binary-output-dir: bin/../.. is not a path inside the directory",
                             "--main-container-version has nothing to be compared with: cannot open /var/fdb/version: "
                             "No such file or directory"));
     given = options(StageMode::init);

@@ -957,10 +957,10 @@ TEST_F(ControlServerTest, AsManyVariablesAsMayBe) {
 
 TEST_F(ControlServerTest, ProbesGoToWhoListens) {
     start();
-    server->send_probe({.id = 1, .kind = ProbeKind::tcp, .target = "nobody", .timeout = {}});
+    server->send_probe({.id = 1, .kind = config::ProbeKind::tcp, .target = "nobody", .timeout = {}});
     auto const agent = adopted();
     backend.on_probes = [this](bool is_wanted) {
-        if (is_wanted) server->send_probe({2, ProbeKind::tcp, "127.0.0.1:80", milliseconds(1500)});
+        if (is_wanted) server->send_probe({2, config::ProbeKind::tcp, "127.0.0.1:80", milliseconds(1500)});
     };
     agent->call(method("Probes"), "{}", true);
     EXPECT_EQ(reply(*agent), R"({"parameters":{},"continues":true})");
@@ -968,7 +968,7 @@ TEST_F(ControlServerTest, ProbesGoToWhoListens) {
     expect_declared(method("Probes"), first);
     EXPECT_EQ(first, R"({"parameters":{"id":2,"kind":"tcp","target":"127.0.0.1:80","timeout_seconds":1.500},)"
                      R"("continues":true})");
-    server->send_probe({3, ProbeKind::http, "http://[::1]/\xff", std::chrono::seconds(1)});
+    server->send_probe({3, config::ProbeKind::http, "http://[::1]/\xff", std::chrono::seconds(1)});
     server->cancel_probe(2);
     server->end_round();
     EXPECT_EQ(reply(*agent),
@@ -993,7 +993,7 @@ TEST_F(ControlServerTest, TheLastWhoListensForProbesGetsThem) {
     second->call(method("Probes"), "{}", true);
     EXPECT_EQ(reply(*second), R"({"parameters":{},"continues":true})");
     EXPECT_EQ(reply(*first), "(end)");
-    server->send_probe({5, ProbeKind::tcp, "localhost:1", std::chrono::seconds(1)});
+    server->send_probe({5, config::ProbeKind::tcp, "localhost:1", std::chrono::seconds(1)});
     server->end_round();
     EXPECT_THAT(reply(*second), HasSubstr("\"id\":5,"));
     EXPECT_THAT(backend.wanted, ElementsAre(true, false, true));
@@ -1009,7 +1009,8 @@ TEST_F(ControlServerTest, AnAgentThatDoesNotReadItsProbesIsCutOff) {
     std::string const target(1000, 'x');
     int sent = 0;
     while (server->next_deadline() != loop->now() && sent < 10'000) {
-        server->send_probe({static_cast<std::uint64_t>(++sent), ProbeKind::tcp, target, std::chrono::seconds(1)});
+        server->send_probe(
+            {static_cast<std::uint64_t>(++sent), config::ProbeKind::tcp, target, std::chrono::seconds(1)});
         server->end_round();
     }
     EXPECT_LT(sent, 10'000);

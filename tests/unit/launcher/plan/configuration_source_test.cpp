@@ -91,13 +91,13 @@ TEST(NetworkHelpers, BecomeHelpersThatAreRenderedForEachProcess) {
     EXPECT_EQ(readiness.start, nullptr);
     EXPECT_EQ(readiness.timeout, 3s);
     ASSERT_TRUE(readiness.network);
-    EXPECT_EQ(readiness.network->kind, ProbeKind::tcp);
+    EXPECT_EQ(readiness.network->kind, config::ProbeKind::tcp);
     EXPECT_THAT(readiness.network->target.arguments(ProcessNumber{1}), ElementsAre("10.0.0.7:4500"));
     EXPECT_THAT(readiness.network->target.arguments(ProcessNumber{3}), ElementsAre("10.0.0.7:4504"));
     HelperPlan const& health = plan.helper(Helper::health);
     EXPECT_EQ(health.timeout, 5s);
     ASSERT_TRUE(health.network);
-    EXPECT_EQ(health.network->kind, ProbeKind::http);
+    EXPECT_EQ(health.network->kind, config::ProbeKind::http);
     EXPECT_THAT(health.network->target.arguments(ProcessNumber{2}), ElementsAre("http://[::1]:8080/live"));
 
     EXPECT_EQ(plan.policy.readiness, Readiness::probed);
@@ -299,7 +299,7 @@ NetworkProbe long_probe(std::size_t numbers, std::uint32_t processes, std::int64
     for (std::size_t i = 0; i < numbers; ++i)
         parts.push_back({.type = config::ArgumentType::process_number, .multiplier = multiplier});
     config::Argument const url{.type = config::ArgumentType::concatenate, .values = std::move(parts)};
-    return {ProbeKind::http,
+    return {config::ProbeKind::http,
             config::substitute(url, json::Where{}, config::Variables({}, environment), processes).value()};
 }
 
@@ -321,7 +321,8 @@ TEST(SlowDocuments, OrdinaryTargetsAreAllChecked) {
                                               {.type = config::ArgumentType::process_number, .multiplier = 2}};
     config::Argument const address{.type = config::ArgumentType::concatenate, .values = parts};
     NetworkProbe const probe{
-        ProbeKind::tcp, config::substitute(address, json::Where{}, config::Variables({}, environment), 65535).value()};
+        config::ProbeKind::tcp,
+        config::substitute(address, json::Where{}, config::Variables({}, environment), 65535).value()};
     EXPECT_EQ(target_fault(probe, true, budget), "process 32768: \"65536\" is not a port from 1 to 65535");
 }
 

@@ -15,7 +15,7 @@ using Texts = std::vector<std::string>;
 class NetworkProbesTest : public testing::Test {
 protected:
     void run(NetworkProbes::Key key, Duration timeout = 1s) {
-        probes.run({key, ProbeKind::tcp, "127.0.0.1:" + std::to_string(key), timeout}, now);
+        probes.run({key, config::ProbeKind::tcp, "127.0.0.1:" + std::to_string(key), timeout}, now);
     }
 
     TimePoint now{1h};
@@ -92,7 +92,7 @@ TEST_F(NetworkProbesTest, WhatWaitsGoesOnElsewhere) {
     run(7);
     run(8);
     probes.result(1, true, "");
-    EXPECT_EQ(probes.waiting(), (std::vector<NetworkProbes::Probe>{{8, ProbeKind::tcp, "127.0.0.1:8", 1s}}));
+    EXPECT_EQ(probes.waiting(), (std::vector<NetworkProbes::Probe>{{8, config::ProbeKind::tcp, "127.0.0.1:8", 1s}}));
 }
 
 TEST_F(NetworkProbesTest, WhoeverIsToldMayBeginAnother) {
@@ -102,11 +102,11 @@ TEST_F(NetworkProbesTest, WhoeverIsToldMayBeginAnother) {
                            .cancel = [](std::uint64_t) {},
                            .done =
                                [&](NetworkProbes::Key key, NetworkProbes::Verdict const&) {
-                                   again->run({key, ProbeKind::http, "http://127.0.0.1:1/", 1s}, TimePoint{1h});
+                                   again->run({key, config::ProbeKind::http, "http://127.0.0.1:1/", 1s}, TimePoint{1h});
                                }}};
     again = &chained;
     chained.set_listening(true, now);
-    chained.run({7, ProbeKind::http, "http://127.0.0.1:1/", 1s}, now);
+    chained.run({7, config::ProbeKind::http, "http://127.0.0.1:1/", 1s}, now);
     chained.result(1, true, "");
     EXPECT_EQ(sent, (std::vector<std::uint64_t>{1, 2}));
     EXPECT_EQ(chained.waiting().size(), 1U);

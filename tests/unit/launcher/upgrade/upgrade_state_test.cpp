@@ -138,7 +138,7 @@ UpgradeState odd_state() {
     state.stop_requests = 2;
     state.reboots = true;
     state.agent_link = {80, 81};
-    state.probes = {{82, ProbeKind::http, "http://[::1]:80/", 83s}, {}};
+    state.probes = {{82, config::ProbeKind::http, "http://[::1]:80/", 83s}, {}};
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
     state.configuration_time = 86;

@@ -33,7 +33,7 @@ TEST(ControlReply, EveryKind) {
     auto const good = sidecar::control::parse_control_reply(R"({"parameters":{"a":1},"continues":true})");
     ASSERT_TRUE(good);
     EXPECT_TRUE(good->continues);
-    EXPECT_NE(sidecar::control::member(good->parameters, "a"), nullptr);
+    EXPECT_NE(json::member(good->parameters, "a"), nullptr);
     auto const bare = sidecar::control::parse_control_reply("{}");
     ASSERT_TRUE(bare);
     EXPECT_FALSE(bare->continues);
@@ -66,8 +66,7 @@ TEST(ControlReply, TheLongestConfigurationFits) {
     auto const reply =
         sidecar::control::parse_control_reply(R"({"parameters":{"configuration":")" + escaped + R"("}})");
     ASSERT_TRUE(reply) << reply.error().text();
-    EXPECT_EQ(sidecar::control::text_member(reply->parameters, "configuration"),
-              std::string(json::Limits{}.document_bytes, '"'));
+    EXPECT_EQ(json::text_of(reply->parameters, "configuration"), std::string(json::Limits{}.document_bytes, '"'));
 }
 
 TEST(SupervisionStatus, WhatIsMissingOrOddCountsAsAbsent) {
@@ -122,8 +121,8 @@ TEST(Readiness, NamesWhatIsNotReady) {
 TEST(HashesRequest, GoodAndBad) {
     EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b/c"],"more":1})", 2), (std::vector<std::string>{"a", "b/c"}));
     EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b","c"]})", 2).error(), "more than 2 paths in one request");
-    EXPECT_EQ(parse_hashes_request(R"({"paths":["a",""]})", 2).error(), "paths[1] is no path");
-    EXPECT_EQ(parse_hashes_request("[]", 2).error(), "the body is no object with an array \"paths\"");
+    EXPECT_EQ(parse_hashes_request(R"({"paths":["a",""]})", 2).error(), "paths[1] is not a path");
+    EXPECT_EQ(parse_hashes_request("[]", 2).error(), "the body is not an object with an array \"paths\"");
     EXPECT_TRUE(parse_hashes_request("{", 2).error().starts_with("the body is no JSON: "));
 }
 
