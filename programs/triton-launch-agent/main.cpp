@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "lib/base/error_kinds.h"
+#include "programs/triton-launch-agent/command_line.h"
 #include "sidecar/agent/agent.h"
 
 namespace {
 
 using namespace triton;
-using namespace triton::agent;
 
 constexpr int usage_error = row_of(ErrorKind::invalid).exit_code;
 constexpr int failure = row_of(ErrorKind::internal).exit_code;
@@ -26,15 +26,15 @@ int complain(std::string_view text, int exit_code) {
 }
 
 int run(int argc, char** argv, char** envp) {
-    auto options = agent::parse_agent_options(argc, argv, envp);
-    if (!options) return complain(options.error().text(), usage_error);
-    if (!options->text.empty()) return say(STDOUT_FILENO, options->text, 0);
+    auto line = program::parse_agent_command_line(argc, argv, envp);
+    if (!line) return complain(line.error().text(), usage_error);
+    if (!line->text.empty()) return say(STDOUT_FILENO, line->text, 0);
     auto handed = agent::take_handed_over();
     if (!handed) return complain(handed.error().text(), failure);
     // Executed by a descriptor it would have the descriptor's number for a name.
     (void)::prctl(PR_SET_NAME, "triton-launch-agent");
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
-    auto const code = agent::run_agent(std::move(*options), std::move(*handed), envp);
+    auto const code = agent::run_agent(std::move(line->options), std::move(*handed), envp);
     return code ? *code : complain(code.error().text(), failure);
 }
 

@@ -50,7 +50,7 @@ FOLDERS = {
     "sidecar/kubernetes": ("triton::kubernetes", "lib/base lib/json lib/flags lib/log lib/net sidecar/control"),
     "sidecar/agent": (
         "triton::agent",
-        "lib/base lib/json lib/flags lib/log lib/files lib/net config sidecar sidecar/control sidecar/kubernetes",
+        "lib/base lib/json lib/log lib/files lib/net config sidecar sidecar/control sidecar/kubernetes",
     ),
     "host/storage": ("triton::storage", "lib/base lib/json lib/files lib/process"),
     "host/role": ("triton::role", "lib/base lib/json lib/process"),
@@ -67,7 +67,7 @@ FOLDERS = {
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
         " launcher/rooms launcher/shell sidecar",
     ),
-    "programs/triton-launch-agent": ("", "lib/base sidecar/agent"),
+    "programs/triton-launch-agent": ("triton::program", "lib/base lib/flags lib/log lib/net sidecar/agent sidecar/kubernetes"),
     "programs/triton-download": ("", "lib/base lib/json host/role host/download"),
     "programs/triton-verify": ("", "lib/base lib/json host/role host/verify"),
     "programs/triton-unpack": ("", "lib/base lib/json host/role host/unpack"),

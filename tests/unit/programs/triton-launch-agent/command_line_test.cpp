@@ -1,4 +1,4 @@
-#include "sidecar/agent/options.h"
+#include "programs/triton-launch-agent/command_line.h"
 
 #include <string>
 #include <string_view>
@@ -6,13 +6,15 @@
 
 #include <gtest/gtest.h>
 
-namespace triton::agent {
+namespace triton::program {
 namespace {
 
-Result<AgentOptions> parse(std::vector<char const*> arguments, std::vector<char const*> environment = {}) {
+Result<agent::AgentOptions> parse(std::vector<char const*> arguments, std::vector<char const*> environment = {}) {
     arguments.insert(arguments.begin(), "triton-launch-agent");
     environment.push_back(nullptr);
-    return parse_agent_options(static_cast<int>(arguments.size()), arguments.data(), environment.data());
+    auto line = parse_agent_command_line(static_cast<int>(arguments.size()), arguments.data(), environment.data());
+    if (!line) return std::unexpected(std::move(line).error());
+    return std::move(line->options);
 }
 
 TEST(AgentOptions, TheCommandLineWinsOverTheEnvironment) {
@@ -156,4 +158,4 @@ TEST(ListenAddress, EveryForm) {
 }
 
 }  // namespace
-}  // namespace triton::agent
+}  // namespace triton::program
