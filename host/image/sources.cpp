@@ -138,9 +138,7 @@ std::span<json::Field<Configuration, Reading> const> table(json::TableOf<Configu
         {.name = "sources",
          .value = as<&Configuration::sources, json::List<json::Record<Source, source_shape, check_source>>>,
          .description = "Where images come from, in the order in which they are asked."},
-        {.name = "userAgentExtra",
-         .value = as<&Configuration::user_agent_extra, json::Text>,
-         .description = "What is added to the name with which a server is asked."},
+        {.name = "userAgentExtra", .value = ignored, .description = "Of SmartOS; it has no effect."},
         {.name = "upgradedToVer", .value = ignored, .description = "Of SmartOS; it has no effect."},
     }};
     return rows;
@@ -200,10 +198,6 @@ std::string configuration_text(Configuration const& configuration) {
         separator = ",\n    ";
     }
     text += configuration.sources.empty() ? "]" : "\n  ]";
-    if (!configuration.user_agent_extra.empty()) {
-        text += ",\n  \"userAgentExtra\": ";
-        json::append_json_string(text, configuration.user_agent_extra);
-    }
     return text + "\n}\n";
 }
 

@@ -45,7 +45,6 @@ struct Source {
 /// `<state>/imgadm/imgadm.conf`.
 struct Configuration {
     std::vector<Source> sources;
-    std::string user_agent_extra;
 };
 
 struct ReadConfiguration {

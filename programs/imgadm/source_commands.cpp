@@ -139,7 +139,7 @@ Result<> run_editor(std::string const& path) {
 }
 
 Outcome edit_sources(Context& context, image::ImageService& service) {
-    image::Configuration configuration{.sources = service.sources(), .user_agent_extra = {}};
+    image::Configuration const configuration{.sources = service.sources()};
     std::string path = "/tmp/imgadm-sources.XXXXXX";
     UniqueFd const file(::mkstemp(path.data()));
     if (!file) return std::unexpected(failure_of(fail(errno, "create " + path).error()));
