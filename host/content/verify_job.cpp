@@ -70,6 +70,18 @@ bool are_orderly(std::vector<role::Interval> const& intervals, std::uint64_t max
 
 }  // namespace
 
+namespace {
+
+/// A verifier that has ended has said why: next() tells.
+template <class Message>
+Result<> send_unless_ended(RoleProcess& process, Message const& message, std::span<int const> descriptors = {}) {
+    auto sent = role::send(process.channel(), message, soon(), descriptors);
+    if (!sent && sent.error().kind == ErrorKind::unavailable) return {};
+    return sent;
+}
+
+}  // namespace
+
 Result<VerifyJob> VerifyJob::start(JobSettings const& settings, role::Expected const& expected, int file,
                                    std::vector<role::Interval> landed) {
     auto process = TRY(content::start(settings));
@@ -80,14 +92,14 @@ Result<VerifyJob> VerifyJob::start(JobSettings const& settings, role::Expected c
 Result<> VerifyJob::add_range(std::uint32_t id, std::uint64_t offset, std::optional<std::uint64_t> length,
                               UniqueFd pipe) {
     int const fd = pipe.get();
-    TRY(role::send(process_.channel(), role::Range{id, offset, length}, soon(), std::span(&fd, 1)));
+    TRY(send_unless_ended(process_, role::Range{id, offset, length}, std::span(&fd, 1)));
     open_ranges_.push_back({id, length.value_or(expected_.maximum - std::min(offset, expected_.maximum))});
     return {};
 }
 
 Result<> VerifyJob::end(std::uint64_t size) {
     end_ = size;
-    return role::send(process_.channel(), role::End{size}, soon());
+    return send_unless_ended(process_, role::End{size});
 }
 
 Result<VerifyJob::Event> VerifyJob::next(TimePoint deadline) {

@@ -94,8 +94,8 @@ Result<Packet> Channel::receive(TimePoint deadline, std::size_t expected_descrip
         header.msg_controllen = control.size();
         size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (size >= 0) break;
-        if (errno == EINTR) continue;
-        if (errno == ECONNRESET) return closed();
+        // The peer has gone with messages of ours unread. That is told once, before what it had sent.
+        if (errno == EINTR || errno == ECONNRESET) continue;
         if (errno != EAGAIN && errno != EWOULDBLOCK) return fail(errno, "receive a message");
         TRY(wait_for(socket_.get(), POLLIN, deadline));
     }

@@ -20,6 +20,12 @@ void LandedBytes::add(role::Interval const& interval) {
     total_ += end - begin;
 }
 
+bool LandedBytes::has_any(role::Interval const& interval) const {
+    if (interval.length == 0) return false;
+    auto const after = ends_.lower_bound(interval.offset + interval.length);
+    return after != ends_.begin() && std::prev(after)->second > interval.offset;
+}
+
 std::uint64_t LandedBytes::prefix() const {
     auto const first = ends_.begin();
     return first != ends_.end() && first->first == 0 ? first->second : 0;

@@ -13,6 +13,8 @@ class LandedBytes {
 public:
     /// Intervals may overlap those that are there.
     void add(role::Interval const& interval);
+    /// Whether any of those bytes is there.
+    [[nodiscard]] bool has_any(role::Interval const& interval) const;
     /// How many bytes are there from the beginning on without a gap.
     [[nodiscard]] std::uint64_t prefix() const;
     [[nodiscard]] std::uint64_t total() const { return total_; }

@@ -54,11 +54,21 @@ Receiver::Receiver(role::Channel& channel, role::Receive const& job, UniqueFd fi
     hasher_.add_file(landed_.prefix());
 }
 
+/// Bytes that are hashed are never written again, or what was hashed would not be what is there.
+Result<> Receiver::check_overlap(role::Interval const& interval) const {
+    bool const is_open = std::ranges::any_of(ranges_, [&interval](OpenRange const& range) {
+        return interval.offset < range.end && range.begin < interval.offset + interval.length;
+    });
+    if (is_open || landed_.has_any(interval)) return broken("ranges overlap");
+    return {};
+}
+
 Result<> Receiver::begin_range(role::Range const& range, UniqueFd pipe) {
     if (end_) return broken("a range comes after the end");
     if (ranges_.size() >= role::most_ranges) return broken("too many ranges at a time");
     std::uint64_t const room = expected_.maximum - std::min(range.offset, expected_.maximum);
     TRY(check_interval({range.offset, range.length.value_or(room)}, expected_.maximum));
+    TRY(check_overlap({range.offset, range.length.value_or(room)}));
     if (::fcntl(pipe.get(), F_SETFL, O_RDONLY | O_NONBLOCK) != 0) return fail(errno, "take a pipe");
     // With less room its writer waits for us while we nap. Refused where users may not have so much.
     (void)::fcntl(pipe.get(), F_SETPIPE_SZ, pipe_bytes);

@@ -39,6 +39,7 @@ private:
 
     Result<> wait();
     Result<> hear();
+    [[nodiscard]] Result<> check_overlap(role::Interval const& interval) const;
     Result<> begin_range(role::Range const& range, UniqueFd pipe);
     Result<bool> read_some(OpenRange& range);
     Result<> flush(OpenRange& range);

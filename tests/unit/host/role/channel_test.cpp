@@ -51,6 +51,17 @@ TEST(Channel, TellsThatThePeerHasGone) {
     EXPECT_EQ(both.b.send("{}", {}, now()).error().text(), "the other end of the channel is closed");
 }
 
+TEST(Channel, HearsThePeersLastWordsThoughItHasNotReadOurs) {
+    Ends both = ends();
+    ASSERT_TRUE(both.b.send("unread", {}, now()));
+    ASSERT_TRUE(both.a.send("last words", {}, now()));
+    both.a.close();
+    auto const packet = both.b.receive(now());
+    ASSERT_TRUE(packet) << packet.error().text();
+    EXPECT_EQ(packet->text, "last words");
+    EXPECT_EQ(both.b.receive(now()).error().kind, ErrorKind::unavailable);
+}
+
 TEST(Channel, DoesNotWaitForAPeerThatDoesNotRead) {
     Ends both = ends();
     std::string const large(most_message_bytes, ' ');
