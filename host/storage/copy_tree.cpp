@@ -24,8 +24,8 @@ namespace triton::storage {
 
 namespace {
 
-/// Whether FICLONE says that it cannot do this for these files, which is no reason to give up: a swap file, one that is
-/// not copied on write, a file system that cannot at all.
+/// Whether FICLONE says that it cannot do this for these files, which is not a reason to give up: a swap file, one that
+/// is not copied on write, a file system that cannot at all.
 bool is_refusal_to_share(int err) {
     return err == EOPNOTSUPP || err == EXDEV || err == EINVAL || err == ETXTBSY || err == ENOTTY || err == ENOSYS;
 }
@@ -63,7 +63,7 @@ private:
         return std::unexpected(std::move(error));
     }
 
-    /// Copies all that is no directory, and notes the directories.
+    /// Copies all that is not a directory, and notes the directories.
     Result<> copy_entries() {
         return reader_.read(from_.fd(), [&](std::string const& name, unsigned char type) -> Result<> {
             ++facts_.entries;

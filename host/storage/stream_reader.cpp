@@ -81,7 +81,7 @@ Result<std::string> Reader::name() {
     std::string_view const value = TRY(text(longest_name));
     bool const is_name = !value.empty() && value != "." && value != ".." && value.find('/') == value.npos &&
                          value.find('\0') == value.npos;
-    if (!is_name) return corrupt("a name is none that a file can have");
+    if (!is_name) return corrupt("a name is not one that a file can have");
     return std::string(value);
 }
 

@@ -140,7 +140,7 @@ private:
         if (has_base) {
             auto const entered = base_->enter(name);
             if (!entered) {
-                TRY(send_removal(name));  // it was no directory
+                TRY(send_removal(name));  // it was not a directory
                 has_base = false;
             }
         }

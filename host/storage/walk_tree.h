@@ -15,7 +15,7 @@
 namespace triton::storage {
 
 /// Goes through a tree from its root: calls for each directory `visitor.enter(stack, status)`, then for all in it that
-/// is no directory `visitor.entry(stack, name, status)`, then its directories in the same way, then
+/// is not a directory `visitor.entry(stack, name, status)`, then its directories in the same way, then
 /// `visitor.leave(stack)`. What is mounted in it is a directory that looks empty: `visitor.mounted(stack, name)`.
 /// Follows no symbolic link. Errors: those of the system calls and of the visitor.
 template <class Visitor>

@@ -137,6 +137,8 @@ class Store:
 
     def start(self, *words, before=(), **more):
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | more
+        if before:  # LeakSanitizer does not get along with strace
+            options["env"] = options.get("env", os.environ) | {"ASAN_OPTIONS": "detect_leaks=0"}
         return subprocess.Popen([*before, *self.command(*words)], **options)
 
     def __call__(self, *words, **more):

@@ -26,12 +26,17 @@ def own_mounts():
     mounts.close()
 
 
+def lacks(error):
+    """Where a green run is taken for a tested tree, no backend may be left out."""
+    pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
+
+
 @pytest.fixture(scope="module", params=BACKENDS)
 def place(request, own_mounts):
     try:
         made = Place(request.param)
     except Lacking as error:
-        pytest.skip(str(error))
+        lacks(error)
     yield made
     made.close()
 
@@ -562,10 +567,10 @@ def text(value):
 ATTRIBUTES = (0o755, 0, 0, 0, 0)
 HEAD = b"triton-tree 1\n" + record("H", text("s"), text(""))
 HOSTILE = {
-    "a name with a slash": (record("F", text("../x"), 0, 1), "a name is none that a file can have"),
-    "a name of dots": (record("D", text("..")), "a name is none that a file can have"),
-    "an empty name": (record("D", text("")), "a name is none that a file can have"),
-    "a name with NUL": (record("D", text("a\0b")), "a name is none that a file can have"),
+    "a name with a slash": (record("F", text("../x"), 0, 1), "a name is not one that a file can have"),
+    "a name of dots": (record("D", text("..")), "a name is not one that a file can have"),
+    "an empty name": (record("D", text("")), "a name is not one that a file can have"),
+    "a name with NUL": (record("D", text("a\0b")), "a name is not one that a file can have"),
     "a long name": (record("D", text("a" * 256)), "a text is too long"),
     "up too often": (record("U", *ATTRIBUTES) * 2, "there is something after the tree"),
     "content without a file": (record("C", 0, text("x")), "records are out of order"),
@@ -746,7 +751,7 @@ def small_place(request, own_mounts):
     try:
         made = Place(request.param, SIZES[request.param])
     except Lacking as error:
-        pytest.skip(str(error))
+        lacks(error)
     yield made
     made.close()
 
