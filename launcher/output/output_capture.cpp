@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
 constexpr Duration between_retries = std::chrono::seconds(1);
+constexpr std::size_t most_waiting = 16;  // programs that have left, each with up to RotatingFile::capacity
 // Of the console's buffer, for the launcher's own lines.
 constexpr std::size_t room_for_log = log::LogOutput::capacity / 4;
 static_assert(room_for_log + longest_piece <= log::LogOutput::capacity, "an empty one takes any line");
@@ -124,6 +125,7 @@ Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, 
         if (pipe.program == entry) set_format(pipe);
     });
     resume();
+    look_after(*entry);  // what it has taken over may wait for room
     return {};
 }
 
@@ -136,7 +138,32 @@ void OutputCapture::forget(std::uint32_t program) {
     auto const at = programs_.find(program);
     if (at == programs_.end()) return;
     look_after(*at->second);
+    std::shared_ptr<Program> leaving = std::move(at->second);
     programs_.erase(at);  // pipes that are not empty yet keep it
+    keep_waiting(std::move(leaving));
+}
+
+/// The disk is full: the file goes on trying, as that of a program that is there.
+void OutputCapture::keep_waiting(std::shared_ptr<Program> program) {
+    if (!program->file || (program->file->pending() == 0 && program.use_count() == 1)) return;
+    if (waiting_.size() == most_waiting) {
+        give_up(*waiting_.front());
+        waiting_.erase(waiting_.begin());
+    }
+    waiting_.push_back(std::move(program));
+    retry_later();
+}
+
+void OutputCapture::tend_leaving() {
+    for (auto const& program : waiting_)
+        program->file->flush();
+    std::erase_if(waiting_,
+                  [](auto const& program) { return program->file->pending() == 0 && program.use_count() == 1; });
+}
+
+void OutputCapture::give_up(Program const& program) {
+    auto const lines = static_cast<std::uint64_t>(std::ranges::count(program.file->waiting(), '\n'));
+    if (lines + program.dropped > 0 && callbacks_.lost) callbacks_.lost(program.name, lines + program.dropped);
 }
 
 Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey key, OutputStream stream,
@@ -463,11 +490,9 @@ void OutputCapture::retry() {
         if (program->file) program->file->flush();
         look_after(*program);
     }
-    for (auto const& pipe : leaving_) {
-        if (pipe->program->file) pipe->program->file->flush();
-    }
+    tend_leaving();
     if (console_.needs_retry()) console_.flush();
-    if (!retry_timer_.is_armed() && (console_.needs_retry() || !leaving_.empty())) retry_later();
+    if (!retry_timer_.is_armed() && (console_.needs_retry() || !leaving_.empty() || !waiting_.empty())) retry_later();
     resume();
 }
 
@@ -491,6 +516,7 @@ void OutputCapture::flush(milliseconds limit) {
         for (auto const& [id, program] : programs_) {
             if (program->file) program->file->flush();
         }
+        tend_leaving();
         resume();
         each_pipe([this](Pipe& pipe) { drain(pipe); });
         if (!console_.is_blocked() || left().count() <= 0) break;
@@ -515,6 +541,10 @@ void OutputCapture::follow(std::function<void(std::uint32_t program, LogChunk co
 
 OutputState OutputCapture::export_state() {
     OutputState state;
+    tend_leaving();
+    for (auto const& program : waiting_)
+        give_up(*program);  // the next version does not know them
+    waiting_.clear();
     for (auto const& [id, program] : programs_) {
         OutputState::Program saved{id};
         if (program->file) {
@@ -578,6 +608,8 @@ void OutputCapture::import_state(OutputState state) {
     if (!state.pipes.empty() && !buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(read_size);
     paused_.reserve(2 * processes_.size());
     resume_reading();
+    for (auto const& [id, program] : programs_)
+        look_after(*program);  // what waits for room is tried again, whether or not somebody writes
 }
 
 }  // namespace triton::launcher

@@ -71,6 +71,8 @@ public:
         std::function<void(std::uint32_t program, std::uint64_t lines)> dropped;
         /// Told once, until it has worked again: the file cannot be written, opened or rotated.
         std::function<void(std::uint32_t program, Error const&)> failed;
+        /// Lines that waited for the file of a program that is not there any more, and that nobody will write.
+        std::function<void(std::string_view name, std::uint64_t lines)> lost;
     };
 
     /// `loop` and `console` outlive this.
@@ -85,7 +87,8 @@ public:
     /// rotate it each on its own. Errors: the file cannot be opened; nothing has changed then.
     Result<> configure(std::uint32_t program, std::string_view name, config::Output const& output,
                        std::size_t ring_bytes = LogRing::default_capacity);
-    /// Forgets a program and, after draining them, the pipes of all its processes.
+    /// Forgets a program and, after draining them, the pipes of all its processes. What its file cannot take now is
+    /// tried again.
     void forget(std::uint32_t program);
 
     /// What a process gets as its standard output and error (borrowed; O_CLOEXEC, to be duplicated by the child).
@@ -157,6 +160,9 @@ private:
     [[nodiscard]] log::LogOutput& console_of(Pipe const& pipe) const;
     [[nodiscard]] bool has_room(Pipe const& pipe, std::size_t bytes);
     void look_after(Program& program);
+    void keep_waiting(std::shared_ptr<Program> program);
+    void tend_leaving();
+    void give_up(Program const& program);
     void retry_later();
 
     EventLoop& loop_;
@@ -164,9 +170,10 @@ private:
     Callbacks callbacks_;
     std::map<std::uint32_t, std::shared_ptr<Program>> programs_;
     std::map<OutputKey, Process> processes_;
-    std::vector<std::unique_ptr<Pipe>> leaving_;  // their number is not wanted any more, but they are not empty
-    std::vector<Pipe*> paused_;                   // in the order in which they go on
-    std::unique_ptr<char[]> buffer_;              // for one read
+    std::vector<std::unique_ptr<Pipe>> leaving_;     // their number is not wanted any more, but they are not empty
+    std::vector<std::shared_ptr<Program>> waiting_;  // they are not there any more, but their file has not taken all
+    std::vector<Pipe*> paused_;                      // in the order in which they go on
+    std::unique_ptr<char[]> buffer_;                 // for one read
     std::string rendered_;
     TimeText time_text_;
     std::int64_t time_ = 0;  // microseconds since the epoch, of the last read

@@ -84,6 +84,13 @@ void Channels::open() {
                     log_.write(log::LogLevel::error, "output-failed",
                                "output of " + std::string(table_.name(program)) + ": " + error.text(),
                                {{"program", table_.name(program)}, {"error", std::string_view(error.text())}});
+                },
+            .lost =
+                [this](std::string_view name, std::uint64_t lines) {
+                    log_.write(log::LogLevel::warning, "output-lost",
+                               std::to_string(lines) + " lines of " + std::string(name) +
+                                   " lost: they waited for its file, and the program is not configured any more",
+                               {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
                 }});
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     notify_ = std::make_unique<NotifyReceiver>(

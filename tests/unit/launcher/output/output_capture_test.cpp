@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/unit/launcher/output/file_size_limit.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -148,13 +150,17 @@ protected:
     std::unique_ptr<Console> console = std::make_unique<Console>(out.write_end.get(), err.write_end.get());
     std::vector<std::string> failures;
     std::map<std::uint32_t, std::uint64_t> dropped;
+    std::vector<std::string> lost;
     std::unique_ptr<OutputCapture> capture = make_capture();
 
     std::unique_ptr<OutputCapture> make_capture() {
         return std::make_unique<OutputCapture>(
             *loop, *console,
             OutputCapture::Callbacks{[this](std::uint32_t program, std::uint64_t lines) { dropped[program] += lines; },
-                                     [this](std::uint32_t, Error const& error) { failures.push_back(error.text()); }});
+                                     [this](std::uint32_t, Error const& error) { failures.push_back(error.text()); },
+                                     [this](std::string_view name, std::uint64_t lines) {
+                                         lost.push_back(std::string(name) + ": " + std::to_string(lines));
+                                     }});
     }
 };
 
@@ -467,6 +473,59 @@ TEST_F(OutputCaptureTest, FullDiskBlocksOrDropsAsAskedFor) {
     capture->process_ended(web1);
     EXPECT_GT(dropped[1], 0);
     EXPECT_EQ(dropped[1] + static_cast<std::uint64_t>(std::ranges::count(content(file), '\n')), 1 << 18);
+}
+
+TEST_F(OutputCaptureTest, WhatWaitsIsWrittenAfterAnUpgradeThoughNobodyWrites) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    OutputState state;
+    {
+        FileSizeLimit const limit{3};
+        write_out(web1, "a\nb\n");
+        run_dry();
+        state = capture->export_state();
+    }
+    for (OutputState::Pipe& pipe : state.pipes) {
+        pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
+        pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
+    }
+    capture.reset();
+    capture = make_capture();
+    configure(1, "web", to_file(OutputFormat::prefix));
+    capture->import_state(std::move(state));
+    EXPECT_TRUE(capture->is_to_retry());
+    run_until([this] { return content(file) == "web[1] | a\nweb[1] | b\n"; });
+}
+
+TEST_F(OutputCaptureTest, WhatWaitsOfAProgramThatLeavesIsWrittenLater) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    {
+        FileSizeLimit const limit{3};
+        write_out(web1, "a\nb\n");
+        run_dry();
+        capture->remove(web1);
+        capture->forget(1);
+        EXPECT_TRUE(capture->is_to_retry());
+        capture->retry();
+        EXPECT_EQ(content(file), "web");
+    }
+    capture->retry();
+    EXPECT_EQ(content(file), "web[1] | a\nweb[1] | b\n");
+    EXPECT_FALSE(capture->is_to_retry());
+    EXPECT_EQ(lost, std::vector<std::string>{});
+}
+
+TEST_F(OutputCaptureTest, WhatCannotWaitIsTold) {
+    FileSizeLimit const limit{3};
+    for (std::uint32_t program = 1; program <= 17; ++program) {
+        file = directory + "/log" + std::to_string(program);
+        configure(program, "web" + std::to_string(program), to_file(OutputFormat::prefix));
+        write_out({program, 1}, "a\nb\n");
+        run_dry();
+        capture->forget(program);
+    }
+    EXPECT_EQ(lost, std::vector<std::string>{"web1: 2"});
+    (void)capture->export_state();
+    EXPECT_EQ(lost.size(), 17U);
 }
 
 TEST_F(OutputCaptureTest, RotatedFilesHoldEverything) {

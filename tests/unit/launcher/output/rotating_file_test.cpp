@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/unit/launcher/output/file_size_limit.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -186,28 +188,6 @@ TEST_F(RotatingFileTest, WaitsWhileTheDiskIsFull) {
     EXPECT_EQ(content(), "a\nb\n");
     EXPECT_EQ(other.pending(), 0);
 }
-
-/// Lets files grow to so many bytes only, as long as this lives. The signal that comes with it must be blocked.
-class FileSizeLimit {
-public:
-    explicit FileSizeLimit(rlim_t bytes) {
-        ::sigemptyset(&xfsz_);
-        ::sigaddset(&xfsz_, SIGXFSZ);
-        (void)::sigprocmask(SIG_BLOCK, &xfsz_, &before_);
-        EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &limit_), 0);
-        rlimit const limit{bytes, limit_.rlim_max};
-        EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-    }
-    ~FileSizeLimit() {
-        (void)::setrlimit(RLIMIT_FSIZE, &limit_);
-        (void)::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    }
-
-private:
-    sigset_t xfsz_{};
-    sigset_t before_{};
-    rlimit limit_{};
-};
 
 TEST_F(RotatingFileTest, GoesOnWhereItStoppedWhenThereIsRoomAgain) {
     RotatingFile file = open(100, 1);
