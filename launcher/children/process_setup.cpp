@@ -51,8 +51,11 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
     ProcessSetup setup;
     // All of them: a real fault ends us whether its signal is blocked or not.
     process::raw::SignalSet const handled = ~0UL;
-    (void)process::raw::call(SYS_rt_sigprocmask, SIG_SETMASK, process::raw::address(&handled),
-                             process::raw::address(&setup.inherited.mask), sizeof handled);
+    process::raw::Value const blocked =
+        process::raw::call(SYS_rt_sigprocmask, SIG_SETMASK, process::raw::address(&handled),
+                           process::raw::address(&setup.inherited.mask), sizeof handled);
+    // Else the first SIGTERM would end us, and with us all that runs, without a word.
+    if (blocked != 0) return fail(static_cast<int>(-blocked), "block signals");
     if (early.has_blocked_signals) setup.inherited.mask = early.signal_mask;
     process::raw::KernelSigaction const fresh{};
     (void)process::raw::call(SYS_rt_sigaction, SIGCHLD, process::raw::address(&fresh),

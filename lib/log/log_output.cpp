@@ -19,7 +19,9 @@ LogOutput::LogOutput(UniqueFd fd) : owned_(std::move(fd)), fd_(owned_.get()), ki
 
 LogOutput::Kind LogOutput::kind_of(int fd) {
     struct stat status;
-    if (fd < 0 || ::fstat(fd, &status) != 0) return Kind::none;
+    if (fd < 0) return Kind::none;
+    // Open, and nobody says what it is: the kind that is asked before each write.
+    if (::fstat(fd, &status) != 0) return errno == EBADF ? Kind::none : Kind::terminal;
     if (S_ISREG(status.st_mode)) return Kind::file;
     if (S_ISSOCK(status.st_mode)) return Kind::socket;
     if (S_ISFIFO(status.st_mode)) return Kind::pipe;
