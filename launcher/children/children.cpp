@@ -30,6 +30,7 @@ Children::Children(Sys& sys, EventLoop& loop, log::Log& log, Listener& listener)
                          arm();
                      }),
       reap_timer_(loop, [this] { reap(); }),
+      hunt_(sys, loop),
       executions_(loop, sys, [this](Pid pid) { executed(pid); }) {}
 
 Result<> Children::check() {
@@ -109,6 +110,7 @@ std::optional<Sys::Dead> Children::next_dead() {
 /// process of ours is one look-up, whatever other orphans there are.
 void Children::reap() {
     reap_timer_.disarm();
+    hunt_.begin_round();
     executions_.look();  // what has executed and ended has executed first
     for (int count = 0; count < most_reaped_at_once; ++count) {
         // Before the kernel forgets the process: what it tells must not get lost.
@@ -134,9 +136,9 @@ void Children::reaped(Sys::Dead dead) {
         spare_nodes_.push_back(std::move(node));
         return listener_.process_ended(id, dead.status, error);
     }
-    if (commands_.on_exit(dead.pid, dead.status, error)) {
-        arm();
-    } else if (log_.is_enabled(log::LogLevel::debug)) {
+    if (commands_.on_exit(dead.pid, dead.status, error)) return arm();
+    hunt_.orphan_reaped();
+    if (log_.is_enabled(log::LogLevel::debug)) {
         log_.write(log::LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(dead.pid),
                    {{"pid", std::int64_t{dead.pid}}});
     }

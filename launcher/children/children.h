@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "launcher/children/orphan_hunt.h"
 #include "launcher/children/sys.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/event_loop.h"
@@ -64,6 +65,12 @@ public:
     Result<pid_t> spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
                                 process::StartFiles const& files);
 
+    /// For a process without a control group: the mark that it is to be started with, and, when it has ended and is not
+    /// reaped, the end of what carries it.
+    [[nodiscard]] std::uint64_t next_mark() { return hunt_.next_mark(); }
+    void end_orphans_of(pid_t pid) { hunt_.end(pid); }
+    /// See OrphanHunt.
+    void finish_hunts() { hunt_.finish(); }
     /// Reaps what has ended: at most so many at a time as keep a round short, and the others in the next round.
     void reap();
     /// Tells of what has executed by now.
@@ -102,6 +109,7 @@ private:
     process::CommandRunner commands_;
     EventLoop::Timer command_timer_;
     EventLoop::Timer reap_timer_;
+    OrphanHunt hunt_;
     process::ExecutionWatch executions_;
     bool looks_first_ = false;
 };

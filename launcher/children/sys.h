@@ -45,6 +45,13 @@ public:
     /// getpgid(2); -1: there is no such process.
     virtual pid_t group_of(pid_t pid) = 0;
     virtual pid_t own_pid() = 0;
+    /// Replaces the content by our children, as many as a bounded read gives: those that have ended, too.
+    virtual void list_children(std::vector<pid_t>& children) = 0;
+    /// The mark that the process was started with or has inherited, see process::StartFiles; 0: none, or no such
+    /// process.
+    virtual std::uint64_t mark_of(pid_t pid) = 0;
+    /// A millisecond in which those that were killed may end.
+    virtual void wait_a_moment() = 0;
     /// Signals that wait, at most as many as fit. Errors: EAGAIN when none does.
     virtual std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) = 0;
 
@@ -80,6 +87,9 @@ public:
     int signal(pid_t pid, int signo) override;
     pid_t group_of(pid_t pid) override;
     pid_t own_pid() override;
+    void list_children(std::vector<pid_t>& children) override;
+    std::uint64_t mark_of(pid_t pid) override;
+    void wait_a_moment() override;
     std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) override;
     Result<UniqueFd> open_null_device() override;
     int execute(char const* path, char const* const* arguments, char const* const* environment) override;

@@ -113,6 +113,14 @@ void Shell::before_reaping(ProcessId id, pid_t pid) {
     if (!plan || !plan->policy.kills_tree) return;
     (void)sys_.signal(-pid, SIGKILL);
     channels_.kill_group(id);
+    if (is_marked(*plan)) children_.end_orphans_of(pid);
+}
+
+/// Whether what a process has started is known by a mark: where there is no control group that knows it.
+bool Shell::is_marked(ProgramPlan const& plan) const {
+    return plan.policy.kills_tree && !channels_.has_groups() && plan.start &&
+           std::ranges::find(plan.start->attributes().limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) ==
+               plan.start->attributes().limits.end();
 }
 
 void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
@@ -199,8 +207,9 @@ void Shell::on(action::Spawn const& action) {
         if (!program.plan || !program.plan->start)
             return std::unexpected(process::SpawnError{process::SpawnStage::execute, ENOENT});
         program.note_start(action.id.number);
-        auto const hands = channels_.for_start(action.id);
+        auto hands = channels_.for_start(action.id);
         if (!hands) return std::unexpected(hands.error());
+        if (is_marked(*program.plan)) hands->files.mark = children_.next_mark();
         return children_.start(action.id, program.plan->start, hands->files);
     }();
     if (pid) {
@@ -304,6 +313,7 @@ void Shell::tell_error(char const* what) noexcept {
 
 int Shell::shut_down() {
     tell_reports(true);
+    if (sys_.own_pid() != 1) children_.finish_hunts();  // the kernel ends all that PID 1 leaves behind
     if (channels_.output()) channels_.output()->flush(time_to_drain);
     log_.write(log::LogLevel::info, "launcher-stopped", "stopped", {{"exit_code", std::int64_t{life_.exit_code()}}});
     port_.end_round();

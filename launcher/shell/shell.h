@@ -56,6 +56,7 @@ private:
     void dispatch(Event const& event) override;
     void make_room_for_an_end() override;
     void before_reaping(ProcessId id, pid_t pid) override;
+    [[nodiscard]] bool is_marked(ProgramPlan const& plan) const;
     void process_executed(ProcessId id) override;
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override;
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;

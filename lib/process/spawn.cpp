@@ -336,6 +336,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .execution = nullptr,
                   .attributes = plan.child_attributes(),
                   .cgroup = files.cgroup,
+                  .mark = files.mark,
                   .moves = moves,
                   .move_count = list_moves(moves, plan, files),
                   .listen_pid = nullptr,

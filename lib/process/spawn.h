@@ -33,7 +33,14 @@ struct StartFiles {
     char const* notify_socket = nullptr;  ///< value of NOTIFY_SOCKET; null: none
     int ready = -1;                       ///< as the plan's ready_target; -1: none
     int cgroup = -1;                      ///< directory of the cgroup v2 that it starts in; -1: ours
+    /// By which its descendants can be told later: a limit that all of them inherit and that limits nothing, for the
+    /// time without a system call of real-time processes. 0: none. It is not set where that limit was set already.
+    std::uint64_t mark = 0;
 };
+
+/// Marks are of this range: half a million years of microseconds.
+inline constexpr std::uint64_t lowest_mark = std::uint64_t{1} << 62;
+inline constexpr std::uint64_t highest_mark = (std::uint64_t{1} << 63) - 1;
 
 /// Starts that can be watched until their execve: the Spawner's, or those of a test's script.
 class Starts {

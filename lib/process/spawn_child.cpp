@@ -133,6 +133,17 @@ void set_capabilities(SpawnChild& child, ChildAttributes const& with) {
     }
 }
 
+/// See StartFiles::mark. A limit that somebody means is left alone. It matters to nobody whether this works.
+void set_mark(unsigned long mark) {
+    constexpr int resource = 15;  // RLIMIT_RTTIME
+    constexpr unsigned long least = 1UL << 62;
+    unsigned long values[2] = {};
+    if (raw::call(SYS_prlimit64, 0, resource, 0, raw::address(values)) != 0) return;
+    if (values[0] < least || values[1] < least) return;
+    values[0] = values[1] = mark;
+    (void)raw::call(SYS_prlimit64, 0, resource, raw::address(values), 0);
+}
+
 void change_identity(SpawnChild& child, ChildAttributes const& with) {
     for (int number = 0; number < 64; ++number) {
         if (with.drop_bounding >> number & 1)
@@ -164,6 +175,7 @@ void run_spawn_child(void* spawn_child) {
     if (child.move_count > 0) place_descriptors(child, landlock);
     // A group of its own: the terminal's ^C is for the launcher, and the whole group can be signalled.
     (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
+    if (child.mark != 0) set_mark(child.mark);
     if (with) {
         set_resources(child, *with);
         change_identity(child, *with);

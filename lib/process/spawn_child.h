@@ -98,6 +98,7 @@ struct SpawnChild {
     // Not in every start.
     ChildAttributes const* attributes;  // null: none
     int cgroup;                         // directory of the one to enter, -1: none
+    unsigned long mark;                 // 0: none
     FdMove* moves;
     unsigned move_count;
     char* listen_pid;    // room for the digits of our pid at the end of "LISTEN_PID=", null: none

@@ -93,6 +93,19 @@ public:
     }
     pid_t group_of(pid_t pid) override { return pid; }
     pid_t own_pid() override { return 7; }
+    void list_children(std::vector<pid_t>& children) override {
+        calls.emplace_back("list");
+        children.clear();
+        for (auto const& [pid, mark] : marks)
+            children.push_back(pid);
+    }
+    void wait_a_moment() override {
+        if (on_moment) on_moment();
+    }
+    std::uint64_t mark_of(pid_t pid) override {
+        auto const found = marks.find(pid);
+        return found == marks.end() ? 0 : found->second;
+    }
     std::expected<std::size_t, int> read_signals(int, std::span<signalfd_siginfo> infos) override {
         ++reads_of_signals;
         if (!read_errors.empty()) {
@@ -152,6 +165,8 @@ public:
     int floods_with = 0;
     std::deque<int> read_errors;
     int reads_of_signals = 0;
+    std::map<pid_t, std::uint64_t> marks;  // of our children
+    std::function<void()> on_moment;
     std::function<void(pid_t)> on_spawn;
     std::function<void(pid_t, int)> on_signal;
     std::function<int(char const*, char const* const*, char const* const*)> on_execute;  // returns an errno

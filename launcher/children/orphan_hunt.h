@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "launcher/children/sys.h"
+#include "lib/base/event_loop.h"
+
+namespace triton::launcher {
+
+/// Ends what a process has left behind outside of its process group, where it has no control group: daemons in a
+/// session of their own. As PID 1 or subreaper we become their parent when theirs dies.
+///
+/// They are told by a mark that every descendant inherits (process::StartFiles::mark): nothing that a program does with
+/// its environment, session or user takes it away, and reading it needs no privilege. What a marked orphan has started
+/// comes to us when it is killed, so that the hunt goes on until nobody is found. Programs decide how many orphans
+/// there are: a round looks at `most_per_round`, and the next one goes on.
+class OrphanHunt {
+public:
+    /// Both outlive this.
+    OrphanHunt(Sys& sys, EventLoop& loop);
+
+    static constexpr std::size_t most_per_round = 256;
+    static constexpr std::size_t most_marks = 1024;  ///< hunted at a time; the oldest gives way
+
+    /// A mark that no other process has, and that a process with an earlier one may set.
+    std::uint64_t next_mark();
+
+    /// The process has ended and is not reaped. Kills its orphans that are there, at the latest in the next round, and
+    /// goes on until there are none.
+    void end(pid_t process);
+    /// A child that nobody knows was reaped: its own children are ours now.
+    void orphan_reaped();
+    /// Before the launcher ends without being PID 1: waits a moment for what it hunts, whose parent will be somebody
+    /// else.
+    void finish();
+    /// The events that follow belong to another round.
+    void begin_round() { has_looked_ = false; }
+
+private:
+    void look_soon();
+    void look();
+    [[nodiscard]] bool is_hunted(pid_t child);
+
+    Sys& sys_;
+    EventLoop::Timer timer_;
+    std::vector<std::uint64_t> marks_;
+    std::vector<pid_t> children_;  // as of the pass that is under way
+    std::size_t at_ = 0;
+    bool has_found_ = false;
+    bool has_looked_ = false;
+    std::uint64_t last_mark_;
+};
+
+}  // namespace triton::launcher
