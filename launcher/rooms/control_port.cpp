@@ -11,6 +11,7 @@
 #include "config/substitution.h"
 #include "launcher/control/process_usage.h"
 #include "launcher/plan/version.h"
+#include "launcher/rooms/helper_commands.h"
 
 namespace triton::launcher {
 
@@ -299,9 +300,18 @@ bool has_sandbox(config::Program const& program) {
 
 }  // namespace
 
+/// The process that a child is, or is a helper command of: that runs with the same rights.
+std::optional<ProcessId> ControlPort::process_of(pid_t pid) const {
+    if (auto const id = rooms_.children.find(pid)) return id;
+    auto const& commands = rooms_.children.commands();
+    auto const found = std::ranges::find(commands, pid, &process::CommandRunner::Running::pid);
+    if (found == commands.end() || found->key >= first_own_key) return std::nullopt;
+    return process_of_helper(found->key);
+}
+
 /// A process that a configuration has been changed under is judged by the latest: it is the one that can be read.
 ProcessOwner ControlPort::owner_of(pid_t pid) const {
-    auto const id = rooms_.children.find(pid);
+    auto const id = process_of(pid);
     if (!id) return ProcessOwner::nobody;
     ProgramTable::Entry const& program = rooms_.table[id->program];
     if (!program.plan) return ProcessOwner::sandboxed;  // nobody knows

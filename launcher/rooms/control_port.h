@@ -58,6 +58,7 @@ public:
     void save(UpgradeState& state) const;
 
 private:
+    [[nodiscard]] std::optional<ProcessId> process_of(pid_t pid) const;
     [[nodiscard]] LauncherStatus launcher() const override;
     [[nodiscard]] std::size_t program_count() const override { return rooms_.table.shown().size(); }
     [[nodiscard]] std::optional<std::size_t> find_program(std::string_view name) const override;

@@ -16,10 +16,6 @@ Children::Key key_of(ProcessId id, Helper helper) {
     return static_cast<Children::Key>(id.program) << 32 | static_cast<Children::Key>(id.number) << 8 |
            static_cast<Children::Key>(helper);
 }
-ProcessId process_of(Children::Key key) {
-    return {ProgramId{static_cast<std::uint32_t>(key >> 32)},
-            ProcessNumber{static_cast<std::uint32_t>(key >> 8 & 0xffffff)}};
-}
 Helper helper_of(Children::Key key) { return static_cast<Helper>(key & 0xff); }
 
 std::string_view text(Helper helper) {
@@ -47,6 +43,11 @@ std::string outcome_text(Children::Outcome const& outcome) {
 
 }  // namespace
 
+ProcessId process_of_helper(Children::Key key) {
+    return {ProgramId{static_cast<std::uint32_t>(key >> 32)},
+            ProcessNumber{static_cast<std::uint32_t>(key >> 8 & 0xffffff)}};
+}
+
 void HelperCommands::run(action::RunHelper const& action) {
     ProgramTable::Entry const& program = table_[action.id.program];
     HelperPlan const helper = program.plan ? program.plan->helper(action.helper) : HelperPlan{};
@@ -66,7 +67,7 @@ void HelperCommands::cancel(action::CancelHelper const& action) {
 }
 
 void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) {
-    ProcessId const id = process_of(key);
+    ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
     if (outcome.is_ok() || outcome.how == CommandRunner::How::cancelled) return;

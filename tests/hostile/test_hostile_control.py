@@ -12,7 +12,7 @@ import time
 import pytest
 
 from harness.control import INTERFACE, Controlled, Varlink, reach
-from harness.process import TIMEOUT, eventually
+from harness.process import BINARY, TIMEOUT, eventually
 
 STAY = ["trap", "say:up", "until:15"]
 
@@ -95,6 +95,28 @@ def test_a_program_without_a_sandbox_may(as_pid1):
     friend, out = attacker(as_pid1, "direct")
     Controlled(as_pid1, {"web": STAY, "evil": friend})
     assert told(out)[1] == told(out)[3] == "done"
+
+
+def with_hook(starter, **keys):
+    """A launcher of which program web stops program other before its own stop; program boxed has a sandbox."""
+    socket_path = starter.area / f"run{len(starter.running)}" / "control"
+    hook = {"command": [str(BINARY), "ctl", "--socket", str(socket_path), "stop", "other"]}
+    running = Controlled(starter, {"boxed": {"steps": STAY, "noNewPrivileges": True}, "other": STAY,
+                                   "web": {"steps": STAY, "preStop": hook, **keys}})
+    for program in ("boxed", "other", "web"):
+        running.launcher.wait_up(tag=program)
+    running.ctl("stop", "web")
+    return running.status()["other"]["processes"][1]["state"]
+
+
+def test_a_helper_command_may(as_pid1):
+    """A hook of a program without a sandbox is not an orphan that nobody knows, whatever other programs have."""
+    assert with_hook(as_pid1) == "held"
+
+
+def test_a_hook_of_a_sandboxed_program_may_not(as_pid1):
+    """It has the program's rights."""
+    assert with_hook(as_pid1, noNewPrivileges=True) == "up"
 
 
 def test_who_has_confined_itself_may_look_and_not_command(as_pid1):
