@@ -13,7 +13,7 @@ namespace {
 
 constexpr milliseconds lock_interval{50};
 constexpr milliseconds journal_interval = std::chrono::seconds(1);
-/// So much has to come for earlier failures not to count: a server that gives a byte each time is not worth it.
+/// Earlier failures are forgiven once so much has come. A single byte is not enough: a server could go on for ever.
 constexpr std::uint64_t progress_bytes = 256 * 1024;
 constexpr std::size_t most_samples = 16;
 constexpr milliseconds sample_interval{250};
@@ -97,7 +97,7 @@ std::optional<TimePoint> BlobFetch::wake() const {
     return std::min(*wake_, *late);
 }
 
-/// Servers are the downloader's to judge; this is for a downloader or a verifier that does not do its work.
+/// Returns when a role counts as silent. The downloader itself gives up on silent servers, well before this.
 std::optional<TimePoint> BlobFetch::silent_until() const {
     if (is_over()) return std::nullopt;
     if (phase_ == Progress::Phase::verifying)
@@ -153,7 +153,7 @@ void BlobFetch::lock(TimePoint now) {
 Result<> BlobFetch::prepare() {
     if (request_.digest) {
         auto blob = TRY(context_.store.find(*request_.digest));
-        // It may be collected between the two looks; then it is fetched.
+        // gc() may take the blob between the two calls; then it is fetched.
         bool const is_safe = blob && (!request_.lease ||
                                       TRY(context_.store.protect(*request_.lease, *request_.digest)));
         if (is_safe) {
@@ -262,7 +262,7 @@ bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
     stream->is_told = true;
     if (auto const* const failure = std::get_if<role::DownloadFailed>(&event)) {
         stream->failure = *failure;
-        // It may hold what a server has said, or somebody who has taken over the downloader: no control characters.
+        // A server, or a downloader that was taken over, chooses this text: control characters are taken out.
         stream->failure->reason =
             role::error_of({.kind = failure->kind, .attempted = {}, .reason = failure->reason, .details = {}}).reason;
     }
@@ -305,7 +305,7 @@ Result<> BlobFetch::take_answer(Stream& stream, role::Answer const& answer) {
     }
     bool const gives_all = answer.status == 200 && size_;
     if (gives_all && stream.range.end != *size_) {
-        // What lies behind the range comes once more, with it.
+        // The answer also holds everything behind the range; what had landed there is downloaded once more.
         in_one_piece_ = true;
         journal_.landed = Intervals({{0, stream.range.begin}});
         plan_.emplace(*size_, journal_.landed, RangePlan::Settings{.parallel_from = UINT64_MAX});
@@ -333,7 +333,7 @@ Result<> BlobFetch::hand_to_verifier(Stream& stream) {
     return job_->add_range(stream.id, stream.range.begin, length, std::move(stream.pipe));
 }
 
-/// Deals with streams of which both ends are known.
+/// Deals with streams that both the downloader and the verifier have finished.
 void BlobFetch::settle(TimePoint now) {
     for (std::size_t i = 0; i < streams_.size() && !is_over();) {
         bool const is_over_now = streams_[i].is_told && (streams_[i].has_ended || streams_[i].pipe);
@@ -374,7 +374,7 @@ void BlobFetch::on_failure(role::DownloadFailed const& failure, TimePoint now) {
         return begin_attempt(now);
     }
     if (!plan_ && job_) {
-        // Of what has no known size nothing can be resumed.
+        // A download of unknown size cannot be resumed.
         drop_transfers();
         if (auto const emptied = ingest_->restart(); !emptied) return give_up(emptied.error());
         journal_ = {};
@@ -390,7 +390,7 @@ void BlobFetch::try_again_later(role::DownloadFailed const& failure, TimePoint n
     auto const wait = retry_.after(failure.is_transient ? FailureClass::transient : FailureClass::permanent, asked,
                                    static_cast<std::uint32_t>(context_.random()));
     if (!wait) return give_up(error_of(failure.kind, failure.reason));
-    // Without a digest nothing would tell two mirrors apart that have different things.
+    // Mirrors may differ, and only a digest would tell.
     if (request_.digest && request_.remote.urls.size() > 1) {
         std::ranges::rotate(request_.remote.urls, request_.remote.urls.begin() + 1);
         ++rotations_;
@@ -403,7 +403,7 @@ void BlobFetch::try_again_later(role::DownloadFailed const& failure, TimePoint n
 // What the verifier says.
 
 void BlobFetch::on_verify(TimePoint now) {
-    // What the verifier says is at most one message a range and four a second, and it is verified before we loop.
+    // The verifier controls how many messages there are; each one that breaks its rules ends it.
     while (job_ && !is_over()) {
         auto event = job_->next(std::chrono::steady_clock::now());
         if (!event && event.error().kind == ErrorKind::timeout) break;
@@ -440,7 +440,7 @@ void BlobFetch::end_if_complete(TimePoint now) {
 void BlobFetch::on_verify_error(Error const& error, TimePoint now) {
     drop_transfers();
     if (error.kind != ErrorKind::corrupt) return give_up(error);
-    // Bytes of an earlier time, or of a server that is not what it was, may be to blame; once.
+    // Bytes from an earlier run may be to blame, so all is fetched again, once.
     if (is_trusting_journal_ && start_over(now)) return;
     if (mirrors_left_ > 0 && request_.digest) {
         --mirrors_left_;

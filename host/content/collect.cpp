@@ -45,7 +45,7 @@ std::string hex_of(Victim const& victim) { return victim.name.substr(victim.name
 
 /// The rows go first, with the intention to remove the files; what a crash leaves of that, recover() does.
 Result<std::vector<Victim>> forget_blobs(StoreState& state, BootTime const& now, GcSettings const& settings) {
-    // What protects a blob cannot come between the look and the removal: both are in one transaction.
+    // Selection and removal are one transaction, so that no reference can appear in between.
     Transaction transaction = TRY(state.database.begin());
     std::vector<Victim> victims = TRY(unprotected_blobs(state.database, now, settings.blob_grace));
     if (settings.dry_run) return victims;
@@ -87,7 +87,7 @@ Result<std::map<std::string, Begun>> begun_ingests(Database& database) {
     return begun;
 }
 
-/// Ingests that nobody has: interrupted ones that are too old, and directories that no row knows.
+/// Collects unlocked ingests: interrupted ones that are too old, and directories without a row.
 Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& now, GcSettings const& settings) {
     std::vector<Victim> victims;
     auto const begun = TRY(begun_ingests(state.database));
@@ -96,7 +96,7 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
         if (row != begun.end() && passed_since(row->second.at, now) < settings.ingest_grace) continue;
         UniqueFd const directory{
             ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-        // Somebody may have begun it since the row was read; who has begun it has it locked.
+        // An ingest that was begun since the row was read is locked.
         if (!directory || !TRY(try_lock(directory.get()))) continue;
         victims.push_back({.kind = Victim::Kind::ingest,
                            .name = row == begun.end() ? name : row->second.key,

@@ -14,7 +14,7 @@ namespace {
 
 constexpr milliseconds patience = std::chrono::seconds(30);
 constexpr milliseconds end_patience = std::chrono::seconds(2);  // between its channel's end and its own
-/// Small: what is in a pipe when we are killed has come in vain.
+/// Small, because what is in a pipe when we are killed is lost.
 constexpr int pipe_bytes = 256 * 1024;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -48,7 +48,7 @@ Result<DownloadClient::Started> DownloadClient::start(role::Download download, D
 }
 
 void DownloadClient::cancel(std::uint32_t id) {
-    // A downloader that does not listen is found out by next(), or killed with us.
+    // A downloader that does not listen is ended by next() or by the watch on silence.
     if (process_) (void)role::send(process_->channel(), role::Cancel{id}, now() + patience);
 }
 

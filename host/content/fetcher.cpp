@@ -17,7 +17,7 @@ namespace triton::content {
 namespace {
 
 constexpr milliseconds progress_interval{100};
-/// What is on its way to the verifier when somebody cancels is waited for so long.
+/// After a cancel, the verifier has so long to write what is still in its pipes.
 constexpr milliseconds flush_patience = std::chrono::seconds(1);
 constexpr int most_events = 256;  // of the downloader, in one round
 
@@ -140,7 +140,7 @@ private:
                 break;
             }
             if (!*event) break;
-            for (Slot& slot : slots_)  // one that nobody knows is of a download that was cancelled
+            for (Slot& slot : slots_)  // nobody knows an event of a cancelled download
                 if (slot.is_active() && slot.fetch->on_download(**event, now)) break;
         }
         for (Slot& slot : slots_)

@@ -16,7 +16,7 @@ namespace triton::content {
 
 namespace {
 
-/// How often a lock of somebody else is tried. flock(2) cannot be waited for together with a descriptor that cancels.
+/// How often a lock that is held elsewhere is tried. flock(2) cannot wait for a lock and a descriptor at once.
 constexpr milliseconds lock_interval{50};
 
 /// Waits a little. Errors: `timeout` at the deadline; `refused` when it was cancelled.
@@ -61,7 +61,7 @@ bool is_still(int directory, std::string const& name, int fd) {
 }
 
 KeyLock::~KeyLock() {
-    // A name goes while its lock is held, so that whoever gets the lock then sees by is_still() that it is not it.
+    // The name is removed while its lock is held: whoever gets the lock next sees by is_still() that the file is gone.
     for (Held const& held : held_)
         (void)::unlinkat(directory_, held.name.c_str(), 0);  // what stays is an empty file, and is used again
 }
@@ -190,7 +190,7 @@ void remove_ingest_directory(StoreState const& state, std::string const& name) {
     UniqueFd const directory{
         ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     if (!directory) return;
-    // What cannot be removed now has no row any more, and gc() tries again.
+    // gc() removes what stays: it has no row any more.
     (void)::unlinkat(directory.get(), "data", 0);
     (void)remove_journal(directory.get());
     (void)::unlinkat(state.ingest.get(), name.c_str(), AT_REMOVEDIR);

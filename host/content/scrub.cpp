@@ -27,10 +27,10 @@ bool is_cancelled(int cancel) {
     return cancel >= 0 && ::poll(&waited, 1, 0) > 0;
 }
 
-/// This thread works only when nobody else wants the processor or the disk.
+/// Makes this thread work only when nobody else wants the processor or the disk.
 void become_idle() {
     sched_param const none{};
-    // Both are a favour to others; without them the work is done all the same.
+    // A failure of either makes the scrub a nuisance, and not wrong.
     (void)::sched_setscheduler(0, SCHED_IDLE, &none);
     (void)::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
 }
@@ -51,7 +51,7 @@ Result<Hashed> hash_file(int fd, std::string const& shown, int cancel) {
         if (got < 0) return fail(errno, "read " + shown);
         if (got == 0) break;
         hash.add(std::span(buffer).first(static_cast<std::size_t>(got)));
-        // What others use of the page cache is not pushed out by what is read once.
+        // Pages that are read once must not push out those that others use.
         (void)::posix_fadvise(fd, static_cast<off_t>(hashed.bytes), got, POSIX_FADV_DONTNEED);
         hashed.bytes += static_cast<std::uint64_t>(got);
     }
@@ -59,7 +59,7 @@ Result<Hashed> hash_file(int fd, std::string const& shown, int cancel) {
     return hashed;
 }
 
-/// In a thread of its own: priorities are a thread's, and one that was lowered cannot always be raised again.
+/// Hashes in a thread of its own, because a priority that was lowered cannot always be raised again.
 Result<Hashed> hash_when_idle(int fd, std::string const& shown, int cancel) {
     std::optional<Result<Hashed>> hashed;
     std::thread([&] {
@@ -69,7 +69,7 @@ Result<Hashed> hash_when_idle(int fd, std::string const& shown, int cancel) {
     return *std::move(hashed);
 }
 
-/// Why the file is bad; none: it is good. Errors: `refused`: "cancelled".
+/// Returns why a file is bad; none when it is good. Errors: `refused`: "cancelled".
 Result<std::optional<std::string>> fault_of(StoreState const& state, std::string const& hex,
                                             std::optional<std::uint64_t> size, std::uint64_t& bytes, int cancel) {
     UniqueFd const file{::openat(state.blobs.get(), hex.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};

@@ -29,7 +29,7 @@ std::span<json::Field<TokenAnswer> const> table(json::TableOf<TokenAnswer>) {
     return rows;
 }
 
-/// A token goes into a header: it may not end the header's line.
+/// A token goes into a header, so it must not hold what ends the header's line.
 bool is_printable(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
 }
@@ -71,7 +71,7 @@ role::HostCredential const* credential_for(role::Credentials const& credentials,
 }
 
 std::string Authorizations::key(Url const& url, std::string_view scope, role::HostCredential const* credential) {
-    // The scheme, too: what was got over https is not sent over http.
+    // The scheme is part of the key: a token that came over https is not sent over http.
     return std::string(url.is_https ? "https " : "http ")
         .append(url.authority)
         .append(" ")
@@ -104,7 +104,7 @@ Result<std::optional<TokenRequest>> Authorizations::on_refused(Url const& url, s
                 case Challenge::Scheme::bearer: {
                     if (challenge.realm.empty() || (credential && !has_password)) continue;
                     TokenRequest request{.url = TRY(follow(url, challenge.realm)), .authorization = {}};
-                    // What we want, and not what the server says that we want.
+                    // The token is for the scope of the order, not for a wider one that the server names.
                     std::string_view const wanted = scope.empty() ? std::string_view(challenge.scope) : scope;
                     std::string text = request.url.text;
                     if (!challenge.service.empty()) text = with_parameter(text, "service", challenge.service);

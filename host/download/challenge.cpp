@@ -24,7 +24,7 @@ std::string_view take_token(std::string_view& text) {
     return token;
 }
 
-/// A token or a quoted string. None: it is neither.
+/// Takes a token or a quoted string. Returns none when the text begins with neither.
 std::optional<std::string> take_value(std::string_view& text) {
     if (text.empty() || text[0] != '"') {
         std::string_view const token = take_token(text);
@@ -52,7 +52,7 @@ struct Parameter {
     std::string value;
 };
 
-/// "name = value"; none, and nothing is taken: another challenge begins here, or the text is malformed.
+/// Takes "name = value". Returns none, and takes nothing, where another challenge begins or the text is malformed.
 std::optional<Parameter> take_parameter(std::string_view& text) {
     std::string_view rest = text;
     std::string_view const name = take_token(rest);

@@ -100,7 +100,7 @@ Result<> Downloader::wait() {
         if (int const pipe = transfer->waits_for_pipe(); pipe >= 0)
             waited.push_back({.fd = pipe, .events = CURL_WAIT_POLLOUT, .revents = 0});
     }
-    // curl's own timers shorten this; without any there is nothing to do until a descriptor is ready.
+    // curl shortens this to its own timers. Without a timer nothing happens until a descriptor is ready.
     constexpr int longest = 60'000;
     if (curl_multi_poll(multi_.get(), waited.data(), static_cast<unsigned>(waited.size()), longest, nullptr) !=
         CURLM_OK)
@@ -128,7 +128,7 @@ Result<bool> Downloader::take_order() {
 }
 
 void Downloader::cancel(std::uint32_t id) {
-    // What has ended by itself was told, or will be.
+    // A download that has ended by itself reports that instead.
     auto const found = std::ranges::find_if(transfers_, [&](auto const& each) { return each->id() == id; });
     if (found != transfers_.end() && !(*found)->is_over()) (*found)->cancel();
 }

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t most_header_bytes = 64 * 1024;  // the server controls how much it sends
 constexpr std::size_t most_challenges = 8;
 constexpr long buffer_bytes = 512 * 1024;
-/// Below so many bytes a second over the time of a stall, a server is as good as silent.
+/// A server that sends fewer bytes a second than this, for as long as a stall lasts, counts as silent.
 constexpr std::uint64_t slowest = 100;
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -38,7 +38,7 @@ struct HeaderRow {
     void (*take)(Head& head, std::string_view value);
 };
 
-/// RFC 9110; distribution-spec for Docker-Content-Digest.
+/// The headers that matter. Source: RFC 9110; distribution-spec for Docker-Content-Digest.
 constexpr HeaderRow header_rows[] = {
     {"Content-Length", [](Head& head, std::string_view value) { head.content_length = parse_number(value); }},
     {"Content-Range", [](Head& head, std::string_view value) { head.range = parse_content_range(value); }},

@@ -17,7 +17,7 @@ struct CodeRow {
     ErrorKind kind;
     bool is_transient;
 };
-/// What did not come so far as an answer, or broke. The rest is `corrupt` and not transient.
+/// Errors of a connection. All others are `corrupt` and not transient.
 constexpr std::array<CodeRow, 14> code_rows{{
     {CURLE_COULDNT_RESOLVE_HOST, ErrorKind::unavailable, true},
     {CURLE_COULDNT_RESOLVE_PROXY, ErrorKind::unavailable, true},
@@ -75,7 +75,7 @@ void Transfer::begin_url() {
 }
 
 role::HostCredential const* Transfer::credential() const {
-    // Whoever redirects to a host does not choose what is shown there.
+    // A server that redirects to a host must not make us show that host its credentials.
     return url_.authority == first_authority_ ? credential_for(order_.credentials, url_) : nullptr;
 }
 
@@ -219,7 +219,7 @@ Listener::Taken Transfer::on_body(std::string_view bytes) {
         return token_body_.size() <= most_token_bytes ? Taken::all : Taken::stop;
     }
     if (head_.status != 200 && head_.status != 206) {
-        // It is read so that the connection can be used again, while it is short.
+        // A short body is read to its end, so that the connection can be used again.
         ignored_ += bytes.size();
         return ignored_ <= most_ignored_bytes ? Taken::all : Taken::stop;
     }
@@ -241,7 +241,7 @@ Listener::Taken Transfer::on_body(std::string_view bytes) {
     room_ -= wanted.size();
     taken_ += wanted.size();
     if (budget_) *budget_ -= wanted.size();
-    // What comes after the budget is not waited for.
+    // Bytes after the wanted ones end the exchange.
     return budget_ == 0U && skipped + wanted.size() < bytes.size() ? Taken::stop : Taken::all;
 }
 
@@ -339,7 +339,7 @@ void Transfer::on_unauthorized() {
 }
 
 void Transfer::fail_url(Failure failure) {
-    // Of several, one that may pass counts most: it says that trying again makes sense.
+    // A transient failure of one URL counts more than a permanent one of another: trying again makes sense.
     if (!failure_ || (failure.is_transient && !failure_->is_transient)) failure_ = std::move(failure);
     if (!has_answered_ && !sink_.is_broken() && ++url_index_ < order_.request.urls.size()) return begin_url();
     is_failing_ = true;

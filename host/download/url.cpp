@@ -17,7 +17,7 @@ struct FreeUrl {
 };
 using Handle = std::unique_ptr<CURLU, FreeUrl>;
 
-/// Empty: it has no such part.
+/// Returns a part of a URL; empty when the URL does not have it.
 std::string part_of(Handle const& handle, CURLUPart part, unsigned flags = 0) {
     char* text = nullptr;
     if (curl_url_get(handle.get(), part, &text, flags) != CURLUE_OK) return "";
@@ -51,7 +51,7 @@ Result<Url> parse_from(Handle handle, std::string_view text) {
     if (!handle) return fail(ErrorKind::unavailable, "memory is short");
     if (text.size() > most_url_bytes || text.find('\0') != std::string_view::npos)
         return fail("a URL is too long, or holds a NUL byte");
-    // Schemes that we do not follow are let through here, so that the message can name them.
+    // Foreign schemes pass here, so that the message below can name them.
     CURLUcode const code =
         curl_url_set(handle.get(), CURLUPART_URL, std::string(text).c_str(), CURLU_NON_SUPPORT_SCHEME);
     if (code != CURLUE_OK) return fail(json::shown(without_query(text)) + " is not a URL: " + curl_url_strerror(code));
