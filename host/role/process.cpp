@@ -105,6 +105,7 @@ struct Child {
     int program;
     int channel;
     int go;      // read end: a byte says that the ids are there
+    int giver;   // the other end, of which only the parent's copy may be left: its end is then seen
     int report;  // write end, close-on-exec: the errno of what failed
     int null;
     char* const* arguments;
@@ -113,16 +114,19 @@ struct Child {
 [[noreturn]] void run_child(Child const& child) noexcept {
     char byte = 0;
     std::array<char*, 1> const environment{nullptr};
-    bool const is_ready = ::read(child.go, &byte, 1) == 1  // nothing: the parent is gone
-                          && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::syscall(SYS_setgroups, 0, nullptr) == 0 &&
-                          ::syscall(SYS_setresgid, 0, 0, 0) == 0 && ::syscall(SYS_setresuid, 0, 0, 0) == 0 &&
-                          ::setsid() >= 0 && ::dup2(child.null, STDIN_FILENO) >= 0 &&
-                          ::dup2(child.null, STDOUT_FILENO) >= 0
+    ::close(child.giver);
+    // Another child of ours may hold a copy of it, too. The signal is asked for again below: a change of user forgets
+    // it.
+    bool const is_ready =
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::read(child.go, &byte, 1) == 1  // nothing: the parent is gone
+        && ::syscall(SYS_setgroups, 0, nullptr) == 0 && ::syscall(SYS_setresgid, 0, 0, 0) == 0 &&
+        ::syscall(SYS_setresuid, 0, 0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::setsid() >= 0 &&
+        ::dup2(child.null, STDIN_FILENO) >= 0 && ::dup2(child.null, STDOUT_FILENO) >= 0
 #if !defined(__SANITIZE_ADDRESS__)
-                          && ::dup2(child.null, STDERR_FILENO) >= 0
+        && ::dup2(child.null, STDERR_FILENO) >= 0
 #endif
-                          && ::dup2(child.channel, channel_descriptor) >= 0 &&
-                          ::syscall(SYS_close_range, channel_descriptor + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0;
+        && ::dup2(child.channel, channel_descriptor) >= 0 &&
+        ::syscall(SYS_close_range, channel_descriptor + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0;
     if (is_ready) ::syscall(SYS_execveat, child.program, "", child.arguments, environment.data(), AT_EMPTY_PATH);
     int const error = errno;
     (void)!::write(child.report, &error, sizeof error);
@@ -209,7 +213,8 @@ Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) 
     std::string own_user = std::to_string(users.own);
     std::string own_group = std::to_string(groups.own);
     std::array<char*, 4> arguments{name.data(), own_user.data(), own_group.data(), nullptr};
-    Child const child{program.get(), channel.get(), go.read.get(), report.write.get(), null.get(), arguments.data()};
+    Child const child{program.get(),      channel.get(), go.read.get(),   go.write.get(),
+                      report.write.get(), null.get(),    arguments.data()};
     auto clone = clone_child(row_of(role).namespaces, child);
     if (!clone) {
         return fail(clone.error().kind, attempt(role), clone.error().text());
