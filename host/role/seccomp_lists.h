@@ -39,6 +39,6 @@ inline constexpr std::string_view download_calls =
 
 /// What the sanitizers' runtime asks beside it, to report. Not in what is shipped.
 inline constexpr std::string_view sanitizer_calls =
-    "openat readlink getrlimit prlimit64 prctl sched_getaffinity tgkill getppid";
+    "openat readlink getrlimit pipe2 prlimit64 prctl sched_getaffinity tgkill getppid";
 
 }  // namespace triton::role
