@@ -30,8 +30,9 @@ Result<UniqueFd> sealed_memfd(char const* name, std::string_view content) {
 }  // namespace
 
 Result<DownloadSecrets> DownloadSecrets::make(role::Credentials const& credentials, std::string const& authorities) {
-    return DownloadSecrets{.credentials = TRY(sealed_memfd("credentials", role::encode(credentials))),
-                           .authorities = TRY(sealed_memfd("authorities", authorities))};
+    UniqueFd known = TRY(sealed_memfd("credentials", role::encode(credentials)));
+    UniqueFd trusted = TRY(sealed_memfd("authorities", authorities));
+    return DownloadSecrets{.credentials = std::move(known), .authorities = std::move(trusted)};
 }
 
 Result<DownloadClient::Started> DownloadClient::start(role::Download download, DownloadSecrets const& secrets) {

@@ -104,7 +104,8 @@ Result<> Store::scrub(std::function<bool(Scrubbed const&)> const& call, int canc
         if (!TRY(has_row(state_->database, *digest))) all.emplace_back(name, std::nullopt);
     }
     for (auto const& [hex, size] : all) {
-        Scrubbed scrubbed{.digest = TRY(Digest::of_hex(hex))};
+        auto const digest = TRY(Digest::of_hex(hex));
+        Scrubbed scrubbed{.digest = digest};
         scrubbed.fault = TRY(fault_of(*state_, hex, size, scrubbed.bytes, cancel));
         FileLock const lock = TRY(exclusive(*state_));
         if (TRY(has_row(state_->database, scrubbed.digest)) != size.has_value()) continue;  // collected meanwhile, or come

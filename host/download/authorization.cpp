@@ -103,7 +103,8 @@ Result<std::optional<TokenRequest>> Authorizations::on_refused(Url const& url, s
                     return std::nullopt;
                 case Challenge::Scheme::bearer: {
                     if (challenge.realm.empty() || (credential && !has_password)) continue;
-                    TokenRequest request{.url = TRY(follow(url, challenge.realm)), .authorization = {}};
+                    auto target = TRY(follow(url, challenge.realm));
+                    TokenRequest request{.url = std::move(target), .authorization = {}};
                     // The token is for the scope of the order, not for a wider one that the server names.
                     std::string_view const wanted = scope.empty() ? std::string_view(challenge.scope) : scope;
                     std::string text = request.url.text;

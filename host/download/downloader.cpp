@@ -26,9 +26,10 @@ Result<Order> read_order(role::Download request, std::vector<UniqueFd> descripto
     if (descriptors.size() != 3) return fail(ErrorKind::corrupt, "a download comes without its descriptors");
     std::string const text = TRY(read_sealed(descriptors[1].get(), most_credential_bytes));
     auto credentials = TRY(role::decode<role::Credentials>(text));
+    auto authorities = TRY(read_sealed(descriptors[2].get(), most_authority_bytes));
     return Order{.request = std::move(request),
                  .credentials = std::get<role::Credentials>(std::move(credentials)),
-                 .authorities = TRY(read_sealed(descriptors[2].get(), most_authority_bytes)),
+                 .authorities = std::move(authorities),
                  .pipe = std::move(descriptors[0])};
 }
 

@@ -112,7 +112,6 @@ bool Exchange::configure() {
     set(CURLOPT_FOLLOWLOCATION, 0L);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    set(CURLOPT_BUFFERSIZE, buffer_bytes);
     set(CURLOPT_ERRORBUFFER, static_cast<char*>(error_));
     set(CURLOPT_HEADERFUNCTION, header_callback);
     set(CURLOPT_HEADERDATA, static_cast<void*>(this));
@@ -121,6 +120,8 @@ bool Exchange::configure() {
     set(CURLOPT_PRIVATE, static_cast<void*>(this));
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(ask_.stall.count()));
     std::uint64_t const limit = ask_.bytes_per_second;
+    // libcurl looks at the rate after up to a hundred buffers: together they are a second's worth at most.
+    set(CURLOPT_BUFFERSIZE, limit ? std::clamp(static_cast<long>(limit / 100), 1024L, buffer_bytes) : buffer_bytes);
     set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(ask_.stall.count() / 1000)));
     set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(limit ? std::min(slowest, limit / 2) : slowest));
     if (limit) set(CURLOPT_MAX_RECV_SPEED_LARGE, static_cast<curl_off_t>(limit));

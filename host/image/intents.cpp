@@ -66,7 +66,8 @@ Result<> recover_intents(Workshop& shop) {
 
 Result<OpenIntent> OpenIntent::begin(Workshop& shop, std::string_view purpose, std::optional<Uuid> const& image,
                                      std::span<std::string const> chains) {
-    Intent intent{.id = TRY(shop.catalog.begin_intent(shop.owner, purpose, image, chains)),
+    auto const id = TRY(shop.catalog.begin_intent(shop.owner, purpose, image, chains));
+    Intent intent{.id = id,
                   .owner = shop.owner,
                   .purpose = std::string(purpose),
                   .image = image,

@@ -26,12 +26,12 @@ public:
         auto file = TRY(open_blob(descriptor));
         if (descriptor.size > largest_document)
             return fail(ErrorKind::corrupt, shown() + " has a document of more than 4 MiB");
-        role::ReadDocument const request{.kind = kind,
-                                         .expected = {.maximum = largest_document,
-                                                      .size = descriptor.size,
-                                                      .digest = TRY(role::Digest::parse(descriptor.digest))},
-                                         .media_type = descriptor.media_type,
-                                         .most_layers = most_layers};
+        auto const digest = TRY(role::Digest::parse(descriptor.digest));
+        role::ReadDocument const request{
+            .kind = kind,
+            .expected = {.maximum = largest_document, .size = descriptor.size, .digest = digest},
+            .media_type = descriptor.media_type,
+            .most_layers = most_layers};
         auto document = TRY(store_document(*shop_, lease_, std::move(file.fd), request,
                                            {.media_type = descriptor.media_type, .source = shown()}));
         return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
@@ -42,8 +42,8 @@ public:
         for (std::size_t i = 0; i < layers.size(); ++i) {
             TRY(shop_->check_cancelled());
             auto const file = TRY(open_blob(layers[i]));
-            role::Expected const expected{
-                .maximum = layers[i].size, .size = layers[i].size, .digest = TRY(role::Digest::parse(layers[i].digest))};
+            auto const digest = TRY(role::Digest::parse(layers[i].digest));
+            role::Expected const expected{.maximum = layers[i].size, .size = layers[i].size, .digest = digest};
             auto const blob = TRY(store_file(*shop_, lease_, file.fd.get(), expected,
                                              {.media_type = layers[i].media_type, .source = shown()}));
             watcher.progress(done += blob.size);
@@ -57,6 +57,7 @@ private:
 
     Result<OciIndex> index_of_layout() {
         auto file = TRY(directory_.open_file("index.json"));
+        auto const digest = TRY(role::Digest::parse(descriptor.digest));
         role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
         auto const document = TRY(content::check_document(shop_->jobs(), request, std::move(file.fd)));
         auto read = TRY(read_index_or_manifest(document.json, document.media_type, shown() + "/index.json"));

@@ -36,8 +36,9 @@ public:
 
     Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) override {
         bool const is_blob = kind == role::DocumentKind::config;
+        auto const digest = TRY(role::Digest::parse(descriptor.digest));
         content::DocumentRequest request{.remote = remote(is_blob ? "blobs" : "manifests", descriptor.digest),
-                                         .digest = TRY(role::Digest::parse(descriptor.digest)),
+                                         .digest = digest,
                                          .size = descriptor.size,
                                          .most_bytes = largest_document,
                                          .kind = kind,
@@ -50,8 +51,9 @@ public:
     Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) override {
         std::vector<content::BlobRequest> requests;
         for (Descriptor const& layer : layers) {
+            auto const digest = TRY(role::Digest::parse(layer.digest));
             requests.push_back({.remote = remote("blobs", layer.digest),
-                                .digest = TRY(role::Digest::parse(layer.digest)),
+                                .digest = digest,
                                 .size = layer.size,
                                 .facts = {.media_type = layer.media_type, .source = reference_.text()},
                                 .lease = lease_});

@@ -314,7 +314,8 @@ Result<AvailableImage> available_image(Workshop& shop, Uuid const& uuid, std::st
 
 Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOptions const& options) {
     if (TRY(shop.catalog.has(uuid))) {
-        Plan const plan{.image = TRY(shop.catalog.get(uuid))};
+        auto image = TRY(shop.catalog.get(uuid));
+        Plan const plan{.image = std::move(image)};
         TRY(already_installed(shop, plan, options));
         return Imported{uuid, true};
     }

@@ -114,13 +114,13 @@ Result<> check(Workshop& shop, Source const& source, content::Blob const& sums, 
         texts.push_back(TRY(read_file(path, largest_keys)));
     UniqueFd const signed_file = TRY(shop.store.open_blob(sums.digest));
     bool const is_minisign = signature.kind == role::SignatureKind::minisign;
-    auto const good =
-        content::check_signature(shop.jobs(), {.kind = signature.kind,
-                                               .name = is_minisign ? std::string(sums_name) : name,
-                                               .digest = is_minisign ? sums.digest : digest,
-                                               .signed_file = signed_file.get(),
-                                               .signature = TRY(content_of(shop, signature.blob, largest_signature)),
-                                               .keys = keys_for(signature.kind, texts)});
+    auto const signature_text = TRY(content_of(shop, signature.blob, largest_signature));
+    auto const good = content::check_signature(shop.jobs(), {.kind = signature.kind,
+                                                             .name = is_minisign ? std::string(sums_name) : name,
+                                                             .digest = is_minisign ? sums.digest : digest,
+                                                             .signed_file = signed_file.get(),
+                                                             .signature = signature_text,
+                                                             .keys = keys_for(signature.kind, texts)});
     if (!good) return fail(good.error().kind, "source " + source.url + ": " + good.error().text());
     if (names_digest(TRY(content_of(shop, sums, largest_sums)), name, digest.hex())) return {};
     return fail(ErrorKind::denied, "source " + source.url + ": its signed SHA256SUMS does not say that " +

@@ -75,9 +75,10 @@ varlink::Closer ControlPort::closer() {
 void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
     if (!options_.control_socket.empty()) {
         auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
+            auto const group = TRY(control_group(options_.control_group));
             ControlSettings settings{.path = options_.control_socket,
                                      .mode = options_.control_mode,
-                                     .group = TRY(control_group(options_.control_group)),
+                                     .group = group,
                                      .adopted = adopted,
                                      .close = closer(),
                                      .keeps_for_agent = options_.agent.is_reporting};

@@ -295,7 +295,9 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
 Result<std::unique_ptr<KubernetesReporter>> KubernetesReporter::start(net::Loop& loop, KubernetesSettings settings,
                                                                       sidecar::control::ControlClient& control,
                                                                       log::Log& log) {
-    net::HttpOrigin server{.host = TRY(parse_host(settings.api_host)), .port = TRY(parse_port(settings.api_port))};
+    std::string host = TRY(parse_host(settings.api_host));
+    auto const port = TRY(parse_port(settings.api_port));
+    net::HttpOrigin server{.host = std::move(host), .port = port};
     ServiceAccount account(settings.service_account_directory);
     if (settings.pod_namespace.empty()) settings.pod_namespace = TRY(account.pod_namespace());
     TRY(check(settings));

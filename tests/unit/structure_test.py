@@ -7,7 +7,8 @@
 2. every *_test.cpp and *_fuzz.cpp below tests/ is built by a target: its folder is in a call of tests_of(), or a CMakeLists.txt
    names it; every directory with Python tests is run by CTest or by ./dev;
 3. .clang-tidy looks at the headers of every folder, and ARCHITECTURE.md names nothing that is not there;
-4. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
+4. no TRY between the braces of an aggregate, where GCC 12 leaks;
+5. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
 
 usage: structure_test.py SOURCE_DIR [--nm NM OBJECT...]
 """
@@ -75,6 +76,7 @@ FOLDERS = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
+LEAKING = re.compile(r"(^\s*|[{,]\s*)\.\w+ = TRY\(")
 ASIO = re.compile(r"^boost/")
 # Foreign headers -> the folders that see them: what verifies and unpacks never meets what talks to a network.
 SEEN_BY = {
@@ -138,6 +140,16 @@ def wrong_libraries(root: Path) -> list[str]:
                     for pattern, owner in SEEN_BY.items()
                     if pattern.match(name) and folder not in owner.split()
                 ]
+    return found
+
+
+def leaking_braces(root: Path) -> list[str]:
+    """GCC 12 does not destroy what an aggregate has already when TRY returns from between its braces: it leaks, descriptors too."""
+    found = []
+    for folder in FOLDERS:
+        for source in sorted((root / folder).glob("*.cpp")):
+            lines = source.read_text().split("\n")
+            found += [f"{source.relative_to(root)}:{number}: TRY between the braces of an aggregate" for number, line in enumerate(lines, 1) if LEAKING.search(line)]
     return found
 
 
@@ -247,7 +259,7 @@ def foreign_symbols(nm: str, objects: list[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]).resolve()
     found = circles() + wrong_includes(root) + wrong_asio(root) + wrong_libraries(root) + wrong_links(root) + wrong_namespaces(root)
-    found += unlisted_tests(root) + unrun_suites(root) + unlooked_folders(root) + stale_names(root)
+    found += leaking_braces(root) + unlisted_tests(root) + unrun_suites(root) + unlooked_folders(root) + stale_names(root)
     if arguments[1:2] == ["--nm"]:
         found += foreign_symbols(arguments[2], arguments[3:])
     for problem in found:
