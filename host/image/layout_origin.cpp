@@ -57,7 +57,6 @@ private:
 
     Result<OciIndex> index_of_layout() {
         auto file = TRY(directory_.open_file("index.json"));
-        auto const digest = TRY(role::Digest::parse(descriptor.digest));
         role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
         auto const document = TRY(content::check_document(shop_->jobs(), request, std::move(file.fd)));
         auto read = TRY(read_index_or_manifest(document.json, document.media_type, shown() + "/index.json"));
