@@ -27,8 +27,9 @@ def own_mounts():
 
 
 def lacks(error):
-    """Where a green run is taken for a tested tree, no backend may be left out."""
-    pytest.fail(str(error)) if os.environ.get("CI") else pytest.skip(str(error))
+    """Where a green run is taken for a tested tree, no backend may be left out that the kernel could have."""
+    could_be = all(os.path.exists(device) for device in ("/dev/fuse", "/dev/loop-control"))
+    pytest.fail(str(error)) if os.environ.get("CI") and could_be else pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
