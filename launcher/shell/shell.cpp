@@ -183,9 +183,8 @@ void Shell::make_room(std::vector<ProgramSpec> const& specs) {
 }
 
 void Shell::settled() {
-    end_round();
     children_.give_memory_back();
-    release_idle_memory();
+    gives_memory_back_ = true;
 }
 
 // Actions out.
@@ -265,6 +264,8 @@ void Shell::end_round() {
     log_.flush();
     console_.flush();
     children_.end_round();
+    // The last thing of all: whatever runs after it comes back, with the pages around it.
+    if (std::exchange(gives_memory_back_, false)) release_idle_memory();
 }
 
 Result<> Shell::start_loop() {

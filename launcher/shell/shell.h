@@ -131,6 +131,7 @@ private:
     Upgrader upgrader_;
     ControlPort port_;
     Handover handover_;
+    bool gives_memory_back_ = false;  // at the end of this round
 };
 
 }  // namespace triton::launcher
