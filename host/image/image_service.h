@@ -71,8 +71,6 @@ struct CreateOptions {
     std::string manifest = {};  ///< JSON; what is missing is filled in
     std::string output = {};    ///< directory for the file and its manifest; empty: it is installed here
     Compression compression = Compression::none;
-    bool is_incremental = false;
-    std::string publish = {};
 };
 
 struct Created {

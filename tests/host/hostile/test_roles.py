@@ -4,7 +4,6 @@ verifier is here, too: it holds nothing but the write ends of pipes."""
 
 import os
 import threading
-import time
 
 import pytest
 
@@ -156,16 +155,18 @@ def test_downloader_that_trickles(piece, tmp_path):
 
 def test_too_many_ranges(tmp_path):
     words = []
+    ended = threading.Event()
     for number in range(17):
         os.mkfifo(tmp_path / str(number))
-        holder = threading.Thread(target=lambda path=tmp_path / str(number): os.close(held(path)), daemon=True)
+        holder = threading.Thread(target=hold, args=(tmp_path / str(number), ended), daemon=True)
         holder.start()
         words.append(f"range={number}+1={tmp_path / str(number)}")
     assert tool("receive", tmp_path / "file", 100, *words, "end=17") == "corrupt: too many ranges at a time"
+    ended.set()
 
 
-def held(path) -> int:
-    """A pipe that stays open without a byte."""
+def hold(path, ended):
+    """A pipe that stays open without a byte until the receiver has ended."""
     fd = os.open(path, os.O_WRONLY)
-    time.sleep(3)  # longer than the library needs to hand over all of them; nothing waits for it
-    return fd
+    ended.wait()
+    os.close(fd)
