@@ -103,7 +103,7 @@ void LogOutput::flush() {
             continue;
         }
         if (result < 0 && errno == EINTR) continue;
-        if (result < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+        if (result < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
             is_blocked_ = kind_ != Kind::file;
             return;
         }

@@ -57,7 +57,7 @@ ROWS = {
     "pipe2": Row(False, "cannot start web: hand descriptors on: "),
     "prctl": Row(True, "cannot become a subreaper, orphans go to PID 1: "),
     "prlimit64": GOES_ON,
-    "pwritev2": Row(True, errors=("EPERM", "ENOSYS")),  # the others mean that the reader does not keep up
+    "pwritev2": Row(True, errors=("EPERM", "ENOSYS")),  # the others pass: what was not written is written later
     "readlink": GOES_ON,
     "rt_sigaction": GOES_ON,
     "rt_sigprocmask": Row(False, "cannot block signals: ", refuses=True),
@@ -127,3 +127,14 @@ def test_a_call_that_fails(as_child, arguments, call, error):
         eventually(lambda: row.says in said(launcher) and are_up(launcher) >= row.runs, f"it goes on, and says {row.says}")
         assert launcher.stop() == Exit(code=0)
     assert row.says in said(launcher)
+
+
+@pytest.mark.usefixtures("needs_static")
+@pytest.mark.parametrize("error", ["EAGAIN", "ENOBUFS", "ENOMEM"])
+def test_a_log_that_cannot_be_written_for_a_while(as_child, arguments, error):
+    """What was not written is written later: nothing is lost, and the log goes on."""
+    launcher = start(as_child, arguments, "-o", "/dev/null", "-e", f"inject=pwritev2:error={error}:when=1..3")
+    launcher.wait_for_event("launcher-started")
+    eventually(lambda: are_up(launcher), "both programs run")
+    assert launcher.stop() == Exit(code=0)
+    assert launcher.events_named("launcher-stopped")
