@@ -23,8 +23,9 @@ namespace triton::files {
 
 namespace {
 
-constexpr mode_t ours = 0600;       // while it is written
-constexpr int most_attempts = 100;  // at 64 random bits a second one is not to be expected
+constexpr mode_t ours = 0600;         // while it is written
+constexpr mode_t permissions = 0777;  // no setuid program before it is whole
+constexpr int most_attempts = 100;    // at 64 random bits a second one is not to be expected
 
 constexpr std::string_view hexadecimal_digits = "0123456789abcdef";
 constexpr std::string_view temporary_end = ".tmp";
@@ -109,7 +110,7 @@ Result<PendingFile> PendingFile::create(int directory, std::string name, std::st
                                         bool may_be_unnamed) {
     PendingFile pending(directory, std::move(name), std::move(shown));
     if (may_be_unnamed && can_name_unnamed()) {
-        pending.file_ = UniqueFd{::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode | ours)};
+        pending.file_ = UniqueFd{::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, (mode & permissions) | ours)};
     }
     if (!pending.file_) TRY(pending.create_named(mode));
     return pending;
@@ -129,8 +130,8 @@ PendingFile::~PendingFile() {
 Result<> PendingFile::create_named(mode_t mode) {
     for (int attempt = 0;; ++attempt) {
         std::string name = temporary_name();
-        file_ = UniqueFd{
-            ::openat(directory_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, mode | ours)};
+        file_ = UniqueFd{::openat(directory_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW,
+                                  (mode & permissions) | ours)};
         int const err = errno;
         if (file_ && is_held()) {
             temporary_ = std::move(name);
