@@ -60,7 +60,6 @@ struct Texts {
 std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run) {
     auto app = std::make_unique<CLI::App>("Manage the images of this host", "imgadm");
     app->set_help_flag("-h,--help", "print this text");
-    app->add_flag("-v,--verbose", options.is_verbose, "tell more");
     app->add_flag("-E,--json-errors", options.has_json_errors, "print an error as a JSON object in one line");
     app->add_option("--root", options.root,
                     "use the state and configuration below this directory; default: $TRITON_ROOT")

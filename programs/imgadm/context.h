@@ -16,7 +16,6 @@ namespace triton::program {
 struct GlobalOptions {
     std::string root = {};
     std::string progress = "auto";
-    bool is_verbose = false;
     bool has_json_errors = false;
 };
 

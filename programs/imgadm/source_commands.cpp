@@ -28,6 +28,7 @@ struct SourcesCommand {
     bool is_edit = false;
     bool is_check = false;
     bool is_json = false;
+    bool is_verbose = false;
     bool is_forced = false;
     std::string type = "imgapi";
     std::string policy = "none";
@@ -42,14 +43,14 @@ Result<image::SignaturePolicy> parse_policy(std::string_view name) {
     return fail(json::quoted(name) + " is none of the policies required, if-present, none");
 }
 
-Outcome print_sources(Context& context, image::ImageService const& service, SourcesCommand const& command) {
+Outcome print_sources(image::ImageService const& service, SourcesCommand const& command) {
     json::Writer out;
     std::string text;
     out.open('[');
     for (image::Source const& source : service.sources()) {
         out.raw(image::source_json(source));
         text += harmless(source.url);
-        if (context.options().is_verbose)
+        if (command.is_verbose)
             text += " (" + std::string(image::name_of(source.type)) + (source.is_insecure ? ", insecure" : "") +
                     ", signature " + std::string(image::name_of(source.signature)) + ")";
         text += '\n';
@@ -166,7 +167,7 @@ Outcome sources(Context& context, SourcesCommand const& command) {
     if (!command.removed.empty()) return remove_sources(context, service, command);
     if (command.is_edit) return edit_sources(context, service);
     if (command.is_check) return check_sources(context, service);
-    return print_sources(context, service, command);
+    return print_sources(service, command);
 }
 
 void add_details(CLI::App& app, SourcesCommand& command) {
@@ -199,6 +200,7 @@ void add_sources_command(CLI::App& app, Run& run) {
     auto* const edit = app.add_flag("-e,--edit", command->is_edit, "edit the sources with $EDITOR");
     auto* const check = app.add_flag("-c,--check", command->is_check, "ask each source whether it answers");
     auto* const json = app.add_flag("-j,--json", command->is_json, "print JSON");
+    app.add_flag("-v,--verbose", command->is_verbose, "list type and signature policy of each, too");
     add->excludes(remove)->excludes(edit)->excludes(check)->excludes(json);
     remove->excludes(edit)->excludes(check)->excludes(json);
     edit->excludes(check)->excludes(json);
