@@ -1,7 +1,6 @@
 #include "host/image/creation.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <ctime>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "host/image/layer_trees.h"
 #include "host/image/site.h"
 #include "host/image/tree_archive.h"
+#include "lib/base/rfc3339.h"
 #include "lib/base/write_all.h"
 #include "lib/files/pending_file.h"
 #include "lib/files/sha256.h"
@@ -26,15 +26,6 @@ namespace triton::image {
 namespace {
 
 constexpr std::size_t block = 1 << 20;
-
-std::string now_text() {
-    std::time_t const now = ::time(nullptr);
-    std::tm parts{};
-    ::gmtime_r(&now, &parts);
-    std::array<char, 32> text{};
-    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text.data();
-}
 
 std::string_view file_end(Compression compression) {
     switch (compression) {
@@ -60,7 +51,7 @@ Result<NewManifest> facts_of(CreateOptions const& options, std::string_view dire
                       .description = given.description,
                       .os = given.os.empty() ? "linux" : given.os,
                       .type = given.type,
-                      .published_at = given.published_at.empty() ? now_text() : given.published_at};
+                      .published_at = given.published_at.empty() ? rfc3339(::time(nullptr)) : given.published_at};
     if (auto const* const object = given.document.get<json::Object>()) facts.further = *object;
     return facts;
 }

@@ -21,6 +21,7 @@
 #include "host/image/oci_import.h"
 #include "host/image/tree_archive.h"
 #include "host/image/zfs_stream.h"
+#include "lib/base/rfc3339.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 
@@ -51,15 +52,6 @@ std::string name_of_file(std::string_view path) {
     return name.empty() || name == "." || name == ".." ? "image" : std::string(name);
 }
 
-std::string now_text() {
-    std::time_t const now = ::time(nullptr);
-    std::tm parts{};
-    ::gmtime_r(&now, &parts);
-    std::array<char, 32> text{};
-    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text.data();
-}
-
 /// What a file begins with, for its manifest. What it really is the unpacker finds out.
 Compression compression_of(int file) {
     std::array<unsigned char, 6> head{};
@@ -87,7 +79,7 @@ Result<Plan> plan_file(content::Blob const& blob, Compression compression, std::
         TRY(make_manifest({.uuid = uuid,
                            .name = options.name.empty() ? name_of_file(path) : options.name,
                            .version = version,
-                           .published_at = now_text(),
+                           .published_at = rfc3339(::time(nullptr)),
                            .files = {{.size = blob.size, .sha256 = blob.digest.hex(), .compression = compression}}}));
     return Plan{.image = {.manifest = std::move(manifest), .tree = {}, .source = path}, .shown = path};
 }

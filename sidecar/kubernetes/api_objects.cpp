@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/rfc3339.h"
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"

@@ -24,7 +24,4 @@ std::optional<std::int64_t> parse_unix_seconds(std::string_view text);
 /// The variable of a node's label: NODE_LABEL_ and the key in capitals, '/' and '.' become '_'. Hyphens stay.
 std::string node_label_variable(std::string_view key);
 
-/// RFC 3339 in UTC, as metav1.Time is written: "2026-11-21T14:00:00Z".
-std::string rfc3339(std::int64_t unix_seconds);
-
 }  // namespace triton::kubernetes
