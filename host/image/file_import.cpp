@@ -73,7 +73,7 @@ Compression compression_of(int file) {
 
 Result<Plan> plan_file(content::Blob const& blob, Compression compression, std::string const& path,
                        ImportOptions const& options) {
-    Uuid const uuid = options.uuid.value_or(Uuid::of_name(image_space(), blob.digest.text()));
+    Uuid const uuid = options.uuid.value_or(uuid_of_name(image_space(), blob.digest.text()));
     std::string const version = options.version.empty() ? blob.digest.hex().substr(0, shown_digest) : options.version;
     Manifest manifest =
         TRY(make_manifest({.uuid = uuid,

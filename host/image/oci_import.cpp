@@ -93,7 +93,7 @@ Result<Plan> plan_oci(OciOrigin& origin, OciDocument const& root, OciName const&
         return fail(ErrorKind::unsupported, name.reference + " is for " + facts.platform.text() + ", and " +
                                                 wanted.text() + " is wanted; --platform takes another");
     }
-    Uuid const uuid = Uuid::of_name(image_space(), config.digest.text());
+    Uuid const uuid = uuid_of_name(image_space(), config.digest.text());
     std::string version = !options.version.empty() ? options.version : name.version;
     if (version.empty()) version = chosen.document.digest.hex().substr(0, shown_digest);
     Manifest manifest =

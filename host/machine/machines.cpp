@@ -208,7 +208,7 @@ Result<Machine> Machines::get(Uuid const& uuid) {
 }
 
 Result<Uuid> Machines::find(std::string_view name) {
-    if (auto uuid = Uuid::parse(name)) return uuid;
+    if (auto uuid = Uuid::parse(name)) return *std::move(uuid);
     std::vector<Uuid> found;
     for (Machine const& machine : TRY(store_.load_all()).machines) {
         bool const begins = name.size() >= shortest_beginning && machine.uuid.text().starts_with(name);

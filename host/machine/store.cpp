@@ -170,7 +170,7 @@ std::int64_t Store::modified_at(Uuid const& uuid) const {
 Result<Store::Loaded> Store::load_all() const {
     Loaded loaded;
     for (std::string const& name : TRY(json_names(layout_.machines()))) {
-        auto uuid = Uuid::parse(name);
+        auto uuid = parse_uuid(name);
         auto machine = uuid ? load(*uuid) : Result<Machine>(std::unexpected(uuid.error()));
         if (machine)
             loaded.machines.push_back(std::move(*machine));

@@ -152,8 +152,7 @@ std::optional<Uuid> uuid_of_unit(std::string_view unit) {
     static constexpr std::string_view tail = ".service";
     if (!unit.starts_with(head) || !unit.ends_with(tail) || unit.size() < head.size() + tail.size())
         return std::nullopt;
-    auto uuid = Uuid::parse(unit.substr(head.size(), unit.size() - head.size() - tail.size()));
-    return uuid ? std::optional(std::move(*uuid)) : std::nullopt;
+    return Uuid::parse(unit.substr(head.size(), unit.size() - head.size() - tail.size()));
 }
 
 std::vector<UnitProperty> unit_properties(Machine const& machine) {

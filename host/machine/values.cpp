@@ -77,7 +77,7 @@ std::optional<std::string> read_line(json::Node const& node, json::Where const& 
 std::optional<Uuid> read_uuid(json::Node const& node, json::Where const& at, json::Reading& reading) {
     auto const* const text = json::expect_string(node, at, reading);
     if (!text) return std::nullopt;
-    auto uuid = Uuid::parse(*text);
+    auto uuid = parse_uuid(*text);
     if (uuid) return *uuid;
     reading.problems.add(at, uuid.error().text());
     return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/role/message.h"
+#include "lib/base/uuid.h"
 #include "lib/json/table.h"
 #include "lib/json/text.h"
 #include "lib/json/values.h"
@@ -25,19 +26,10 @@ constexpr std::size_t most_manifests = 20'000;
 constexpr std::int64_t largest_file = std::int64_t{1} << 42;
 constexpr std::array<std::string_view, 5> compressions{"none", "gzip", "bzip2", "xz", "zstd"};
 
-/// Source: RFC 9562, section 4.
-bool is_uuid(std::string_view text) {
-    static constexpr std::string_view form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-    auto const is_hex = [](char c) {
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    };
-    return text.size() == form.size() &&
-           std::ranges::equal(text, form, [&](char c, char wanted) { return wanted == '-' ? c == '-' : is_hex(c); });
-}
 std::optional<std::string> read_uuid(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
     if (!text) return std::nullopt;
-    if (is_uuid(*text)) return *text;
+    if (Uuid::parse(*text)) return *text;
     reading.problems.add(at, json::quoted(*text) + " is not a UUID");
     return std::nullopt;
 }

@@ -4,12 +4,12 @@
 
 namespace triton::program {
 
-std::expected<image::Uuid, Failure> parse_uuid(std::string_view text) {
-    if (auto uuid = image::Uuid::parse(text)) return *std::move(uuid);
+std::expected<Uuid, Failure> parse_uuid(std::string_view text) {
+    if (auto uuid = Uuid::parse(text)) return *std::move(uuid);
     return std::unexpected(usage_failure(json::quoted(text, 120) + " is not a UUID"));
 }
 
-std::expected<image::Uuid, Failure> find_installed(image::ImageService& service, std::string_view text) {
+std::expected<Uuid, Failure> find_installed(image::ImageService& service, std::string_view text) {
     auto const reference = image::parse_reference(text);
     if (!reference) return std::unexpected(usage_failure(reference.error().text()));
     auto found = service.find(*reference);

@@ -9,10 +9,10 @@
 namespace triton::program {
 
 /// A UUID on a command line.
-std::expected<image::Uuid, Failure> parse_uuid(std::string_view text);
+std::expected<Uuid, Failure> parse_uuid(std::string_view text);
 
 /// The installed image that a UUID or a reference names. The service is asked for references only, so that a UUID that
 /// is not installed is told by whoever uses it.
-std::expected<image::Uuid, Failure> find_installed(image::ImageService& service, std::string_view text);
+std::expected<Uuid, Failure> find_installed(image::ImageService& service, std::string_view text);
 
 }  // namespace triton::program

@@ -170,7 +170,7 @@ Outcome create(Context& context, CreateCommand command) {
         command.options.manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
     }
     auto service = TRY_RUN(context.writer(command.is_quiet));
-    auto const uuid = image::Uuid::parse(command.origin);
+    auto const uuid = Uuid::parse(command.origin);
     auto const created =
         TRY_RUN(uuid ? service.create(*uuid, command.options) : service.create(command.origin, command.options));
     if (created.file.empty() || command.is_quiet) return {};

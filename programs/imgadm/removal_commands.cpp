@@ -46,24 +46,22 @@ Run for_each_named(std::shared_ptr<Names> names, Change change) {
 
 void add_delete(CLI::App& app, Run& run) {
     app.callback([names = add_names(app), &run] {
-        run = for_each_named(
-            names, [](image::ImageService& service, image::Uuid const& uuid) { return service.remove(uuid); });
+        run =
+            for_each_named(names, [](image::ImageService& service, Uuid const& uuid) { return service.remove(uuid); });
     });
 }
 
 void add_pin(CLI::App& app, Run& run) {
     app.callback([names = add_names(app), &run] {
-        run = for_each_named(names, [](image::ImageService& service, image::Uuid const& uuid) {
-            return service.set_pinned(uuid, true);
-        });
+        run = for_each_named(
+            names, [](image::ImageService& service, Uuid const& uuid) { return service.set_pinned(uuid, true); });
     });
 }
 
 void add_unpin(CLI::App& app, Run& run) {
     app.callback([names = add_names(app), &run] {
-        run = for_each_named(names, [](image::ImageService& service, image::Uuid const& uuid) {
-            return service.set_pinned(uuid, false);
-        });
+        run = for_each_named(
+            names, [](image::ImageService& service, Uuid const& uuid) { return service.set_pinned(uuid, false); });
     });
 }
 

@@ -26,7 +26,6 @@ namespace {
 
 using machine::Machine;
 using machine::Machines;
-using machine::Uuid;
 
 constexpr std::size_t most_payload_bytes = 16 << 20;
 constexpr std::string_view no_networks =
@@ -570,7 +569,7 @@ Outcome run_reprovision(Options const& options) {
     for (json::Member const& member : *given) {
         auto const* const text = member.node.get<std::string>();
         if (member.key == "image_uuid" && text)
-            image = TRY_RUN(Uuid::parse(*text));
+            image = TRY_RUN(machine::parse_uuid(*text));
         else
             ignored.push_back(member.key + " is not for reprovision");
     }

@@ -22,7 +22,6 @@ namespace triton::program {
 namespace {
 
 using machine::UnitStatus;
-using machine::Uuid;
 
 constexpr std::size_t most_manifest_bytes = 4 << 20;
 constexpr std::chrono::seconds halt_limit{30};

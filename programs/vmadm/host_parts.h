@@ -15,29 +15,29 @@ namespace triton::program {
 class InstalledImages final : public machine::Images {
 public:
     explicit InstalledImages(std::string directory) : directory_(std::move(directory)) {}
-    Result<machine::ImageTree> find(machine::Uuid const& image) override;
-    Result<> hold(machine::Uuid const& image, machine::Uuid const& holder) override;
-    Result<> release(machine::Uuid const& image, machine::Uuid const& holder) override;
+    Result<machine::ImageTree> find(Uuid const& image) override;
+    Result<> hold(Uuid const& image, Uuid const& holder) override;
+    Result<> release(Uuid const& image, Uuid const& holder) override;
 
 private:
-    [[nodiscard]] std::string holders(machine::Uuid const& image) const;
+    [[nodiscard]] std::string holders(Uuid const& image) const;
     std::string directory_;
 };
 
 /// systemd on the system's bus, connected to when it is first needed.
 class SystemdUnits final : public machine::Units {
 public:
-    Result<machine::UnitStatus> status(machine::Uuid const& uuid) override;
-    Result<std::map<machine::Uuid, machine::UnitStatus>> all() override;
-    Result<> start(machine::Uuid const& uuid, std::chrono::seconds limit) override;
-    Result<> stop(machine::Uuid const& uuid, std::chrono::seconds limit) override;
-    Result<> halt(machine::Uuid const& uuid) override;
-    Result<> reboot(machine::Uuid const& uuid, std::chrono::seconds limit) override;
-    Result<> kill(machine::Uuid const& uuid, int signal) override;
-    Result<> reset(machine::Uuid const& uuid) override;
-    Result<> set_limits(machine::Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;
-    Result<> forget_limits(machine::Uuid const& uuid) override;
-    Result<> set_autostart(machine::Uuid const& uuid, bool is_on) override;
+    Result<machine::UnitStatus> status(Uuid const& uuid) override;
+    Result<std::map<Uuid, machine::UnitStatus>> all() override;
+    Result<> start(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> stop(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> halt(Uuid const& uuid) override;
+    Result<> reboot(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> kill(Uuid const& uuid, int signal) override;
+    Result<> reset(Uuid const& uuid) override;
+    Result<> set_limits(Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;
+    Result<> forget_limits(Uuid const& uuid) override;
+    Result<> set_autostart(Uuid const& uuid, bool is_on) override;
 
     /// Whether all() also asks for each machine's processes and times.
     void set_detailed(bool is_detailed) { is_detailed_ = is_detailed; }

@@ -14,25 +14,10 @@
 namespace triton::image {
 namespace {
 
-TEST(Uuid, IsCanonical) {
-    EXPECT_EQ(Uuid::parse("6BA7B810-9DAD-11D1-80B4-00C04FD430C8")->text(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
-    for (std::string_view const bad :
-         {"", "6ba7b810-9dad-11d1-80b4-00c04fd430c", "6ba7b810-9dad-11d1-80b4-00c04fd430c88",
-          "6ba7b810x9dad-11d1-80b4-00c04fd430c8", "6ba7b810-9dad-11d1-80b4-00c04fd430g8",
-          "../../../../../../../../etc/passwdxx", "6ba7b8109dad11d180b400c04fd430c8----"})
-        EXPECT_FALSE(Uuid::parse(bad)) << bad;
-}
-
-TEST(Uuid, OfANameIsAlwaysTheSame) {
+TEST(UuidOfName, IsAlwaysTheSame) {
     // RFC 9562, appendix A.4
     Uuid const dns = *Uuid::parse("6ba7b810-9dad-11d1-80b4-00c04fd430c8");
-    EXPECT_EQ(Uuid::of_name(dns, "www.example.com").text(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
-    auto const first = Uuid::random();
-    auto const second = Uuid::random();
-    ASSERT_TRUE(first && second);
-    EXPECT_NE(*first, *second);
-    EXPECT_EQ(first->text()[14], '4');
-    EXPECT_TRUE(Uuid::parse(first->text()));
+    EXPECT_EQ(uuid_of_name(dns, "www.example.com").text(), "2ed6657d-e927-568b-95e1-2665a8aea6a2");
 }
 
 TEST(ChainId, FollowsTheSpecification) {

@@ -119,7 +119,7 @@ TEST(Harmless, KeepsATerminalAsItIs) {
 class ListTest : public testing::Test {
 protected:
     static image::Image image(char c, std::string name, std::string version, std::uint64_t size) {
-        auto const uuid = *image::Uuid::parse(std::string(8, c) + "-1889-11e7-b4c5-3f3bdfc9b88b");
+        auto const uuid = *Uuid::parse(std::string(8, c) + "-1889-11e7-b4c5-3f3bdfc9b88b");
         auto manifest = *image::make_manifest({.uuid = uuid,
                                                .name = std::move(name),
                                                .version = std::move(version),
