@@ -218,9 +218,11 @@ class Launcher:
     def quiet_for(self, seconds, stream=None):
         """Asserts that nothing happens for that long: the one use of time.
 
-        A record of what happened before does not break the silence: on a busy machine it is written late.
+        A record of what happened before does not break the silence: on a busy machine it is written late. What the
+        launcher is still busy with belongs to before, too.
         """
         stream = stream or self.events
+        eventually(lambda: self.status()["State"].startswith("S"), "the launcher waits")
         stream.drain()
         before = len(stream.all)
         deadline = time.monotonic() + seconds

@@ -153,19 +153,22 @@ def test_a_reader_that_sleeps(beaten):
     follower = beaten.follow("events", "--json")
     commands = 0
 
-    def is_told():
+    def told():
+        for stream in (beaten.launcher.events, beaten.launcher.probe, follower):
+            stream.drain()
+        return sum('"control-command"' in line for line in follower.lines)
+
+    def signal_many():
         nonlocal commands
         commands += 1
         beaten.ctl("signal", "USR1", "many")
-        return follower.drain() and follower.lines
+        return told()
     try:
-        eventually(is_told, "the other one is there")
+        eventually(signal_many, "the other one is there")
         for _ in range(80):
-            is_told()
-            for stream in (beaten.launcher.events, beaten.launcher.probe, follower):
-                stream.drain()
-        eventually(lambda: follower.drain() and sum('"control-command"' in line for line in follower.lines) > 80,
-                   "the one that reads has all")
+            before = told()
+            signal_many()
+            eventually(lambda: told() > before, "the one that reads is told")
         lost = 0
         seen = 0
         while seen + lost < commands * 51:
