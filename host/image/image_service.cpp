@@ -100,6 +100,9 @@ Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
     return ImageService(std::move(implementation));
 }
 
+// Its database is opened like that of a reader, who changes nothing by himself.
+Result<ImageService> ImageService::open_for_holding(Settings const& settings) { return open_for_reading(settings); }
+
 Result<ImageService> ImageService::open(Settings const& settings, Observer& observer) {
     if (::geteuid() != 0) return needs_root("cannot change the images of this host");
     auto implementation = std::make_unique<Implementation>();
@@ -313,11 +316,14 @@ Result<> ImageService::set_pinned(Uuid const& uuid, bool is_pinned) {
 }
 
 Result<> ImageService::hold(Uuid const& uuid, std::string_view holder) {
-    return implementation_->shop().catalog.hold(uuid, holder);
+    Catalog* const catalog = implementation_->catalog();
+    if (!catalog) return fail(ErrorKind::not_found, "image " + uuid.text() + " is not installed");
+    return catalog->hold(uuid, holder);
 }
 
 Result<> ImageService::release(Uuid const& uuid, std::string_view holder) {
-    return implementation_->shop().catalog.release(uuid, holder);
+    Catalog* const catalog = implementation_->catalog();
+    return catalog ? catalog->release(uuid, holder) : Result<>();
 }
 
 std::vector<Source> const& ImageService::sources() const {

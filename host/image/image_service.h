@@ -105,7 +105,7 @@ struct ScrubReport {
     std::vector<ScrubFinding> bad;
 };
 
-/// The images of a host: imgadm is its client, and so will be vmadm.
+/// The images of a host: imgadm is its client, and vmadm is.
 ///
 /// Every change is all or nothing, also when the process is killed: what a killed one has left is finished or removed
 /// by the next command that changes something. An image is listed when its content is verified, unpacked and on disk,
@@ -114,6 +114,8 @@ class ImageService {
 public:
     /// For reading only: needs no right but to read, changes nothing, and waits for nobody.
     static Result<ImageService> open_for_reading(Settings const& settings);
+    /// For who makes machines: the same, and hold() and release(). It recovers nothing and opens no pool.
+    static Result<ImageService> open_for_holding(Settings const& settings);
     /// For everything. It recovers what killed commands have left. Errors: `denied` without root's rights.
     static Result<ImageService> open(Settings const& settings, Observer& observer);
 
@@ -150,8 +152,10 @@ public:
     Result<Created> create(Uuid const& machine, CreateOptions const& options);
     Result<> set_pinned(Uuid const& uuid, bool is_pinned);
 
-    // Who is made from an image. A machine holds its image so that it cannot be deleted.
+    // Who is made from an image. A machine holds its image so that it cannot be deleted; twice is once.
+    /// Errors: `not_found`: "image <uuid> is not installed".
     Result<> hold(Uuid const& uuid, std::string_view holder);
+    /// Success too when it is not held, or not there.
     Result<> release(Uuid const& uuid, std::string_view holder);
 
     // Sources.

@@ -129,6 +129,9 @@ Result<> enter_root(Confinement& confinement) {
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return fail(errno, "make mounts private");
     if (is_empty) root = TRY(make_empty_root());
     if (attach_mount(root.get(), AT_FDCWD, "/proc") != 0) return fail(errno, "mount its root");
+    // A mount that was cloned from a shared one is shared, too, as all are under systemd; pivot_root(2) takes none.
+    if (::mount(nullptr, "/proc", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+        return fail(errno, "make mounts private");
     if (is_empty) {
         // while the root of the host is still there
         TRY(furnish(root.get(), confinement));

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/read_file.h"
+#include "host/image/site.h"
 #include "lib/files/confined_path.h"
 #include "lib/json/table.h"
 #include "lib/json/values.h"
@@ -23,29 +23,7 @@ namespace {
 
 using machine::UnitStatus;
 
-constexpr std::size_t most_manifest_bytes = 4 << 20;
 constexpr std::chrono::seconds halt_limit{30};
-
-json::Node const* member_of(json::Object const& object, std::string_view name) {
-    auto const found = std::ranges::find(object, name, &json::Member::key);
-    return found == object.end() ? nullptr : &found->node;
-}
-
-std::string text_of(json::Object const& object, std::string_view name) {
-    json::Node const* const node = member_of(object, name);
-    auto const* const text = node ? node->get<std::string>() : nullptr;
-    return text ? *text : "";
-}
-
-Result<json::Object> read_document(std::string const& path) {
-    std::string const text = TRY(read_file(path, most_manifest_bytes));
-    json::ProblemList problems(1);
-    auto node = json::read_json(text, json::Limits{.document_bytes = most_manifest_bytes}, problems);
-    auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
-    if (object) return std::move(*object);
-    auto const found = std::move(problems).take();
-    return fail(ErrorKind::corrupt, "read " + path, found.empty() ? "it is not a JSON object" : found.front().text());
-}
 
 UnitStatus::Activity activity_of(std::string_view state) {
     if (state == "active" || state == "reloading" || state == "maintenance") return UnitStatus::Activity::active;
@@ -67,30 +45,31 @@ Result<varlink::Connection> connect_as(uid_t uid, std::string const& path, Durat
 
 // --- images ---
 
-Result<machine::ImageTree> InstalledImages::find(Uuid const& image) {
-    auto const document = read_document(directory_ + "/" + image.text() + ".json");
-    if (!document && document.error().kind == ErrorKind::not_found)
-        return fail(ErrorKind::not_found, "image " + image.text() + " is not installed");
-    if (!document) return std::unexpected(document.error());
-    std::string title = image.text();
-    json::Node const* const manifest = member_of(*document, "manifest");
-    if (auto const* const object = manifest ? manifest->get<json::Object>() : nullptr)
-        title = text_of(*object, "name") + "@" + text_of(*object, "version");
-    return machine::ImageTree{TRY(storage::TreeName::parse(text_of(*document, "tree"))),
-                              *storage::SnapshotName::parse("final"), std::move(title)};
+Result<image::ImageService*> InstalledImages::service() {
+    if (!service_) service_.emplace(TRY(image::ImageService::open_for_holding(image::Settings{.root = root_})));
+    return &*service_;
 }
 
-std::string InstalledImages::holders(Uuid const& image) const { return directory_ + "/holders/" + image.text(); }
+Result<machine::ImageTree> InstalledImages::find(Uuid const& image) {
+    image::ImageService* const images = TRY(service());
+    image::Image const found = TRY(images->get(image));
+    return machine::ImageTree{TRY(storage::TreeName::parse(found.tree)), *storage::SnapshotName::parse("final"),
+                              found.manifest.title()};
+}
 
-// A file for each holder, beside the images: who deletes an image looks there.
+namespace {
+
+/// How `imgadm delete` names a machine that needs the image.
+std::string holder_text(Uuid const& holder) { return "machine " + holder.text(); }
+
+}  // namespace
+
 Result<> InstalledImages::hold(Uuid const& image, Uuid const& holder) {
-    return machine::replace_file(holders(image) + "/" + holder.text(), "vmadm\n", 0600);
+    return TRY(service())->hold(image, holder_text(holder));
 }
 
 Result<> InstalledImages::release(Uuid const& image, Uuid const& holder) {
-    TRY(machine::remove_file(holders(image) + "/" + holder.text()));
-    (void)::rmdir(holders(image).c_str());  // unless others hold it
-    return {};
+    return TRY(service())->release(image, holder_text(holder));
 }
 
 // --- systemd ---
@@ -224,17 +203,7 @@ std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_
 // --- storage ---
 
 Result<std::unique_ptr<storage::Pool>> open_host_pool(machine::Layout const& layout) {
-    storage::Settings settings{.path = layout.root + "/var/triton/pool"};
-    auto const document = read_document(layout.configuration());
-    if (!document && document.error().kind != ErrorKind::not_found) return std::unexpected(document.error());
-    json::Node const* const node = document ? member_of(*document, "storage") : nullptr;
-    if (auto const* const object = node ? node->get<json::Object>() : nullptr) {
-        std::string const backend = text_of(*object, "backend");
-        if (!backend.empty() && backend != "auto") settings.backend = TRY(storage::parse_backend(backend));
-        if (std::string path = text_of(*object, "path"); !path.empty()) settings.path = layout.root + path;
-        settings.dataset = text_of(*object, "dataset");
-    }
-    return storage::open_pool(settings);
+    return storage::open_pool(TRY(image::read_site(image::Settings{.root = layout.root})).storage);
 }
 
 }  // namespace triton::program

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "host/image/image_service.h"
 #include "host/machine/host.h"
 #include "host/machine/machines.h"
 #include "host/storage/pool.h"
@@ -11,17 +12,18 @@
 
 namespace triton::program {
 
-/// The images that imgadm has installed, by the files that it derives from its database.
+/// The images that imgadm has installed. Its catalog is opened when it is first needed.
 class InstalledImages final : public machine::Images {
 public:
-    explicit InstalledImages(std::string directory) : directory_(std::move(directory)) {}
+    explicit InstalledImages(machine::Layout const& layout) : root_(layout.root) {}
     Result<machine::ImageTree> find(Uuid const& image) override;
     Result<> hold(Uuid const& image, Uuid const& holder) override;
     Result<> release(Uuid const& image, Uuid const& holder) override;
 
 private:
-    [[nodiscard]] std::string holders(Uuid const& image) const;
-    std::string directory_;
+    Result<image::ImageService*> service();
+    std::string root_;
+    std::optional<image::ImageService> service_;
 };
 
 /// systemd on the system's bus, connected to when it is first needed.
@@ -56,7 +58,7 @@ public:
     std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) override;
 };
 
-/// Opens the pool that the host's configuration names. Errors: those of open_pool(); `invalid` configuration.
+/// Opens the pool that the host's configuration names. Errors: those of image::read_site() and storage::open_pool().
 Result<std::unique_ptr<storage::Pool>> open_host_pool(machine::Layout const& layout);
 
 }  // namespace triton::program

@@ -62,7 +62,7 @@ FOLDERS = {
     "host/image": ("triton::image", "lib/base lib/json lib/log lib/files lib/process host/storage host/content"),
     "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/varlink host/storage"),
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
-    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/machine host/systemd"),
+    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/machine host/systemd"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"

@@ -35,27 +35,22 @@ def host():
             host.stop()
 
 
-def install(host, uuid: str, tree: str, script: str) -> None:
-    """An image as imgadm leaves it: a tree with a snapshot, and the file that is derived of its row."""
-    tool = ["/build/tests/host/storage_tool", "directory", "/var/triton/pool", "-"]
-    host.run(*tool, "make", tree, check=True)
-    path = host.run(*tool, "path", tree, check=True).stdout.strip()
-    host.run("sh", "-ec", script, "sh", f"{path}/root", check=True)
-    host.run(*tool, "snapshot", tree, "final", check=True)
-    host.run("mkdir", "-p", "/var/triton/imgadm/images", check=True)
-    derived = '{"manifest":{"name":"%s","version":"1"},"source":"test","tree":"%s"}' % (tree.split("/")[1], tree)
-    host.run("tee", f"/var/triton/imgadm/images/{uuid}.json", input=derived, check=True)
+def install(host, uuid: str, name: str, script: str) -> None:
+    """An image of a directory that the script fills."""
+    directory = f"/tmp/{name}"
+    host.run("sh", "-ec", f"mkdir {directory}; {script}", "sh", directory, check=True)
+    host.run("/build/imgadm", "import", "--uuid", uuid, "--name", name, "--image-version", "1", directory, check=True)
 
 
 @pytest.fixture(scope="session")
 def tiny(host):
-    install(host, TINY, "layers/tiny", TINY_SCRIPT)
+    install(host, TINY, "tiny", TINY_SCRIPT)
     return TINY
 
 
 @pytest.fixture(scope="session")
 def debian(host):
-    install(host, DEBIAN, "layers/debian", "cp -a /mnt $1")
+    install(host, DEBIAN, "debian", "cp -a /mnt/. $1")
     return DEBIAN
 
 

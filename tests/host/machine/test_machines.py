@@ -264,3 +264,13 @@ def test_machines_start_with_the_host(host, vmadm, tiny):
     machine = json.loads(vmadm.ok("get", uuid))
     assert machine["state"] == "running"
     assert host.run("cat", f"/proc/{machine['pid']}/comm", check=True).stdout == "triton-launch\n"
+
+
+def test_an_image_that_a_machine_needs_is_not_deleted(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
+    refused = host.run("/build/imgadm", "delete", tiny)
+    assert refused.returncode == 1
+    assert refused.stderr == f"imgadm: error (Busy): image {tiny} has dependent clones: machine {uuid}\n"
+    host.run("/build/imgadm", "vacuum", "-f", check=True)
+    assert tiny in host.run("/build/imgadm", "list", "-H", "-o", "uuid", check=True).stdout.split()

@@ -1,0 +1,189 @@
+#include <algorithm>
+
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+#include "programs/vmadm/context.h"
+
+namespace triton::program {
+
+namespace {
+
+using machine::Machine;
+using machine::Machines;
+
+/// key=value words as a payload.
+json::Object payload_of(std::span<std::string const> words) {
+    json::Object object;
+    for (std::string const& word : words) {
+        std::size_t const equals = word.find('=');
+        object.push_back({word.substr(0, equals), json::Node{word.substr(equals + 1)}});
+    }
+    return object;
+}
+
+std::string change_lines(std::vector<machine::Change> const& changes) {
+    std::string text;
+    for (machine::Change const& change : changes)
+        text += change.property + ": " + (change.before.empty() ? "-" : change.before) + " -> " +
+                (change.after.empty() ? "-" : change.after) + "\n";
+    return text;
+}
+
+std::string changes_json(std::vector<machine::Change> const& changes) {
+    json::Writer out;
+    out.open('[');
+    for (machine::Change const& change : changes) {
+        out.open('{').member("property", change.property);
+        if (!change.before.empty()) out.key("before").raw(change.before);
+        if (!change.after.empty()) out.key("after").raw(change.after);
+        out.close('}');
+    }
+    out.close(']');
+    return std::move(out).text();
+}
+
+std::expected<json::Object, Failure> update_payload(Options const& options) {
+    if (options.words.size() <= 1) return payload(options, "Will not update from stdin when stdin is a tty.");
+    if (!options.file.empty()) return usage("update takes either a file or key=value words");
+    for (std::string const& word : std::span(options.words).subspan(1)) {
+        if (word.find('=') == std::string::npos || word.starts_with("="))
+            return usage(json::quoted(word) + " is not an update: expected KEY=VALUE");
+        if (word.substr(0, word.find('=')).find('.') != std::string::npos)
+            return usage(json::quoted(word) +
+                         ": parts of properties are updated by JSON, see update_nics and set_tags");
+    }
+    return payload_of(std::span(options.words).subspan(1));
+}
+
+Outcome run_update(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for update");
+    auto const given = update_payload(options);
+    if (!given) return std::unexpected(given.error());
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    Uuid const uuid = TRY_RUN(machines.find(options.words.front()));
+    // applied to the machine as it is when it is ours to change
+    auto const make = [&](Machine const& before) -> Result<machine::Update> {
+        auto update = machine::read_update(before, *given);
+        if (!update) return std::unexpected(update.error().error("update VM " + uuid.text()));
+        if (options.is_strict && !update->ignored.empty()) return fail(update->ignored.front());
+        return std::move(*update);
+    };
+    if (options.is_dry_run) {
+        Machine const before = TRY_RUN(machines.get(uuid));
+        machine::Update const update = TRY_RUN(make(before));
+        if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
+        TRY_RUN(machines.check_launch(update.machine));
+        return print(change_lines(update.changes));
+    }
+    auto const updated = machines.update(uuid, make);
+    record(machines, uuid, "update", updated ? "ok" : updated.error().text(),
+           updated ? changes_json(updated->changes) : "");
+    machine::Update const update = TRY_RUN(updated);
+    if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
+    bool const has_new_nics = std::ranges::any_of(update.changes, [](machine::Change const& change) {
+        return change.property == "nics" && change.after != "[]";
+    });
+    if (has_new_nics) (*host)->note(no_networks);
+    if (update.changes.empty()) (*host)->note("note: nothing has changed");
+    std::vector<std::string> const late = update.at_start();
+    auto const status = late.empty() ? Result<machine::UnitStatus>() : (*host)->units().status(uuid);
+    for (std::string const& name : status && !status->is_down() ? late : std::vector<std::string>())
+        (*host)->note("note: " + name + " takes effect when the VM is started again");
+    say("Successfully updated VM " + uuid.text());
+    return {};
+}
+
+Outcome run_validate(Options const& options) {
+    std::string const action = options.words.empty() ? "" : options.words.front();
+    bool const is_update = action == "update";
+    if (action != "create" && !is_update) return usage("expected: validate create, or validate update BRAND");
+    if (options.words.size() != (is_update ? 2U : 1U))
+        return usage(is_update ? "expected: validate update BRAND" : "expected: validate create");
+    auto const given = payload(options, "Will not validate from stdin when stdin is a tty.");
+    if (!given) return std::unexpected(given.error());
+    machine::Faults faults;
+    Machine checked;
+    if (is_update) {
+        json::Object const blank{{"brand", json::Node{options.words[1]}}, {"image_uuid", json::Node{Uuid().text()}}};
+        auto const base = machine::read_creation(blank, 0);
+        auto const update = base ? machine::read_update(base->machine, *given)
+                                 : machine::Checked<machine::Update>(std::unexpected(base.error()));
+        if (update)
+            checked = update->machine;
+        else
+            faults = update.error();
+    } else {
+        auto const creation = machine::read_creation(*given, 0);
+        if (creation)
+            checked = creation->machine;
+        else
+            faults = creation.error();
+    }
+    HostLauncher launcher;
+    if (faults.is_empty() && checked.launch) {
+        json::Writer document;
+        document.value(*checked.launch);
+        if (auto const judged = launcher.check(document.text()); !judged) {
+            faults.bad_values.emplace_back("launch");
+            faults.reasons.push_back("launch: " + judged.error().text());
+            faults.reasons.insert(faults.reasons.end(), judged.error().details.begin(), judged.error().details.end());
+        }
+    }
+    if (!faults.is_empty()) {
+        json::ProblemList problems(1);
+        auto const node = json::read_json(faults.json(), {}, problems);
+        (void)print(node ? machine::pretty(*node) : faults.json());
+        return std::unexpected(Failure{faults.error("validate the payload")});
+    }
+    say("VALID '" + action + "' payload for lx brand VMs.");
+    return {};
+}
+
+Outcome with_snapshot(Options const& options, std::string_view command, std::string_view done,
+                      Result<> (Machines::*change)(Uuid const&, std::string_view)) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    auto const uuid = one_machine(machines, options, command, 2);
+    if (!uuid) return std::unexpected(uuid.error());
+    if (options.words.size() < 2) return usage("Missing snapshot name for " + std::string(command));
+    std::string const name = options.words[1];
+    json::Writer detail;
+    detail.value(name);
+    TRY_RUN(recorded(machines, *uuid, command, detail.text(), [&] { return (machines.*change)(*uuid, name); }));
+    say(std::string(done) + " snapshot " + name + " for VM " + uuid->text());
+    return {};
+}
+
+Outcome run_create_snapshot(Options const& options) {
+    return with_snapshot(options, "create-snapshot", "Created", &Machines::create_snapshot);
+}
+Outcome run_delete_snapshot(Options const& options) {
+    return with_snapshot(options, "delete-snapshot", "Deleted", &Machines::delete_snapshot);
+}
+Outcome run_rollback_snapshot(Options const& options) {
+    return with_snapshot(options, "rollback-snapshot", "Rolled back", &Machines::rollback_snapshot);
+}
+
+void add_update(CLI::App& app, Options& options) {
+    add_payload(app, options);
+    app.add_flag("-n,--dry-run", options.is_dry_run, "Prints what would change, and changes nothing.");
+}
+
+}  // namespace
+
+std::span<Command const> change_commands() {
+    static constexpr auto rows = std::to_array<Command>({
+        {"create-snapshot", "", "VM NAME", "keeps what the VM's tree holds now", add_words, run_create_snapshot},
+        {"delete-snapshot", "", "VM NAME", "removes a snapshot", add_words, run_delete_snapshot},
+        {"rollback-snapshot", "", "VM NAME", "makes the VM's tree what it was", add_words, run_rollback_snapshot},
+        {"update", "", "[-n] VM [-f FILE | KEY=VALUE...]", "changes properties of a VM", add_update, run_update},
+        {"validate", "", "create | update BRAND [-f FILE]", "says what is wrong with a payload", add_payload,
+         run_validate},
+    });
+    return rows;
+}
+
+}  // namespace triton::program

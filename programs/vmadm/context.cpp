@@ -1,0 +1,162 @@
+#include "programs/vmadm/context.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include <unistd.h>
+
+#include "host/machine/properties.h"
+#include "lib/base/read_file.h"
+#include "lib/base/write_all.h"
+#include "lib/json/text.h"
+
+namespace triton::program {
+
+namespace {
+
+using machine::Machine;
+using machine::Machines;
+
+constexpr std::size_t most_payload_bytes = 16 << 20;
+
+}  // namespace
+
+std::int64_t now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * 1'000'000 + time.tv_nsec / 1000;
+}
+
+void say(std::string_view text) { (void)write_all(STDERR_FILENO, std::string(text) + "\n"); }  // nobody to tell
+
+Outcome print(std::string_view text) {
+    if (!write_all(STDOUT_FILENO, text) && errno != EPIPE)
+        return std::unexpected(Failure{fail(errno, "write the output").error()});
+    return {};
+}
+
+std::expected<std::unique_ptr<Host>, Failure> Host::open(Options const& options) {
+    machine::Layout layout{options.root};
+    auto pool = TRY_RUN(open_host_pool(layout));
+    return std::unique_ptr<Host>(new Host(options, layout, std::move(pool)));
+}
+
+Host::Host(Options const& options, machine::Layout const& layout, std::unique_ptr<storage::Pool> pool)
+    : is_quiet_(options.is_quiet),
+      has_progress_(!options.is_quiet && ::isatty(STDERR_FILENO) == 1),
+      pool_(std::move(pool)),
+      images_(layout),
+      machines_(layout, parts()) {}
+
+void Host::note(std::string_view text) const {
+    if (!is_quiet_) say(text);
+}
+
+machine::HostParts Host::parts() {
+    machine::HostParts parts{.pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = now};
+    parts.notice = [this](std::string const& text) { note(text); };
+    if (has_progress_)
+        parts.progress = [](std::string_view operation, std::string_view step) {
+            say(std::string(operation) + ": " + std::string(step));
+        };
+    return parts;
+}
+
+json::Node node_of(Machine const& machine) {
+    json::ProblemList problems(1);
+    auto node = json::read_json(machine::public_text(machine),
+                                json::Limits{.document_bytes = 64 << 20, .values = 1 << 22}, problems);
+    return node ? std::move(*node) : json::Node{};
+}
+
+void record(Machines& machines, Uuid const& uuid, std::string_view command, std::string outcome, std::string detail) {
+    machine::Event const event{now(), uuid, std::string(command), std::move(outcome), std::move(detail)};
+    if (auto added = machines.store().add_event(event); !added)
+        say("note: the history misses this: " + added.error().text());
+}
+
+// --- payloads ---
+
+namespace {
+
+std::expected<std::string, Failure> payload_text(Options const& options, std::string_view refusal) {
+    if (!options.file.empty() && options.file != "-") {
+        auto text = read_file(options.file, most_payload_bytes);
+        if (!text && text.error().kind == ErrorKind::not_found)
+            return std::unexpected(
+                Failure{fail(ErrorKind::not_found, "File: " + options.file + " does not exist.").error()});
+        return TRY_RUN(std::move(text));
+    }
+    if (::isatty(STDIN_FILENO) == 1) return usage(std::string(refusal));
+    return TRY_RUN(read_standard_input(most_payload_bytes));
+}
+
+}  // namespace
+
+std::expected<json::Object, Failure> payload(Options const& options, std::string_view refusal) {
+    auto const text = payload_text(options, refusal);
+    if (!text) return std::unexpected(text.error());
+    return TRY_RUN(machine::read_payload(*text));
+}
+
+Outcome tell(Host const& host, Options const& options, std::vector<std::string> const& ignored,
+             std::vector<std::string> const& notices) {
+    if (options.is_strict && !ignored.empty()) return std::unexpected(Failure{fail(ignored.front()).error()});
+    for (std::string const& text : ignored)
+        host.note("ignored: " + text);
+    for (std::string const& text : notices)
+        host.note("note: " + text);
+    return {};
+}
+
+// --- which machines ---
+
+std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::string const> words,
+                                                             std::string_view what) {
+    std::vector<machine::Filter> filters;
+    for (std::string const& word : words) {
+        if (word.find('=') == std::string::npos)
+            return usage(json::quoted(word) + " is not a condition: expected KEY=VALUE");
+        filters.push_back(TRY_RUN(machine::Filter::parse(word, what)));
+    }
+    return filters;
+}
+
+std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,
+                                         std::size_t words) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for " + std::string(command));
+    if (options.words.size() > words)
+        return usage("too many arguments for " + std::string(command) + ": " + json::quoted(options.words[words]));
+    return TRY_RUN(machines.find(options.words.front()));
+}
+
+std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, Options const& options,
+                                                           std::string_view command) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for " + std::string(command));
+    std::vector<Uuid> uuids;
+    if (options.words.front().find('=') == std::string::npos) {
+        for (std::string const& word : options.words)
+            uuids.push_back(TRY_RUN(machines.find(word)));
+        return uuids;
+    }
+    auto const wanted = filters(options.words, "filter");
+    if (!wanted) return std::unexpected(wanted.error());
+    for (Machine const& machine : TRY_RUN(machines.list()).machines)
+        if (machine::matches_all(*wanted, node_of(machine))) uuids.push_back(machine.uuid);
+    if (uuids.empty())
+        return std::unexpected(Failure{fail(ErrorKind::not_found, "no VM fulfils these conditions").error()});
+    return uuids;
+}
+
+// --- options that several commands have ---
+
+void add_words(CLI::App& app, Options& options) { app.add_option("words", options.words); }
+
+void add_payload(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_option("-f,--file", options.file, "Reads the payload from a file (-: standard input).");
+    app.add_flag("--strict", options.is_strict, "Fails when a key would be ignored.");
+}
+
+}  // namespace triton::program

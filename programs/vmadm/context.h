@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/machine/listing.h"
+#include "host/machine/machines.h"
+#include "host/machine/payload.h"
+#include "lib/json/reader.h"
+#include "programs/vmadm/command_line.h"
+#include "programs/vmadm/host_parts.h"
+
+namespace triton::program {
+
+/// Microseconds since 1970.
+std::int64_t now();
+
+/// A line for whoever looks at standard error.
+void say(std::string_view text);
+
+/// Data for whoever reads standard output. That nobody reads any more is not an error.
+Outcome print(std::string_view text);
+
+/// What a command works with.
+class Host {
+public:
+    static std::expected<std::unique_ptr<Host>, Failure> open(Options const& options);
+
+    machine::Machines& machines() { return machines_; }
+    SystemdUnits& units() { return units_; }
+    storage::Pool& pool() { return *pool_; }
+    HostLauncher& launcher() { return launcher_; }
+
+    /// A line that --quiet leaves out.
+    void note(std::string_view text) const;
+
+private:
+    Host(Options const& options, machine::Layout const& layout, std::unique_ptr<storage::Pool> pool);
+    machine::HostParts parts();
+
+    bool is_quiet_;
+    bool has_progress_;
+    std::unique_ptr<storage::Pool> pool_;
+    InstalledImages images_;
+    SystemdUnits units_;
+    HostLauncher launcher_;
+    machine::Machines machines_;
+};
+
+/// What `vmadm get` shows of a machine.
+json::Node node_of(machine::Machine const& machine);
+
+/// Writes what was done into the history.
+void record(machine::Machines& machines, Uuid const& uuid, std::string_view command, std::string outcome,
+            std::string detail);
+
+/// Runs a change of one machine and writes it into the history.
+template <class Change>
+auto recorded(machine::Machines& machines, Uuid const& uuid, std::string_view command, std::string detail,
+              Change change) {
+    auto result = change();
+    record(machines, uuid, command, result ? "ok" : result.error().text(), std::move(detail));
+    return result;
+}
+
+/// The payload of a command: from the file of -f, else from standard input. `refusal`: what is said when that is a
+/// terminal.
+std::expected<json::Object, Failure> payload(Options const& options, std::string_view refusal);
+
+/// Says what of a payload was left out or changed. Errors: with --strict, the first thing that was left out.
+Outcome tell(Host const& host, Options const& options, std::vector<std::string> const& ignored,
+             std::vector<std::string> const& notices);
+
+/// Whether a machine that gets NICs gets no links for them.
+inline constexpr std::string_view no_networks =
+    "note: nics: they are kept and shown, and this version makes no links for them: the VM has a loopback only";
+
+// --- which machines ---
+
+/// `what`: "filter" or "lookup", for the message.
+std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::string const> words, std::string_view what);
+
+/// The machine of the first word. `words`: how many the command takes.
+std::expected<Uuid, Failure> one_machine(machine::Machines& machines, Options const& options, std::string_view command,
+                                         std::size_t words = 1);
+
+/// Those that the words name, each by itself, or all those that fulfil the conditions.
+std::expected<std::vector<Uuid>, Failure> several_machines(machine::Machines& machines, Options const& options,
+                                                           std::string_view command);
+
+/// Does something with each machine; goes on after an error, and returns the first one.
+template <class Each>
+Outcome for_each_machine(Options const& options, std::string_view command, Each each) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    auto const uuids = several_machines((*host)->machines(), options, command);
+    if (!uuids) return std::unexpected(uuids.error());
+    Outcome outcome;
+    for (Uuid const& uuid : *uuids) {
+        Result<> const done = each(**host, uuid);
+        if (done) continue;
+        if (outcome)
+            outcome = std::unexpected(Failure{done.error()});
+        else
+            say(done.error().text());
+    }
+    return outcome;
+}
+
+// --- options that several commands have ---
+
+void add_words(CLI::App& app, Options& options);
+void add_payload(CLI::App& app, Options& options);
+
+}  // namespace triton::program

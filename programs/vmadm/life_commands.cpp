@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <csignal>
+
+#include "host/machine/values.h"
+#include "lib/base/signal_names.h"
+#include "lib/base/signal_text.h"
+#include "lib/json/text.h"
+#include "programs/vmadm/context.h"
+
+namespace triton::program {
+
+namespace {
+
+using machine::Machine;
+using machine::Machines;
+
+Outcome run_create(Options const& options) {
+    if (!options.words.empty()) return usage("too many arguments for create: " + json::quoted(options.words.front()));
+    auto const given = payload(options, "Will not create from stdin when stdin is a tty.");
+    if (!given) return std::unexpected(given.error());
+    auto const creation = machine::read_creation(*given, now());
+    if (!creation) return std::unexpected(Failure{creation.error().error("create VM")});
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
+    if (!creation->machine.nics.empty()) (*host)->note(no_networks);
+    Uuid const uuid = creation->machine.uuid;
+    Machines& machines = (*host)->machines();
+    TRY_RUN(recorded(machines, uuid, "create", "", [&] { return machines.create(*creation); }));
+    say("Successfully created VM " + uuid.text());
+    return {};
+}
+
+Outcome run_install(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    auto const uuid = one_machine(machines, options, "install");
+    if (!uuid) return std::unexpected(uuid.error());
+    TRY_RUN(recorded(machines, *uuid, "install", "", [&] { return machines.install(*uuid); }));
+    say("Successfully installed VM " + uuid->text());
+    return {};
+}
+
+Outcome run_start(Options const& options) {
+    return for_each_machine(options, "start", [](Host& host, Uuid const& uuid) -> Result<> {
+        bool const has_started = TRY(recorded(host.machines(), uuid, "start", "", [&] { return host.machines().start(uuid); }));
+        say(has_started ? "Successfully started VM " + uuid.text() : "VM " + uuid.text() + " is already 'running'");
+        return {};
+    });
+}
+
+Outcome run_stop(Options const& options) {
+    machine::StopOptions stop{.force = options.force};
+    if (options.has_seconds) stop.limit = std::chrono::seconds(options.seconds);
+    return for_each_machine(options, "stop", [&stop](Host& host, Uuid const& uuid) -> Result<> {
+        bool const has_stopped = TRY(recorded(host.machines(), uuid, "stop", "", [&] { return host.machines().stop(uuid, stop); }));
+        say(has_stopped ? "Successfully completed stop for VM " + uuid.text()
+                        : "VM " + uuid.text() + " is already not 'running' (currently: stopped)");
+        return {};
+    });
+}
+
+Outcome run_reboot(Options const& options) {
+    return for_each_machine(options, "reboot", [&options](Host& host, Uuid const& uuid) -> Result<> {
+        TRY(recorded(host.machines(), uuid, "reboot", "", [&] { return host.machines().reboot(uuid, options.force); }));
+        say("Successfully completed reboot for VM " + uuid.text());
+        return {};
+    });
+}
+
+Outcome run_kill(Options const& options) {
+    int const signal = parse_signal(options.signal.data(), options.signal.data() + options.signal.size());
+    if (signal < 0) return std::unexpected(Failure{fail("Unknown signal " + json::quoted(options.signal)).error()});
+    return for_each_machine(options, "kill", [&](Host& host, Uuid const& uuid) -> Result<> {
+        TRY(recorded(host.machines(), uuid, "kill", "", [&] { return host.machines().kill(uuid, signal); }));
+        say("Sent signal \"" + signal_text(signal) + "\" to init process for VM " + uuid.text());
+        return {};
+    });
+}
+
+Outcome run_delete(Options const& options) {
+    return for_each_machine(options, "delete", [](Host& host, Uuid const& uuid) -> Result<> {
+        auto deleted = recorded(host.machines(), uuid, "delete", "", [&] { return host.machines().destroy(uuid); });
+        if (!deleted) {
+            Error error = std::move(deleted).error();
+            error.reason = "Failed to delete VM " + uuid.text() + ": " + error.text();
+            error.attempted.clear();
+            return std::unexpected(std::move(error));
+        }
+        say("Successfully deleted VM " + uuid.text());
+        return {};
+    });
+}
+Outcome run_recover(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    std::optional<Uuid> uuid;
+    if (!options.words.empty()) {
+        // a machine that is half made may not be found by its name
+        auto const parsed = Uuid::parse(options.words.front());
+        uuid = parsed ? *parsed : TRY_RUN((*host)->machines().find(options.words.front()));
+    }
+    for (std::string const& line : TRY_RUN((*host)->machines().recover(uuid)))
+        say(line);
+    say("Successfully recovered");
+    return {};
+}
+
+Outcome run_reprovision(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for reprovision");
+    auto const given = payload(options, "Will not take payload from stdin when stdin is a tty.");
+    if (!given) return std::unexpected(given.error());
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    auto const uuid = one_machine(machines, options, "reprovision");
+    if (!uuid) return std::unexpected(uuid.error());
+    std::optional<Uuid> image;
+    std::vector<std::string> ignored;
+    for (json::Member const& member : *given) {
+        auto const* const text = member.node.get<std::string>();
+        if (member.key == "image_uuid" && text)
+            image = TRY_RUN(machine::parse_uuid(*text));
+        else
+            ignored.push_back(member.key + " is not for reprovision");
+    }
+    if (!image) return std::unexpected(Failure{fail("image_uuid: required key is missing").error()});
+    if (auto told = tell(**host, options, ignored, {}); !told) return told;
+    TRY_RUN(recorded(machines, *uuid, "reprovision", "\"" + image->text() + "\"",
+                     [&] { return machines.reprovision(*uuid, *image); }));
+    say("Successfully reprovisioned VM " + uuid->text());
+    return {};
+}
+
+Outcome run_prepare(Options const& options) {
+    if (!options.words.empty()) return usage("too many arguments for prepare: " + json::quoted(options.words.front()));
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Outcome outcome;
+    for (machine::BrokenFile const& failed : TRY_RUN((*host)->machines().prepare())) {
+        say("VM " + failed.name + ": " + failed.error.text());
+        outcome = std::unexpected(Failure{.error = {}, .exit_code = 1, .is_told = true});
+    }
+    return outcome;
+}
+
+void add_stop(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-F", options.force, "Kills it at once.");
+    app.add_option("-t", options.seconds, "Seconds until it is killed (60).")
+        ->check(CLI::Range(0, 86400))
+        ->each([&options](std::string const&) { options.has_seconds = true; });
+}
+void add_reboot(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-F", options.force, "Kills it and starts it.");
+}
+void add_kill(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_option("-s", options.signal, "The signal: SIGTERM, TERM or 15.");
+}
+
+}  // namespace
+
+std::span<Command const> life_commands() {
+    static constexpr auto rows = std::to_array<Command>({
+        {"create", "", "[-f FILE]", "makes a VM of a JSON payload, and starts it", add_payload, run_create},
+        {"delete", "destroy", "VM...", "stops VMs and removes all that they have", add_words, run_delete},
+        {"install", "", "VM", "completes a VM made with create_only", add_words, run_install},
+        {"kill", "", "[-s SIGNAL] VM...", "sends a signal to the init of VMs", add_kill, run_kill},
+        {"prepare", "", "", "makes what systemd needs of all VMs: for the boot of the host", add_words, run_prepare},
+        {"reboot", "", "[-F] VM...", "reboots VMs", add_reboot, run_reboot},
+        {"recover", "", "[VM]", "finishes or undoes what was interrupted", add_words, run_recover},
+        {"reprovision", "", "VM [-f FILE]", "replaces what the VM holds by another image", add_payload,
+         run_reprovision},
+        {"start", "boot", "VM...", "starts VMs", add_words, run_start},
+        {"stop", "halt", "[-F] [-t SECONDS] VM...", "stops VMs", add_stop, run_stop},
+    });
+    return rows;
+}
+
+}  // namespace triton::program

@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <csignal>
+
+#include "lib/base/write_all.h"
+#include "programs/vmadm/context.h"
+#include "programs/vmadm/run_program.h"
+
+namespace triton::program {
+
+namespace {
+
+using machine::Machine;
+using machine::Machines;
+
+Outcome run_get(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    auto const uuid = one_machine((*host)->machines(), options, "get");
+    if (!uuid) return std::unexpected(uuid.error());
+    return print(machine::pretty(node_of(TRY_RUN((*host)->machines().get(*uuid)))));
+}
+
+/// Whether a key needs more of systemd than the states of units.
+bool is_detail(std::string_view key) {
+    static constexpr auto keys =
+        std::to_array<std::string_view>({"pid", "boot_timestamp", "exit_status", "exit_timestamp", "init_restarts"});
+    return std::ranges::find(keys, key) != keys.end();
+}
+
+struct Chosen {
+    std::vector<json::Node> machines;
+    std::vector<machine::BrokenFile> broken;
+};
+std::expected<Chosen, Failure> choose(Options const& options, std::string_view what, bool with_details) {
+    auto const wanted = filters(options.words, what);
+    if (!wanted) return std::unexpected(wanted.error());
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    bool const asks = std::ranges::any_of(
+        options.words, [](std::string const& word) { return is_detail(word.substr(0, word.find('='))); });
+    (*host)->units().set_detailed(with_details || asks);
+    auto listed = TRY_RUN((*host)->machines().list());
+    Chosen chosen{.machines = {}, .broken = std::move(listed.broken)};
+    for (Machine const& machine : listed.machines) {
+        json::Node node = node_of(machine);
+        if (machine::matches_all(*wanted, node)) chosen.machines.push_back(std::move(node));
+    }
+    for (machine::BrokenFile const& file : chosen.broken)
+        say(file.error.text());
+    return chosen;
+}
+
+Outcome run_list(Options const& options) {
+    auto const columns = TRY_RUN(machine::parse_columns(options.order));
+    auto const keys = TRY_RUN(machine::parse_sort_keys(options.sort));
+    bool const with_details = std::ranges::any_of(columns, [](auto const& column) { return is_detail(column.key); }) ||
+                              std::ranges::any_of(keys, [](auto const& key) { return is_detail(key.key); });
+    auto chosen = choose(options, "filter", with_details);
+    if (!chosen) return std::unexpected(chosen.error());
+    for (machine::BrokenFile const& file : chosen->broken) {
+        if (!options.words.empty()) break;  // nobody knows whether they fulfil conditions
+        chosen->machines.push_back(json::Node{
+            json::Object{{"uuid", json::Node{file.name}}, {"state", json::Node{std::string("unreadable")}}}});
+    }
+    machine::sort_machines(chosen->machines, keys);
+    if (options.is_parsable) return print(machine::parsable_text(chosen->machines, columns));
+    return print(machine::table_text(chosen->machines, columns, options.with_header || !options.no_header));
+}
+
+Outcome run_lookup(Options const& options) {
+    if (options.has_order && !options.as_json)
+        return std::unexpected(Failure{fail("Cannot specify -o without -j").error()});
+    std::vector<machine::ListColumn> columns;
+    if (options.has_order) columns = TRY_RUN(machine::parse_columns(options.order));
+    auto const chosen = choose(options, "lookup", options.as_json);
+    if (!chosen) return std::unexpected(chosen.error());
+    if (options.is_unique && chosen->machines.size() != 1)
+        return std::unexpected(
+            Failure{fail(ErrorKind::not_found,
+                         "Requested unique lookup but found " + std::to_string(chosen->machines.size()) + " results.")
+                        .error()});
+    json::Array selected;
+    std::string uuids;
+    for (json::Node const& machine : chosen->machines) {
+        uuids += machine::text_at(machine, "uuid") + "\n";
+        selected.push_back(columns.empty() ? machine : machine::selection(machine, columns));
+    }
+    return print(options.as_json ? machine::pretty(json::Node{std::move(selected)}) : uuids);
+}
+
+Outcome run_info(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for info");
+    return std::unexpected(Failure{fail(ErrorKind::unsupported, "no info types supported for brand lx").error()});
+}
+
+Outcome run_sysrq(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for sysrq");
+    return std::unexpected(Failure{
+        fail(ErrorKind::unsupported, "The sysrq command is only supported for VMs of brands \"bhyve\" or \"kvm\".")
+            .error()});
+}
+
+Outcome run_history(Options const& options) {
+    machine::Store const store{machine::Layout{options.root}};
+    std::optional<Uuid> uuid;
+    // also of a machine that is gone: then only by its whole uuid
+    if (!options.words.empty()) {
+        auto const parsed = Uuid::parse(options.words.front());
+        if (parsed) {
+            uuid = *parsed;
+        } else {
+            auto host = Host::open(options);
+            if (!host) return std::unexpected(host.error());
+            uuid = TRY_RUN((*host)->machines().find(options.words.front()));
+        }
+    }
+    std::string text;
+    for (std::string const& line : TRY_RUN(store.history(uuid)))
+        text += line + "\n";
+    return print(text);
+}
+
+/// What a machine has written to its console, without what could move a terminal.
+Outcome run_logs(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    auto const uuid = one_machine((*host)->machines(), options, "logs");
+    if (!uuid) return std::unexpected(uuid.error());
+    (void)TRY_RUN((*host)->machines().store().load(*uuid));
+    std::vector<std::string> words{"journalctl",
+                                   "--quiet",
+                                   "--all",
+                                   "--output=cat",
+                                   "--lines=" + std::to_string(options.lines),
+                                   "--unit=" + machine::unit_of(*uuid)};
+    if (options.follow) words.emplace_back("--follow");
+    std::string line;  // a piece may end within a character
+    int const code = TRY_RUN(stream_program(words, [&line](std::string_view piece) {
+        constexpr std::size_t longest_line = 64 << 10;
+        for (char const c : piece) {
+            if (c != '\n' && line.size() < longest_line) {
+                line += c == '\t' ? ' ' : c;
+                continue;
+            }
+            if (!write_all(STDOUT_FILENO, machine::harmless(line) + "\n")) return false;
+            line.clear();
+        }
+        return true;
+    }));
+    if (code == 0 || code == 128 + SIGPIPE) return {};
+    return std::unexpected(Failure{fail("journalctl ended with " + std::to_string(code)).error()});
+}
+
+void add_list(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-p", options.is_parsable, "Values with \":\" between; \"\\\" before a \":\" of a value.");
+    app.add_flag("-H", options.no_header, "No header line.");
+    app.add_flag("-h", options.with_header, "A header line in any case.");
+    app.add_option("-o", options.order, "Columns.");
+    app.add_option("-s", options.sort, "Sort keys; with - descending.");
+}
+void add_lookup(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-j", options.as_json, "An array of objects.");
+    app.add_flag("-1", options.is_unique, "Fails unless exactly one is found.");
+    app.add_option("-o", options.order, "Only these properties.")->each([&options](std::string const&) {
+        options.has_order = true;
+    });
+}
+void add_logs(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-f,--follow", options.follow, "Goes on with what is written from now on.");
+    app.add_option("-n,--lines", options.lines, "How many of the last lines (10).")->check(CLI::Range(0, 1'000'000));
+}
+
+}  // namespace
+
+std::span<Command const> look_commands() {
+    static constexpr auto rows = std::to_array<Command>({
+        {"get", "json", "VM", "all properties of a VM, as JSON", add_words, run_get},
+        {"history", "", "[VM]", "what was done to VMs, as JSON lines", add_words, run_history},
+        {"info", "", "VM [TYPES]", "is refused: for virtual hardware", add_words, run_info},
+        {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "a table of VMs", add_list, run_list},
+        {"logs", "", "[-f] [-n LINES] VM", "what the VM has written to its console", add_logs, run_logs},
+        {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "uuids of VMs, or objects", add_lookup, run_lookup},
+        {"sysrq", "", "VM nmi|screenshot", "is refused: for virtual hardware", add_words, run_sysrq},
+    });
+    return rows;
+}
+
+}  // namespace triton::program
