@@ -7,7 +7,7 @@ namespace triton::image {
 
 namespace {
 
-constexpr std::array<content::Migration, 1> migrations{{
+constexpr std::array<content::Migration, 2> migrations{{
     {R"(
     CREATE TABLE image(
         uuid TEXT PRIMARY KEY, manifest TEXT NOT NULL, tree TEXT NOT NULL, origin TEXT, source TEXT NOT NULL,
@@ -28,6 +28,7 @@ constexpr std::array<content::Migration, 1> migrations{{
         intent INTEGER NOT NULL, chain TEXT NOT NULL, PRIMARY KEY(intent, chain)) WITHOUT ROWID;
     CREATE INDEX image_intent_by_chain ON image_intent_chain(chain);
     )"},
+    {"ALTER TABLE image_intent ADD COLUMN tree TEXT;"},
 }};
 
 constexpr std::string_view image_columns =
@@ -181,10 +182,12 @@ Result<std::vector<Uuid>> Catalog::images_with(std::string_view digest) {
 }
 
 Result<IntentId> Catalog::begin_intent(std::string_view owner, std::string_view purpose,
-                                       std::optional<Uuid> const& image, std::span<std::string const> chains) {
+                                       std::optional<Uuid> const& image, std::span<std::string const> chains,
+                                       std::optional<std::string> const& snapshot_of) {
     content::Transaction transaction = TRY(database_->begin());
-    auto rows = TRY(database_->query("INSERT INTO image_intent(owner, purpose, uuid) VALUES(?, ?, ?) RETURNING id",
-                                     owner, purpose, text_of(image)));
+    auto rows =
+        TRY(database_->query("INSERT INTO image_intent(owner, purpose, uuid, tree) VALUES(?, ?, ?, ?) RETURNING id",
+                             owner, purpose, text_of(image), snapshot_of));
     if (!TRY(rows.step())) return fail(ErrorKind::internal, "an intent got no number");
     IntentId const id{rows.integer(0)};
     while (TRY(rows.step())) {
@@ -209,12 +212,17 @@ Result<> Catalog::end_intent(IntentId id) {
 }
 
 Result<std::vector<Intent>> Catalog::intents() {
-    auto rows = TRY(database_->query("SELECT id, owner, purpose, uuid FROM image_intent ORDER BY id"));
+    auto rows = TRY(database_->query("SELECT id, owner, purpose, uuid, tree FROM image_intent ORDER BY id"));
     std::vector<Intent> all;
     while (TRY(rows.step())) {
-        Intent intent{
-            .id = IntentId{rows.integer(0)}, .owner = rows.text(1), .purpose = rows.text(2), .image = {}, .chains = {}};
+        Intent intent{.id = IntentId{rows.integer(0)},
+                      .owner = rows.text(1),
+                      .purpose = rows.text(2),
+                      .image = {},
+                      .chains = {},
+                      .snapshot_of = {}};
         if (!rows.is_null(3)) intent.image = TRY(uuid_of(rows.text(3)));
+        if (!rows.is_null(4)) intent.snapshot_of = rows.text(4);
         all.push_back(std::move(intent));
     }
     for (Intent& intent : all) {

@@ -31,6 +31,7 @@ struct Intent {
     std::string purpose;              ///< "import of docker.io/library/alpine:3.20"
     std::optional<Uuid> image;        ///< whose file in images/ may have to be written or removed
     std::vector<std::string> chains;  ///< trees that are removed unless an image or another intent needs them
+    std::optional<std::string> snapshot_of = {};  ///< the tree of a machine that has a snapshot of its name
 
     bool operator==(Intent const&) const = default;
 };
@@ -74,7 +75,8 @@ public:
     Result<std::vector<Uuid>> images_with(std::string_view digest);
 
     Result<IntentId> begin_intent(std::string_view owner, std::string_view purpose, std::optional<Uuid> const& image,
-                                  std::span<std::string const> chains);
+                                  std::span<std::string const> chains,
+                                  std::optional<std::string> const& snapshot_of = {});
     /// A tree whose ChainID is known only now.
     Result<> add_to_intent(IntentId id, std::string_view chain);
     Result<> end_intent(IntentId id);

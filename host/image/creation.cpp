@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <functional>
 #include <utility>
 
 #include <fcntl.h>
@@ -13,8 +14,10 @@
 #include "host/image/installation.h"
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
+#include "host/image/preparation.h"
 #include "host/image/site.h"
 #include "host/image/tree_archive.h"
+#include "host/image/zfs_stream.h"
 #include "lib/base/rfc3339.h"
 #include "lib/base/write_all.h"
 #include "lib/files/pending_file.h"
@@ -29,11 +32,11 @@ constexpr std::size_t block = 1 << 20;
 
 std::string_view file_end(Compression compression) {
     switch (compression) {
-        case Compression::none: return ".tar";
-        case Compression::gzip: return ".tar.gz";
-        case Compression::bzip2: return ".tar.bz2";
-        case Compression::xz: return ".tar.xz";
-        case Compression::zstd: return ".tar.zst";
+        case Compression::none: return "";
+        case Compression::gzip: return ".gz";
+        case Compression::bzip2: return ".bz2";
+        case Compression::xz: return ".xz";
+        case Compression::zstd: return ".zst";
     }
     std::unreachable();
 }
@@ -100,19 +103,24 @@ Result<Measured> measure(int file) {
     return measured;
 }
 
-Result<Created> write_files(Workshop& shop, content::Blob const& blob, NewManifest facts,
-                            CreateOptions const& options) {
+/// What writes the image into its file, and what its manifest then says of it.
+struct Content {
+    std::string_view kind;  ///< end of the file's name: ".tar"
+    std::string digest = {};
+    std::function<Result<>(int file)> write;
+};
+
+Result<Created> write_files(Workshop& shop, Content const& content, NewManifest facts, CreateOptions const& options) {
     std::string const base = facts.name + "-" + facts.version;
-    std::string const name = base + std::string(file_end(options.compression));
+    std::string const name = base + std::string(content.kind) + std::string(file_end(options.compression));
     Output file = TRY(begin_output(options.output, name));
-    UniqueFd const content = TRY(shop.store.open_blob(blob.digest));
-    TRY(compress(content.get(), file.file.fd(), options.compression));
+    TRY(content.write(file.file.fd()));
     TRY(shop.check_cancelled());
     Measured const measured = TRY(measure(file.file.fd()));
     facts.files = {{.size = measured.size,
                     .sha256 = measured.sha256,
                     .compression = options.compression,
-                    .uncompressed_digest = blob.digest.text(),
+                    .uncompressed_digest = content.digest,
                     .path = name}};
     Manifest manifest = TRY(make_manifest(facts));
     Output document = TRY(begin_output(options.output, base + ".imgmanifest"));
@@ -126,6 +134,15 @@ Result<Created> write_files(Workshop& shop, content::Blob const& blob, NewManife
     return Created{std::move(manifest), file.path, document.path};
 }
 
+Result<Created> write_archive(Workshop& shop, content::Blob const& blob, NewManifest facts,
+                              CreateOptions const& options) {
+    UniqueFd const archive = TRY(shop.store.open_blob(blob.digest));
+    Content const content{.kind = ".tar", .digest = blob.digest.text(), .write = [&](int file) {
+                              return compress(archive.get(), file, options.compression);
+                          }};
+    return write_files(shop, content, std::move(facts), options);
+}
+
 Result<Created> install_here(Workshop& shop, content::Blob const& blob, NewManifest facts, std::string const& source) {
     facts.files = {{.size = blob.size, .sha256 = blob.digest.hex(), .uncompressed_digest = blob.digest.text()}};
     Manifest manifest = TRY(make_manifest(facts));
@@ -137,43 +154,106 @@ Result<Created> install_here(Workshop& shop, content::Blob const& blob, NewManif
 Result<Created> create_from_tree(Workshop& shop, int directory, std::string const& shown,
                                  CreateOptions const& options) {
     NewManifest facts = TRY(facts_of(options, shown));
+    if (is_dataset(facts.type)) {
+        return fail("an image of type " + std::string(name_of(facts.type)) +
+                    " is a ZFS stream, and a tarball would be made; --format zfs makes a stream of a machine");
+    }
     auto lease = TRY(WorkLease::make(shop, "creation of image " + facts.uuid.text()));
     content::Blob const blob = TRY(store_tree(shop, lease.id(), directory, {.media_type = {}, .source = shown}));
     Created created = TRY(options.output.empty() ? install_here(shop, blob, std::move(facts), shown)
-                                                 : write_files(shop, blob, std::move(facts), options));
+                                                 : write_archive(shop, blob, std::move(facts), options));
     TRY(lease.end());
     // What was only written to files is not needed here any more.
     if (!options.output.empty()) TRY(shop.store.gc());
     return created;
 }
 
+Result<> check_stream_options(Workshop& shop, CreateOptions const& options) {
+    if (options.is_increment && !options.is_stream) return fail("an increment is a ZFS stream: --format zfs");
+    if (!options.is_stream) return {};
+    if (shop.pool->kind() != storage::Backend::zfs) {
+        return fail(ErrorKind::unsupported,
+                    "a ZFS stream is made where images are kept on ZFS, and this host keeps them on " +
+                        std::string(storage::name_of(shop.pool->kind())));
+    }
+    if (options.output.empty()) return fail("a ZFS stream is written to a file: -o DIRECTORY says where");
+    if (!options.script.empty()) {
+        return fail(ErrorKind::unsupported,
+                    "a script prepares a copy of the machine, of which only a tarball can be made");
+    }
+    return {};
+}
+
+/// The image that a machine's tree was cloned from.
+Result<Image> image_below(Workshop& shop, storage::TreeName const& tree, std::string const& shown) {
+    auto const origin = TRY(shop.pool->origin(tree));
+    for (Image& image : TRY(shop.catalog.list())) {
+        if (origin && image.tree == origin->text()) return std::move(image);
+    }
+    return fail(ErrorKind::refused, shown + " is not made from an image that is installed here");
+}
+
+/// Errors: `refused`: there would be too many images below the increment.
+Result<> check_depth(Workshop& shop, Image const& origin, std::size_t most) {
+    std::size_t depth = 1;
+    std::optional<Uuid> next = origin.manifest.origin;
+    for (; next && depth <= most; ++depth)
+        next = TRY(shop.catalog.get(*next)).manifest.origin;
+    if (depth <= most) return {};
+    return fail(ErrorKind::refused, "the image would have more than " + std::to_string(most) + " images below it");
+}
+
+Result<Created> create_stream(Workshop& shop, storage::TreeName const& tree, storage::SnapshotName const& snapshot,
+                              std::string const& shown, CreateOptions const& options) {
+    NewManifest facts = TRY(facts_of(options, shown));
+    if (!is_dataset(facts.type)) facts.type = ImageType::zone_dataset;
+    if (options.is_increment) {
+        Image const origin = TRY(image_below(shop, tree, shown));
+        TRY(check_depth(shop, origin, options.most_origins.value_or(most_origins)));
+        if (!is_dataset(origin.manifest.type)) {
+            shop.observer->warning("image " + origin.uuid().text() +
+                                   " did not come as a ZFS stream: its increments fit on this host only");
+        }
+        facts.origin = origin.uuid();
+    }
+    Content const content{.kind = ".zfs", .write = [&](int file) {
+                              return write_stream(shop, tree, snapshot, options.is_increment, options.compression,
+                                                  file);
+                          }};
+    return write_files(shop, content, std::move(facts), options);
+}
+
 }  // namespace
 
 Result<Created> create_from_directory(Workshop& shop, std::string const& directory, CreateOptions const& options) {
+    if (options.is_stream) return fail(ErrorKind::unsupported, "a ZFS stream is made of a machine, not of a directory");
+    if (!options.script.empty())
+        return fail(ErrorKind::unsupported, "a script prepares a copy of a machine, not a directory");
     UniqueFd const tree(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!tree) return fail(errno, "open " + directory);
     return create_from_tree(shop, tree.get(), directory, options);
 }
 
 Result<Created> create_from_machine(Workshop& shop, Uuid const& machine, CreateOptions const& options) {
+    TRY(check_stream_options(shop, options));
     auto const tree = TRY(storage::TreeName::parse("machines/" + machine.text()));
     if (!TRY(shop.pool->exists(tree))) return fail(ErrorKind::not_found, "there is no machine " + machine.text());
-    auto intent = TRY(OpenIntent::begin(shop, "creation of an image of machine " + machine.text(), std::nullopt, {}));
-    TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
-    auto const snapshot = *storage::SnapshotName::parse("imgadm-" + std::to_string(std::to_underlying(intent.id())));
+    auto intent = TRY(
+        OpenIntent::begin(shop, "creation of an image of machine " + machine.text(), std::nullopt, {}, tree.text()));
     auto const work = [&]() -> Result<Created> {
-        TRY(shop.pool->snapshot(tree, snapshot));
-        auto const cloned = shop.pool->clone(tree, snapshot, builder.name());
-        if (!cloned) return std::unexpected(cloned.error());
+        TRY(shop.pool->snapshot(tree, snapshot_of(intent.id())));
+        std::string const shown = "machine " + machine.text();
+        if (options.is_stream) return create_stream(shop, tree, snapshot_of(intent.id()), shown, options);
+        TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
+        TRY(shop.pool->clone(tree, snapshot_of(intent.id()), builder.name()));
         UniqueFd const root = TRY(builder.root());
-        return create_from_tree(shop, root.get(), "machine " + machine.text(), options);
+        if (!options.script.empty()) TRY(run_preparation(options.script, shop.pool->path(builder.name()) + "/root"));
+        return create_from_tree(shop, root.get(), shown, options);
     };
     auto created = work();
-    auto const finished = intent.finish();  // the clone goes before the snapshot that it is made from
-    auto const deleted = shop.pool->delete_snapshot(tree, snapshot);
+    auto const finished = intent.finish();  // the clone goes, and then the snapshot that it is made from
     if (!created) return created;
     TRY(finished);
-    TRY(deleted);
     return created;
 }
 

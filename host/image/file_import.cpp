@@ -97,10 +97,6 @@ Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
     return std::move(read.manifest);
 }
 
-bool is_dataset(Manifest const& manifest) {
-    return manifest.type == ImageType::zone_dataset || manifest.type == ImageType::lx_dataset;
-}
-
 }  // namespace
 
 Result<role::Expected> expected_of(ImageFile const& file) {
@@ -130,7 +126,7 @@ Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifes
                               ImportOptions const& options) {
     std::string const uuid = manifest.uuid->text();
     std::string const diff_id = manifest.files.front().uncompressed_digest;
-    bool const is_stream = shop.pool->kind() == storage::Backend::zfs && is_dataset(manifest);
+    bool const is_stream = shop.pool->kind() == storage::Backend::zfs && is_dataset(manifest.type);
     if (manifest.origin && !is_stream) {
         return fail(ErrorKind::unsupported,
                     "image " + uuid + " is an increment of another, which only ZFS can install");
@@ -142,7 +138,7 @@ Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifes
         return fail(ErrorKind::unsupported, "image " + uuid + " is a ZFS stream, and this host keeps its images on " +
                                                 std::string(storage::name_of(shop.pool->kind())));
     }
-    bool const may_be_stream = is_dataset(plan.image.manifest);
+    bool const may_be_stream = is_dataset(plan.image.manifest.type);
     auto imported = install_archive(shop, blob, diff_id, std::move(plan), options);
     if (!imported && may_be_stream && imported.error().kind == ErrorKind::corrupt)
         imported.error().details.emplace_back("images of this type are ZFS streams, which need storage on ZFS");

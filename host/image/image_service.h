@@ -71,6 +71,10 @@ struct CreateOptions {
     std::string manifest = {};  ///< JSON; what is missing is filled in
     std::string output = {};    ///< directory for the file and its manifest; empty: it is installed here
     Compression compression = Compression::none;
+    bool is_stream = false;     ///< a ZFS stream instead of a tarball; of machines on ZFS, into an output directory
+    bool is_increment = false;  ///< of a stream: what the machine has changed since the image that it was made from
+    std::optional<std::size_t> most_origins = {};  ///< of an increment: so many images below it at most
+    std::string script = {};                       ///< a program that prepares a copy of the machine; empty: none
 };
 
 struct Created {

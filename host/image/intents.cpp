@@ -21,6 +21,13 @@ Result<> destroy_unless_needed(Workshop& shop, std::string_view chain, IntentId 
     return trees.destroy(chain);
 }
 
+Result<> delete_own_snapshot(Workshop& shop, Intent const& intent) {
+    auto const tree = TRY(storage::TreeName::parse(*intent.snapshot_of));
+    auto const deleted = shop.pool->delete_snapshot(tree, snapshot_of(intent.id));
+    if (deleted || deleted.error().kind == ErrorKind::not_found) return {};
+    return deleted;
+}
+
 Result<> derive(Workshop& shop, Uuid const& uuid) {
     auto const image = shop.catalog.get(uuid);
     if (image) return write_derived(shop.site, *image);
@@ -30,10 +37,15 @@ Result<> derive(Workshop& shop, Uuid const& uuid) {
 
 }  // namespace
 
+storage::SnapshotName snapshot_of(IntentId intent) {
+    return *storage::SnapshotName::parse("imgadm-" + std::to_string(std::to_underlying(intent)));
+}
+
 std::string chain_key(std::string_view chain) { return "layer " + std::string(chain); }
 
 Result<> finish_intent(Workshop& shop, Intent const& intent) {
     TRY(LayerTrees(*shop.pool).destroy_unfinished(intent.id));
+    if (intent.snapshot_of) TRY(delete_own_snapshot(shop, intent));  // the clone that was made from it has gone
     // The highest first: on ZFS it is a clone of those below. A chain's hash says nothing about its place, so one that
     // is still needed by another is tried again.
     std::vector<std::string> left = intent.chains;
@@ -65,13 +77,15 @@ Result<> recover_intents(Workshop& shop) {
 }
 
 Result<OpenIntent> OpenIntent::begin(Workshop& shop, std::string_view purpose, std::optional<Uuid> const& image,
-                                     std::span<std::string const> chains) {
-    auto const id = TRY(shop.catalog.begin_intent(shop.owner, purpose, image, chains));
+                                     std::span<std::string const> chains,
+                                     std::optional<std::string> const& snapshot_of) {
+    auto const id = TRY(shop.catalog.begin_intent(shop.owner, purpose, image, chains, snapshot_of));
     Intent intent{.id = id,
                   .owner = shop.owner,
                   .purpose = std::string(purpose),
                   .image = image,
-                  .chains = {chains.begin(), chains.end()}};
+                  .chains = {chains.begin(), chains.end()},
+                  .snapshot_of = snapshot_of};
     return OpenIntent(shop, std::move(intent));
 }
 

@@ -11,8 +11,12 @@
 
 namespace triton::image {
 
+/// The name of the snapshot that an intent makes of a machine's tree.
+storage::SnapshotName snapshot_of(IntentId intent);
+
 /// Does the last part of an intent, which is the same for each kind, and can be done again: trees that nothing needs
-/// are destroyed, half-built ones too; images/<uuid>.json becomes what the catalog says; then the intent goes.
+/// are destroyed, half-built ones and its snapshot of a machine, too; images/<uuid>.json becomes what the catalog says;
+/// then the intent goes.
 Result<> finish_intent(Workshop& shop, Intent const& intent);
 
 /// Finishes the intents of processes that have died. Those of living ones are left alone.
@@ -22,7 +26,8 @@ Result<> recover_intents(Workshop& shop);
 class OpenIntent {
 public:
     static Result<OpenIntent> begin(Workshop& shop, std::string_view purpose, std::optional<Uuid> const& image,
-                                    std::span<std::string const> chains);
+                                    std::span<std::string const> chains,
+                                    std::optional<std::string> const& snapshot_of = {});
 
     [[nodiscard]] IntentId id() const { return intent_.id; }
     Result<> add(std::string_view chain);

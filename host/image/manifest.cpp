@@ -343,6 +343,8 @@ std::string_view name_of(ImageState state) { return state_names[static_cast<std:
 std::string_view name_of(ImageType type) { return type_names[static_cast<std::size_t>(type)]; }
 std::string_view name_of(Compression compression) { return compression_names[static_cast<std::size_t>(compression)]; }
 
+bool is_dataset(ImageType type) { return type == ImageType::zone_dataset || type == ImageType::lx_dataset; }
+
 std::string Manifest::text() const {
     json::Writer out;
     out.value(document);

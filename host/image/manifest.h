@@ -18,6 +18,12 @@ enum class ImageState : std::uint8_t { active, unactivated, disabled, creating, 
 /// What an image is made of.
 enum class ImageType : std::uint8_t { zone_dataset, lx_dataset, zvol, docker, lxd, other };
 
+/// Whether images of that type come as ZFS streams.
+bool is_dataset(ImageType type);
+
+/// An increment is at the end of a chain of so many images at most.
+inline constexpr std::size_t most_origins = 32;
+
 enum class Compression : std::uint8_t { none, gzip, bzip2, xz, zstd };
 
 std::string_view name_of(ImageState state);

@@ -25,7 +25,6 @@ namespace {
 constexpr std::uint64_t largest_list = 64 << 20;
 constexpr std::uint64_t largest_manifest = 4 << 20;
 constexpr std::size_t most_images = 100'000;  // of one source: who runs it controls how many there are
-constexpr std::size_t most_origins = 32;
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
 

@@ -43,7 +43,7 @@ Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, 
     return {};
 }
 
-/// The snapshot of the stream becomes "final".
+/// The snapshot of the stream becomes "final", and stays the one that increments start at.
 Result<> settle_snapshot(storage::Pool& pool, storage::TreeName const& tree) {
     auto const snapshots = TRY(pool.snapshots(tree));
     if (snapshots.size() != 1) {
@@ -51,9 +51,7 @@ Result<> settle_snapshot(storage::Pool& pool, storage::TreeName const& tree) {
                     "the stream has " + std::to_string(snapshots.size()) + " snapshots; an image has exactly one");
     }
     if (snapshots.front() == LayerTrees::final_snapshot()) return {};
-    TRY(pool.rollback(tree, snapshots.front()));
-    TRY(pool.snapshot(tree, LayerTrees::final_snapshot()));
-    return pool.delete_snapshot(tree, snapshots.front());
+    return pool.rename_snapshot(tree, snapshots.front(), LayerTrees::final_snapshot());
 }
 
 Result<> check_root(storage::Pool& pool, storage::TreeName const& tree) {
@@ -71,6 +69,27 @@ bool is_zfs_stream(int file) {
     std::uint64_t magic = 0;
     std::memcpy(&magic, head.data() + 8, sizeof magic);
     return magic == backup_magic || magic == __builtin_bswap64(backup_magic);
+}
+
+Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::SnapshotName const& snapshot,
+                      bool is_increment, Compression compression, int file) {
+    auto const send = [&](int out) {
+        return is_increment ? shop.pool->send_since_origin(tree, snapshot, out)
+                            : shop.pool->send(tree, snapshot, std::nullopt, out);
+    };
+    if (compression == Compression::none) return send(file);
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
+    Result<> compressed;
+    std::thread compressor([&compressed, file, compression, in = UniqueFd(ends[0])]() mutable {
+        compressed = compress(in.get(), file, compression);
+        in = UniqueFd();  // the sender sees that nobody reads any more
+    });
+    UniqueFd write_end(ends[1]);
+    auto const sent = send(write_end.get());
+    write_end = UniqueFd();
+    compressor.join();
+    return compressed ? sent : compressed;
 }
 
 Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan plan, ImportOptions const& options) {

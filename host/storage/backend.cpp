@@ -25,4 +25,11 @@ Result<Backend> parse_backend(std::string_view name) {
     return fail("unknown storage backend \"" + std::string(name) + "\" (known: zfs, btrfs, reflink, directory)");
 }
 
+Result<std::optional<TreeName>> Pool::origin(TreeName const& /*tree*/) { return std::optional<TreeName>(); }
+
+Result<> Pool::send_since_origin(TreeName const& tree, SnapshotName const& /*snapshot*/, int /*fd*/) {
+    return fail(ErrorKind::unsupported, "send the changes of " + tree.text(),
+                "only ZFS remembers what a tree was cloned from");
+}
+
 }  // namespace triton::storage

@@ -145,6 +145,17 @@ public:
         return item.remove();
     }
 
+    Result<> rename_snapshot(TreeName const& tree, SnapshotName const& from, SnapshotName const& to) override {
+        auto const holder = TRY(hold(tree, Sharing::alone));
+        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
+        auto const found = TRY(find_snapshot(snapshots, tree, from));
+        TRY(next_snapshot_entry(snapshots, tree, to));  // its name is free
+        std::string const entry = print_snapshot_entry(found.number, to);
+        if (::renameat2(snapshots.get(), found.entry.c_str(), snapshots.get(), entry.c_str(), RENAME_NOREPLACE) != 0)
+            return fail(errno, "rename snapshot " + with_snapshot(tree, from));
+        return make_durable(snapshots.get(), with_snapshot(tree, to));
+    }
+
     Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) override {
         auto const holder = TRY(hold(tree, Sharing::alone));  // a clone may be reading it
         UniqueFd const snapshots = TRY(open_snapshots(holder, tree));

@@ -92,6 +92,8 @@ public:
     /// the content moves into it, and the tree is empty afterwards. Killed in the middle, the tree may be empty without
     /// the snapshot. The caller makes the content durable before.
     virtual Result<> freeze(TreeName const& tree, SnapshotName const& name) { return snapshot(tree, name); }
+    /// It stays the same snapshot for streams. Errors: `exists`.
+    virtual Result<> rename_snapshot(TreeName const& tree, SnapshotName const& from, SnapshotName const& to) = 0;
     /// Errors: `busy`, with the clones that need it (ZFS).
     virtual Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) = 0;
     /// Makes the content what it was. Nothing may be using it meanwhile; descriptors of open() are stale afterwards.
@@ -118,6 +120,11 @@ public:
     /// gone.
     virtual Result<> send(TreeName const& tree, SnapshotName const& snapshot, std::optional<SnapshotName> const& from,
                           int fd) = 0;
+    /// The tree that a tree was cloned from. None: it is not a clone, or the backend does not remember (all but ZFS).
+    virtual Result<std::optional<TreeName>> origin(TreeName const& tree);
+    /// The same as send() of what a clone has changed since the snapshot that it was cloned from. Who receives it needs
+    /// that very snapshot. Errors: `unsupported` on all but ZFS; `refused` when the tree is not a clone.
+    virtual Result<> send_since_origin(TreeName const& tree, SnapshotName const& snapshot, int fd);
     /// Makes a tree and its snapshot from a stream, or brings a tree up to date that has the snapshot where the stream
     /// starts, and no change since. Whoever wrote the stream is trusted with the content of the tree and with nothing
     /// outside of it. Errors: `corrupt`, which leaves nothing behind; `exists`; `refused`: it starts elsewhere.

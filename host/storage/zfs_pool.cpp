@@ -111,6 +111,16 @@ public:
         return plain(done);
     }
 
+    Result<> rename_snapshot(TreeName const& tree, SnapshotName const& from, SnapshotName const& to) override {
+        TRY(require(tree));
+        auto const done = zfs_.run({"rename snapshot " + shown(tree, from),
+                                    {"rename", full(tree) + '@' + from.text(), full(tree) + '@' + to.text()}});
+        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, from);
+        if (!done && done.error().kind == ErrorKind::exists)
+            return fail(ErrorKind::exists, "snapshot " + shown(tree, to) + " exists already");
+        return plain(done);
+    }
+
     Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) override {
         TRY(require(tree));
         std::string const snapshot = full(tree) + '@' + name.text();
@@ -198,6 +208,25 @@ public:
         if (from) call.arguments.insert(call.arguments.end(), {"-i", '@' + from->text()});
         call.arguments.push_back(full(tree) + '@' + snapshot.text());
         auto const done = zfs_.run(call);
+        if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, snapshot);
+        return plain(done);
+    }
+
+    Result<std::optional<TreeName>> origin(TreeName const& tree) override {
+        TRY(require(tree));
+        std::string const snapshot = TRY(origin_snapshot(tree));
+        if (!snapshot.starts_with(dataset_ + '/')) return std::optional<TreeName>();
+        std::size_t const start = dataset_.size() + 1;
+        return std::optional(TRY(TreeName::parse(snapshot.substr(start, snapshot.rfind('@') - start))));
+    }
+
+    Result<> send_since_origin(TreeName const& tree, SnapshotName const& snapshot, int fd) override {
+        TRY(require(tree));
+        std::string const what = "send the changes of " + shown(tree, snapshot);
+        std::string const origin = TRY(origin_snapshot(tree));
+        if (origin.find('@') == origin.npos) return fail(ErrorKind::refused, what, "it is not a clone");
+        auto const done =
+            zfs_.run({what, {"send", "-i", origin, full(tree) + '@' + snapshot.text()}, -1, fd, Pace::unlimited});
         if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, snapshot);
         return plain(done);
     }
@@ -441,6 +470,13 @@ private:
                     (clones.empty() ? "" : ", ") + fields[0].substr(std::min(fields[0].size(), dataset_.size() + 1));
         if (!clones.empty()) return fail(ErrorKind::busy, what, "it was cloned to " + clones);
         return {};
+    }
+
+    /// "tank/triton/layers/a@final"; "-": none.
+    [[nodiscard]] Result<std::string> origin_snapshot(TreeName const& tree) const {
+        auto const output = TRY(zfs_.run(
+            {"look where tree " + tree.text() + " comes from", {"get", "-H", "-o", "value", "origin", full(tree)}}));
+        return output.substr(0, output.find('\n'));
     }
 
     // --- Streams

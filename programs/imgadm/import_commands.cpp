@@ -153,6 +153,7 @@ struct CreateCommand {
     std::string origin;
     std::string manifest;
     std::string compression = "none";
+    std::string format = "tar";
     image::CreateOptions options;
     bool is_quiet = false;
 };
@@ -164,6 +165,7 @@ Outcome create(Context& context, CreateCommand command) {
     for (image::Compression const one : all) {
         if (command.compression == image::name_of(one)) command.options.compression = one;
     }
+    command.options.is_stream = command.format == "zfs" || command.options.is_increment;
     if (command.manifest == "-") {
         command.options.manifest = TRY_RUN(read_standard_input(largest_manifest));
     } else if (!command.manifest.empty()) {
@@ -191,6 +193,18 @@ void add_create(CLI::App& app, Run& run) {
     app.add_option("-c,--compression", command->compression, "none, gzip, bzip2, xz or zstd")
         ->check(CLI::IsMember({"none", "gzip", "bzip2", "xz", "zstd"}))
         ->capture_default_str();
+    app.add_option("--format", command->format, "tar, or zfs: a stream of a machine on ZFS, into files")
+        ->check(CLI::IsMember({"tar", "zfs"}))
+        ->capture_default_str();
+    auto* const increment = app.add_flag("-i,--incremental", command->options.is_increment,
+                                         "a ZFS stream of what the machine has changed in its image");
+    app.add_option("--max-origin-depth", command->options.most_origins,
+                   "of an increment: refuse more images below it than that")
+        ->type_name("NUMBER")
+        ->needs(increment);
+    app.add_option("-s,--script", command->options.script,
+                   "program that prepares a copy of the machine, inside of it, before the image is made")
+        ->type_name("FILE");
     app.add_flag("-q,--quiet", command->is_quiet, "tell nothing but what went wrong");
     app.callback([command, &run] { run = [command](Context& context) { return create(context, *command); }; });
 }

@@ -65,14 +65,15 @@ Outcome get(Context& context, GetOptions const& options) {
     auto service = TRY_RUN(context.reader());
     auto const uuid = find_installed(service, options.image);
     if (!uuid) return std::unexpected(uuid.error());
-    auto const images = service.ancestry(*uuid);
-    if (!images) return std::unexpected(not_installed(images.error()));
-    auto const all = listed(*images);
-    if (!options.with_origins) {
-        TRY_RUN(Context::print(image_json(all.front())));
-        return {};
+    if (options.with_origins) {
+        auto const images = service.ancestry(*uuid);
+        if (!images) return std::unexpected(not_installed(images.error()));
+        return print_list(listed(*images), {.sort = "", .is_json = true});
     }
-    return print_list(all, {.sort = "uuid", .is_json = true});
+    auto const image = service.get(*uuid);
+    if (!image) return std::unexpected(not_installed(image.error()));
+    TRY_RUN(Context::print(image_json(listed({&*image, 1}).front())));
+    return {};
 }
 
 void add_get(CLI::App& app, Run& run) {
@@ -130,6 +131,7 @@ Outcome ancestry(Context& context, SourceOptions const& options) {
 void add_ancestry(CLI::App& app, Run& run) {
     auto options = std::make_shared<SourceOptions>();
     app.add_option("image", options->image, "UUID, or the reference that it was imported by")->required();
+    options->list.sort.clear();  // the image, then what it is made from
     add_list_options(app, options->list);
     app.callback([options, &run] { run = [options](Context& context) { return ancestry(context, *options); }; });
 }

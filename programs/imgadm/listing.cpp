@@ -273,7 +273,8 @@ std::vector<Listed> listed(std::span<image::AvailableImage const> images) {
 
 Result<std::string> render_list(std::span<Listed const> images, ListOptions const& options) {
     auto const columns = TRY(split_names(options.columns, "column"));
-    auto const keys = TRY(split_names(options.sort, "key"));
+    std::vector<std::string_view> keys;
+    if (!options.sort.empty()) keys = TRY(split_names(options.sort, "key"));
     auto const filters = TRY(parse_filters(options.filters));
     std::vector<Listed> shown;
     std::ranges::copy_if(images, std::back_inserter(shown), [&filters](Listed const& image) {

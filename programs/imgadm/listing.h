@@ -25,7 +25,7 @@ std::vector<Listed> listed(std::span<image::AvailableImage const> images);
 /// How a list is shown.
 struct ListOptions {
     std::string columns = "uuid,name,version,os,type,pub";
-    std::string sort = "published_at,name";  ///< "-name": falling
+    std::string sort = "published_at,name";  ///< "-name": falling; empty: as they come
     bool is_json = false;
     bool is_parsable = false;  ///< fields with a colon between them, in which ":" and "\" have a "\" before them
     bool has_no_header = false;

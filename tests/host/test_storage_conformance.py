@@ -218,6 +218,43 @@ def test_snapshots_are_listed_by_age_and_deleted(store):
     assert store("snapshots", "a") == ["zz", "mm", "b"]
 
 
+def test_a_snapshot_gets_another_name_and_stays_what_it_is(store):
+    store("make", "a")
+    (store.tree("a") / "f").write_text("1")
+    for name in ("one", "two"):
+        store("snapshot", "a", name)
+    store("rename-snapshot", "a", "one", "first")
+    assert store("snapshots", "a") == ["first", "two"]
+    with pytest.raises(Failed, match="^exists: snapshot a@first exists already"):
+        store("rename-snapshot", "a", "two", "first")
+    with pytest.raises(Failed, match="^notFound: there is no snapshot a@one"):
+        store("rename-snapshot", "a", "one", "other")
+    store("clone", "a", "first", "b")
+    assert (store.tree("b") / "f").read_text() == "1"
+
+
+def test_what_a_clone_has_changed_is_sent_where_that_is_known(place, store, tmp_path):
+    store("make", "a")
+    (store.tree("a") / "kept").write_text("1")
+    store("snapshot", "a", "final")
+    store("clone", "a", "final", "b")
+    (store.tree("b") / "new").write_text("2")
+    store("snapshot", "b", "now")
+    if place.backend != "zfs":
+        assert store("origin", "b") == ["none"]
+        with pytest.raises(Failed, match="^unsupported: cannot send the changes of b: only ZFS remembers"):
+            store("send-since-origin", "b", "now")
+        return
+    assert (store("origin", "a"), store("origin", "b")) == (["none"], ["a"])
+    with pytest.raises(Failed, match="^refused: cannot send the changes of a@final: it is not a clone"):
+        store("send-since-origin", "a", "final")
+    with open(tmp_path / "stream", "wb") as out:
+        store("send-since-origin", "b", "now", stdout=out)
+    store.receive(tmp_path / "stream", "c")
+    assert sorted(one.name for one in store.tree("c").iterdir()) == ["kept", "new"]
+    assert store("origin", "c") == ["a"]
+
+
 def test_rollback_gives_back_what_was(store):
     tree = filled(store, "a")
     expected = manifest(tree)

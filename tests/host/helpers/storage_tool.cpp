@@ -76,6 +76,17 @@ std::map<std::string, Command> const& commands() {
         {"snapshot", {2, [](Pool& p, Arguments const& a) { need(p.snapshot(tree(a[0]), snapshot(a[1]))); }}},
         {"delete-snapshot",
          {2, [](Pool& p, Arguments const& a) { need(p.delete_snapshot(tree(a[0]), snapshot(a[1]))); }}},
+        {"rename-snapshot",
+         {3, [](Pool& p, Arguments const& a) { need(p.rename_snapshot(tree(a[0]), snapshot(a[1]), snapshot(a[2]))); }}},
+        {"origin",
+         {1,
+          [](Pool& p, Arguments const& a) {
+              auto const origin = need(p.origin(tree(a[0])));
+              print(origin ? origin->text() : "none");
+          }}},
+        {"send-since-origin",
+         {2,
+          [](Pool& p, Arguments const& a) { need(p.send_since_origin(tree(a[0]), snapshot(a[1]), STDOUT_FILENO)); }}},
         {"rollback", {2, [](Pool& p, Arguments const& a) { need(p.rollback(tree(a[0]), snapshot(a[1]))); }}},
         {"rename", {2, [](Pool& p, Arguments const& a) { need(p.rename(tree(a[0]), tree(a[1]))); }}},
         {"destroy", {1, [](Pool& p, Arguments const& a) { need(p.destroy(tree(a[0]))); }}},
