@@ -335,23 +335,31 @@ void Machines::add_install_steps(Operation& operation, Machine const& machine) {
                                }});
 }
 
-Operation Machines::creation(Machine const& machine) {
+Operation Machines::creation(Machine const& machine, std::string_view name, std::function<Result<>()> tree) {
     Uuid const uuid = machine.uuid;
-    Operation operation{.name = "create", .after_kill = Outcome::undone};
+    bool const needs_image = name == "create";
+    if (!tree) {
+        tree = [this, machine]() -> Result<> {
+            ImageTree const image = TRY(parts_.images.find(*machine.image_uuid));
+            return parts_.pool.clone(image.tree, image.snapshot, tree_of(machine.uuid));
+        };
+    }
+    Operation operation{.name = name, .after_kill = Outcome::undone};
     operation.steps.push_back({.name = "file of the machine",
                                .run = [this, machine] { return store_.save(machine); },
                                .undo = [this, uuid] { return store_.remove(uuid); }});
     operation.steps.push_back({.name = "hold of the image",
-                               .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); },
+                               .run =
+                                   [this, machine, needs_image] {
+                                       auto held = parts_.images.hold(*machine.image_uuid, machine.uuid);
+                                       return needs_image ? held : unless_missing(std::move(held));
+                                   },
                                .undo = [this, machine]() -> Result<> {
                                    if (!machine.image_uuid) return {};
                                    return parts_.images.release(*machine.image_uuid, machine.uuid);
                                }});
-    operation.steps.push_back({.name = "clone of the image",
-                               .run = [this, machine]() -> Result<> {
-                                   ImageTree const image = TRY(parts_.images.find(*machine.image_uuid));
-                                   return parts_.pool.clone(image.tree, image.snapshot, tree_of(machine.uuid));
-                               },
+    operation.steps.push_back({.name = needs_image ? "clone of the image" : "tree",
+                               .run = std::move(tree),
                                .undo = [this, uuid] { return destroy_tree(uuid); }});
     operation.steps.push_back({.name = "quota", .run = [this, machine] { return set_quota(machine, true); }});
     operation.steps.push_back({.name = "metadata", .run = [this, machine] { return write_config(machine); }});
@@ -477,11 +485,13 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
 
 Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "delete") return deletion(uuid);
+    if (mark.operation == "clone") return operation_of_clone(mark.data, uuid);
     if (mark.operation == "rollback-snapshot") return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)));
     Machine machine = TRY(parse_file(mark.data, "the journal of VM " + uuid.text()));
     if (machine.uuid != uuid)
         return fail(ErrorKind::corrupt, "the journal of VM " + uuid.text() + " is of another one");
-    if (mark.operation == "create") return creation(machine);
+    if (mark.operation == "create" || mark.operation == "receive")
+        return creation(machine, mark.operation == "create" ? "create" : "receive");
     if (mark.operation == "install") return installation(machine);
     if (mark.operation == "update") return change(machine);
     if (mark.operation == "reprovision") return reprovisioning(machine);
@@ -507,18 +517,22 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
 // --- changes ---
 
 Result<> Machines::create(Creation const& creation_of) {
-    Machine machine = creation_of.machine;
+    (void)TRY(parts_.images.find(*creation_of.machine.image_uuid));
+    return add(creation_of.machine, "create", [this](Machine const& machine) { return creation(machine); });
+}
+
+Result<> Machines::add(Machine machine, std::string_view command,
+                       std::function<Operation(Machine const&)> const& make) {
     TRY(check_launch(machine));
-    (void)TRY(parts_.images.find(*machine.image_uuid));
-    MachineLock const own = TRY(lock(machine.uuid, "create"));
+    MachineLock const own = TRY(lock(machine.uuid, command));
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
         return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
     // uids and addresses are looked for and taken by one command at a time: until the file of the machine is there
-    std::optional<MachineLock> shared = TRY(lock(Uuid(), "create"));
+    std::optional<MachineLock> shared = TRY(lock(Uuid(), command));
     TRY(check_conflicts(machine));
     machine.first_uid = TRY(free_uids());
-    Operation operation = creation(machine);
+    Operation operation = make(machine);
     Step& first = operation.steps.front();
     first.run = [&shared, save = first.run]() -> Result<> {
         TRY(save());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/machine/host.h"
+#include "host/machine/machine_stream.h"
 #include "host/machine/payload.h"
 #include "host/machine/store.h"
 #include "host/storage/pool.h"
@@ -60,6 +61,19 @@ public:
     /// Errors: `exists`: "VM with UUID <uuid> already exists"; `not_found` when there is no such image; `refused` for a
     /// conflict of NICs.
     Result<> create(Creation const& creation);
+    /// A machine with the content of another one: of one of its snapshots, or, without a name, as it is now. The two
+    /// have nothing in common afterwards. Errors: as create(); `not_found` snapshot.
+    Result<> clone(Uuid const& source, std::string_view snapshot, Creation const& creation);
+    /// The payload of such a copy, before anybody changes it: all that was asked for, without what only one machine can
+    /// have (uuid, alias, NICs, and names that are made of the uuid).
+    Result<json::Object> payload_of_copy(Uuid const& source);
+
+    /// Writes a machine with its tree as it is now, without its snapshots, as a stream. `to` is borrowed.
+    Result<> send(Uuid const& uuid, int to);
+    /// Makes a machine of the rest of a stream whose head has said `storage`; it is not started. Errors: as create(),
+    /// but that the image need not be there; `unsupported` when its tree is for another kind of pool; `corrupt`.
+    Result<> receive(StreamReader& stream, std::string_view storage, Creation const& creation);
+
     /// The second half of a creation with `create_only`.
     Result<> install(Uuid const& uuid);
     /// `make` says what is to become of the machine as it is while nobody else can change it. Returns that.
@@ -106,7 +120,14 @@ private:
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
-    Operation creation(Machine const& machine);
+    /// Makes a machine by an operation; uids and addresses are looked for and taken by one command at a time.
+    Result<> add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make);
+    /// `name`: "create", "clone" or "receive". `tree`: how its tree is made.
+    Operation creation(Machine const& machine, std::string_view name = "create", std::function<Result<>()> tree = {});
+    Result<Operation> operation_of_clone(std::string_view data, Uuid const& uuid);
+    Operation cloning(Machine const& machine, Uuid const& source, std::string_view snapshot);
+    Result<> copy_tree(Uuid const& source, storage::SnapshotName const& snapshot, Uuid const& to);
+    Result<> receive_tree(StreamReader& stream, Uuid const& uuid);
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);
     Operation change(Machine const& machine);

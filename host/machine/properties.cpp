@@ -262,6 +262,10 @@ std::string whole_text(Machine const& machine) {
     return object_text(machine, [](Property const& property) { return property.is_kept(); });
 }
 
+std::string payload_text(Machine const& machine) {
+    return object_text(machine, [](Property const& property) { return property.is_settable(); });
+}
+
 Result<Machine> parse_file(std::string_view text, std::string_view path) {
     json::Reading reading(20);
     Machine machine;

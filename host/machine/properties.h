@@ -103,8 +103,10 @@ std::string public_text(Machine const& machine);
 std::string file_text(Machine const& machine);
 /// The same with what is kept in other files: for the mark of an operation.
 std::string whole_text(Machine const& machine);
-/// Reads either. Errors: corrupt, with every problem in the details. What is unknown is left out: a newer version may
-/// have written it.
+/// The payload of `vmadm create` that asks for such a machine.
+std::string payload_text(Machine const& machine);
+/// Reads a file's content or the mark's. Errors: corrupt, with every problem in the details. What is unknown is left
+/// out: a newer version may have written it.
 Result<Machine> parse_file(std::string_view text, std::string_view path);
 
 /// The reference page of the properties, in Markdown.

@@ -11,16 +11,6 @@ namespace {
 using machine::Machine;
 using machine::Machines;
 
-/// key=value words as a payload.
-json::Object payload_of(std::span<std::string const> words) {
-    json::Object object;
-    for (std::string const& word : words) {
-        std::size_t const equals = word.find('=');
-        object.push_back({word.substr(0, equals), json::Node{word.substr(equals + 1)}});
-    }
-    return object;
-}
-
 std::string change_lines(std::vector<machine::Change> const& changes) {
     std::string text;
     for (machine::Change const& change : changes)
@@ -45,14 +35,7 @@ std::string changes_json(std::vector<machine::Change> const& changes) {
 std::expected<json::Object, Failure> update_payload(Options const& options) {
     if (options.words.size() <= 1) return payload(options, "Will not update from stdin when stdin is a tty.");
     if (!options.file.empty()) return usage("update takes either a file or key=value words");
-    for (std::string const& word : std::span(options.words).subspan(1)) {
-        if (word.find('=') == std::string::npos || word.starts_with("="))
-            return usage(json::quoted(word) + " is not an update: expected KEY=VALUE");
-        if (word.substr(0, word.find('=')).find('.') != std::string::npos)
-            return usage(json::quoted(word) +
-                         ": parts of properties are updated by JSON, see update_nics and set_tags");
-    }
-    return payload_of(std::span(options.words).subspan(1));
+    return key_value_words(std::span(options.words).subspan(1));
 }
 
 Outcome run_update(Options const& options) {
@@ -92,6 +75,27 @@ Outcome run_update(Options const& options) {
     for (std::string const& name : status && !status->is_down() ? late : std::vector<std::string>())
         (*host)->note("note: " + name + " takes effect when the VM is started again");
     say("Successfully updated VM " + uuid.text());
+    return {};
+}
+
+Outcome run_rename(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    auto const uuid = one_machine(machines, options, "rename", 2);
+    if (!uuid) return std::unexpected(uuid.error());
+    if (options.words.size() < 2) return usage("Missing new alias for rename");
+    std::string const& alias = options.words[1];
+    auto const make = [&](Machine const& before) -> Result<machine::Update> {
+        auto update = machine::read_update(before, json::Object{{"alias", json::Node{alias}}});
+        if (!update) return std::unexpected(update.error().error("rename VM " + uuid->text()));
+        return std::move(*update);
+    };
+    auto const updated = machines.update(*uuid, make);
+    record(machines, *uuid, "rename", updated ? "ok" : updated.error().text(),
+           updated ? changes_json(updated->changes) : "");
+    TRY_RUN(updated);
+    say("Successfully renamed VM " + uuid->text() + " to " + json::shown(alias));
     return {};
 }
 
@@ -178,6 +182,7 @@ std::span<Command const> change_commands() {
     static constexpr auto rows = std::to_array<Command>({
         {"create-snapshot", "", "VM NAME", "keeps what the VM's tree holds now", add_words, run_create_snapshot},
         {"delete-snapshot", "", "VM NAME", "removes a snapshot", add_words, run_delete_snapshot},
+        {"rename", "", "VM ALIAS", "gives a VM another alias", add_words, run_rename},
         {"rollback-snapshot", "", "VM NAME", "makes the VM's tree what it was", add_words, run_rollback_snapshot},
         {"update", "", "[-n] VM [-f FILE | KEY=VALUE...]", "changes properties of a VM", add_update, run_update},
         {"validate", "", "create | update BRAND [-f FILE]", "says what is wrong with a payload", add_payload,

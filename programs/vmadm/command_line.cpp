@@ -6,6 +6,10 @@ namespace triton::program {
 
 std::unexpected<Failure> usage(std::string text) { return std::unexpected(Failure{fail(std::move(text)).error(), 2}); }
 
+std::unexpected<Failure> failed(ErrorKind kind, std::string text) {
+    return std::unexpected(Failure{fail(kind, std::move(text)).error()});
+}
+
 Command const* find_command(std::string_view name) {
     auto const row = std::ranges::find_if(commands(), [name](Command const& command) {
         return command.name == name || (!command.alias.empty() && command.alias == name);

@@ -23,6 +23,9 @@ using Outcome = std::expected<void, Failure>;
 /// Something is wrong with the command line.
 std::unexpected<Failure> usage(std::string text);
 
+/// The operation cannot be done.
+std::unexpected<Failure> failed(ErrorKind kind, std::string text);
+
 /// An early return with the failure of an operation.
 #define TRY_RUN(expr)                                                                             \
     __extension__({                                                                               \
@@ -55,6 +58,8 @@ struct Options {
     int seconds = 0;
     bool has_order = false;
     bool has_seconds = false;
+    std::string snapshot = {};
+    bool with_filesystems = false;
 };
 
 /// A command: its row here is its place in the usage text, the manual's synopsis and the completions.

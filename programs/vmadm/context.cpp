@@ -100,6 +100,20 @@ std::expected<json::Object, Failure> payload(Options const& options, std::string
     return TRY_RUN(machine::read_payload(*text));
 }
 
+std::expected<json::Object, Failure> key_value_words(std::span<std::string const> words) {
+    json::Object object;
+    for (std::string const& word : words) {
+        std::size_t const equals = word.find('=');
+        if (equals == std::string::npos || equals == 0)
+            return usage(json::quoted(word) + " is not an update: expected KEY=VALUE");
+        if (word.substr(0, equals).find('.') != std::string::npos)
+            return usage(json::quoted(word) +
+                         ": parts of properties are updated by JSON, see update_nics and set_tags");
+        object.push_back({word.substr(0, equals), json::Node{word.substr(equals + 1)}});
+    }
+    return object;
+}
+
 Outcome tell(Host const& host, Options const& options, std::vector<std::string> const& ignored,
              std::vector<std::string> const& notices) {
     if (options.is_strict && !ignored.empty()) return std::unexpected(Failure{fail(ignored.front()).error()});

@@ -72,6 +72,9 @@ auto recorded(machine::Machines& machines, Uuid const& uuid, std::string_view co
 /// terminal.
 std::expected<json::Object, Failure> payload(Options const& options, std::string_view refusal);
 
+/// KEY=VALUE words as a payload.
+std::expected<json::Object, Failure> key_value_words(std::span<std::string const> words);
+
 /// Says what of a payload was left out or changed. Errors: with --strict, the first thing that was left out.
 Outcome tell(Host const& host, Options const& options, std::vector<std::string> const& ignored,
              std::vector<std::string> const& notices);

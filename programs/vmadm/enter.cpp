@@ -5,22 +5,24 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <string_view>
 
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "lib/base/read_file.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
+#include "programs/vmadm/terminal.h"
 
 namespace triton::program {
 
@@ -84,23 +86,69 @@ struct Entry {
     UniqueFd pidfd;
     UniqueFd root;
     std::uint64_t capabilities = 0;
-    std::vector<char*> arguments;
-    int terminal = -1;  ///< the machine's end of the terminal; -1: our files are its
+    std::vector<std::vector<char*>> programs;  ///< the first that is there is run
+    UniqueFd terminal;                         ///< where our end of its terminal is sent to; none: our files are its
 };
 
 constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                                                  "HOME=/root", "TERM=xterm-256color", nullptr};
 
-[[noreturn]] void execute(Entry const& entry) {
-    if (entry.terminal >= 0) {
+[[noreturn]] void execute(Entry const& entry, int terminal) {
+    if (terminal >= 0) {
         ::setsid();
-        ::ioctl(entry.terminal, TIOCSCTTY, 0);
+        ::ioctl(terminal, TIOCSCTTY, 0);
         for (int fd = 0; fd < 3; ++fd)
-            ::dup2(entry.terminal, fd);
+            ::dup2(terminal, fd);
     }
     std::signal(SIGPIPE, SIG_DFL);
-    ::execvpe(entry.arguments.front(), entry.arguments.data(), const_cast<char* const*>(environment.data()));
-    ::_exit(errno == ENOENT ? 127 : 126);
+    for (std::vector<char*> const& arguments : entry.programs) {
+        ::execvpe(arguments.front(), arguments.data(), const_cast<char* const*>(environment.data()));
+        if (errno != ENOENT) ::_exit(126);
+    }
+    ::_exit(127);
+}
+
+/// A message with one descriptor. Source: cmsg(3).
+class FileMessage {
+public:
+    FileMessage() {
+        message_.msg_iov = &content_;
+        message_.msg_iovlen = 1;
+        message_.msg_control = control_.data();
+        message_.msg_controllen = control_.size();
+    }
+    bool send(int socket, int file) {
+        cmsghdr* const header = CMSG_FIRSTHDR(&message_);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof file);
+        std::memcpy(CMSG_DATA(header), &file, sizeof file);
+        return ::sendmsg(socket, &message_, 0) == 1;
+    }
+    /// None: the other side has closed its end without sending one.
+    UniqueFd receive(int socket) {
+        while (::recvmsg(socket, &message_, MSG_CMSG_CLOEXEC) < 0)
+            if (errno != EINTR) return {};
+        cmsghdr const* const header = CMSG_FIRSTHDR(&message_);
+        if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) return {};
+        int file = -1;
+        std::memcpy(&file, CMSG_DATA(header), sizeof file);
+        return UniqueFd(file);
+    }
+
+private:
+    char byte_ = 0;
+    iovec content_{&byte_, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control_{};
+    msghdr message_{};
+};
+
+/// The exit code of the child.
+int wait_for(pid_t child) {
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /// In the child: becomes a process of the machine, and starts the program as its child, which is in its PID namespace.
@@ -111,74 +159,25 @@ constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/loca
     for (int capability = 0; capability < 64; ++capability)
         if (!(entry.capabilities >> capability & 1)) ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
     if (::setgroups(0, nullptr) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) ::_exit(not_entered);
+    std::optional<Terminal> terminal;
+    if (entry.terminal) {
+        terminal = make_terminal();
+        if (!terminal || !FileMessage().send(entry.terminal.get(), terminal->ours.get())) ::_exit(not_entered);
+        terminal->ours = UniqueFd();
+    }
     pid_t const program = ::fork();
     if (program < 0) ::_exit(not_entered);
-    if (program == 0) execute(entry);
+    if (program == 0) execute(entry, terminal ? terminal->theirs.get() : -1);
     // This process stays only to tell how the program ends; it keeps nothing open.
     for (int fd = 0; fd < 3; ++fd)
         ::close(fd);
-    if (entry.terminal >= 0) ::close(entry.terminal);
-    int status = 0;
-    while (::waitpid(program, &status, 0) < 0 && errno == EINTR) {
-    }
-    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-}
-
-/// Our terminal, which hands each key on as it is until this goes.
-class RawTerminal {
-public:
-    RawTerminal() {
-        ::tcgetattr(STDIN_FILENO, &before_);
-        termios raw = before_;
-        ::cfmakeraw(&raw);
-        ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    }
-    RawTerminal(RawTerminal const&) = delete;
-    RawTerminal& operator=(RawTerminal const&) = delete;
-    ~RawTerminal() { ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_); }
-
-private:
-    termios before_{};
-};
-
-/// Moves what is there from one file to another. Returns false at the end.
-bool relay(int from, int to) {
-    std::array<char, 4096> buffer{};
-    ssize_t const got = ::read(from, buffer.data(), buffer.size());
-    if (got < 0) return errno == EINTR || errno == EAGAIN;
-    return got > 0 && write_all(to, std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-}
-
-/// Moves bytes between both terminals until the machine's end is closed.
-void relay_terminal(int terminal) {
-    RawTerminal const raw;
-    std::array<pollfd, 2> files{{{STDIN_FILENO, POLLIN, 0}, {terminal, POLLIN, 0}}};
-    for (;;) {
-        if (::poll(files.data(), files.size(), -1) < 0 && errno != EINTR) return;
-        if (files[1].revents && !relay(terminal, STDOUT_FILENO)) return;
-        if (files[0].revents && !relay(STDIN_FILENO, terminal)) files[0].fd = -1;
-    }
-}
-
-struct Terminal {
-    UniqueFd ours;
-    UniqueFd theirs;
-};
-Result<Terminal> make_terminal() {
-    Terminal terminal;
-    terminal.ours = UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-    if (!terminal.ours || ::unlockpt(terminal.ours.get()) != 0) return fail(errno, "make a terminal");
-    terminal.theirs = UniqueFd(::ioctl(terminal.ours.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
-    if (!terminal.theirs) return fail(errno, "make a terminal");
-    // its owner is root of the host, who is nobody inside: the program may then not even open it again, and needs not
-    winsize size{};
-    if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) ::ioctl(terminal.ours.get(), TIOCSWINSZ, &size);
-    return terminal;
+    terminal.reset();
+    ::_exit(wait_for(program));
 }
 
 }  // namespace
 
-Result<int> run_inside(std::int64_t leader, std::vector<std::string> const& words,
+Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>> const& programs, bool has_escape,
                        std::function<bool()> const& is_current) {
     Entry entry;
     entry.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(leader), 0)));
@@ -188,24 +187,36 @@ Result<int> run_inside(std::int64_t leader, std::vector<std::string> const& word
     entry.capabilities = TRY(bounding_set(leader));
     std::string const groups = TRY(read_file(proc_file(leader, "cgroup"), most_proc_bytes));
     if (!is_current()) return fail(ErrorKind::not_found, "enter the machine", "it has just ended");
-    for (std::string const& word : words)
-        entry.arguments.push_back(const_cast<char*>(word.c_str()));
-    entry.arguments.push_back(nullptr);
-    Terminal terminal;
+    for (std::vector<std::string> const& words : programs) {
+        std::vector<char*>& arguments = entry.programs.emplace_back();
+        for (std::string const& word : words)
+            arguments.push_back(const_cast<char*>(word.c_str()));
+        arguments.push_back(nullptr);
+    }
+    UniqueFd terminals;  // from where our end of the terminal comes
     if (::isatty(STDIN_FILENO) == 1) {
-        terminal = TRY(make_terminal());
-        entry.terminal = terminal.theirs.get();
+        std::array<int, 2> ends{};
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+            return fail(errno, "enter the machine");
+        terminals = UniqueFd(ends[0]);
+        entry.terminal = UniqueFd(ends[1]);
     }
     TRY(join_cgroups(groups));  // this process is about to end anyway
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, "enter the machine");
     if (child == 0) enter(entry);
-    terminal.theirs = UniqueFd();
-    if (terminal.ours) relay_terminal(terminal.ours.get());
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    entry.terminal = UniqueFd();
+    UniqueFd const ours = terminals ? FileMessage().receive(terminals.get()) : UniqueFd();
+    if (ours && !is_terminal(ours.get()))
+        return fail(ErrorKind::refused, "enter the machine", "what it has as /dev/pts/ptmx makes no terminals");
+    if (ours) {
+        copy_size(ours.get());
+        RelayEnd const end = relay_terminal(ours.get(), has_escape ? std::optional(escape_character) : std::nullopt);
+        // The program gets SIGHUP when its terminal goes; nobody waits for what it does then.
+        if (end.why == Relayed::killed) return 128 + end.signal;
+        if (end.why == Relayed::left) return 0;
     }
-    int const code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    int const code = wait_for(child);
     if (code == not_entered) return fail(ErrorKind::denied, "enter the machine", "its namespaces do not let us in");
     return code;
 }

@@ -10,14 +10,15 @@
 namespace triton::program {
 
 /// Runs a program in the namespaces, the root directory, the control groups and with the capabilities of a machine, as
-/// its root, and waits for its end. Returns its exit code; 128 and the signal when it was killed.
+/// its root, and waits for its end. Returns its exit code; 128 and the signal when it was killed. `programs`: of these
+/// the first that is there. `has_escape`: whether Ctrl-] leaves it to itself, which is success.
 ///
 /// A machine is not trusted with a terminal of the host: when standard input is one, the program gets one of its own,
 /// and bytes go between both. Other files go in as they are.
 ///
 /// `is_current`: asked once the leader is held by a descriptor, whether that number still means the machine's PID 1.
 /// Errors: those of the system calls; `not_found` when the leader has ended; `invalid` when there is no such program.
-Result<int> run_inside(std::int64_t leader, std::vector<std::string> const& words,
+Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>> const& programs, bool has_escape,
                        std::function<bool()> const& is_current);
 
 }  // namespace triton::program

@@ -1,3 +1,14 @@
+#include <array>
+#include <functional>
+#include <optional>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/machine/file_transfer.h"
+#include "host/machine/properties.h"
+#include "lib/json/text.h"
 #include "programs/vmadm/context.h"
 #include "programs/vmadm/enter.h"
 
@@ -8,25 +19,121 @@ namespace {
 using machine::Machine;
 using machine::Machines;
 
+/// A machine that runs, and its PID 1.
+struct Running {
+    Uuid uuid;
+    std::int64_t leader = 0;
+};
+
+/// Asks again whether that PID 1 is still the machine's.
+std::function<bool()> is_current(Host& host, Running const& running) {
+    return [&host, running] {
+        auto const status = host.units().status(running.uuid);
+        return status && status->leader == running.leader;
+    };
+}
+
+/// The machine of a name. Its leader is 0 when it does not run.
+Result<Running> find_running(Host& host, std::string const& name) {
+    Uuid const uuid = TRY(host.machines().find(name));
+    (void)TRY(host.machines().store().load(uuid));
+    return Running{uuid, TRY(host.units().status(uuid)).leader};
+}
+
+Outcome exit_with(int code) {
+    if (code == 0) return {};
+    return std::unexpected(Failure{.error = {}, .exit_code = code, .is_told = true});
+}
+
 Outcome run_exec(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for exec");
     auto host = Host::open(options);
     if (!host) return std::unexpected(host.error());
-    Uuid const uuid = TRY_RUN((*host)->machines().find(options.words.front()));
+    Running const running = TRY_RUN(find_running(**host, options.words.front()));
     std::vector<std::string> words(options.words.begin() + 1, options.words.end());
     if (!words.empty() && words.front() == "--") words.erase(words.begin());
     if (words.empty()) return usage("Missing command for exec");
-    auto const leader = [&]() -> Result<std::int64_t> {
-        (void)TRY((*host)->machines().store().load(uuid));
-        return TRY((*host)->units().status(uuid)).leader;
-    };
-    std::int64_t const pid = TRY_RUN(leader());
-    if (pid <= 0)
-        return std::unexpected(Failure{
-            fail(ErrorKind::refused, "Cannot execute a command in VM " + uuid.text() + ": it is not running").error()});
-    int const code = TRY_RUN(run_inside(pid, words, [&] { return leader().value_or(0) == pid; }));
-    if (code == 0) return {};
-    return std::unexpected(Failure{.error = {}, .exit_code = code, .is_told = true});
+    if (running.leader <= 0)
+        return failed(ErrorKind::refused,
+                      "Cannot execute a command in VM " + running.uuid.text() + ": it is not running");
+    return exit_with(TRY_RUN(run_inside(running.leader, {words}, false, is_current(**host, running))));
+}
+
+/// What a console offers: the first of these that the machine has.
+std::vector<std::vector<std::string>> console_programs() {
+    return {{"/bin/login", "-f", "root"}, {"/bin/bash", "-l"}, {"/bin/sh", "-l"}, {"/usr/bin/busybox", "sh", "-l"}};
+}
+
+Outcome run_console(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    auto const uuid = one_machine((*host)->machines(), options, "console");
+    if (!uuid) return std::unexpected(uuid.error());
+    Machine const machine = TRY_RUN((*host)->machines().get(*uuid));
+    if (machine.state != machine::State::running || !machine.pid)
+        return failed(ErrorKind::refused, "cannot connect to console when state is \"" +
+                                              std::string(name_of(machine.state)) + "\" must be \"running\".");
+    if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
+        return failed(ErrorKind::refused, "A console needs a terminal; exec runs a command without one.");
+    Running const running{*uuid, *machine.pid};
+    (*host)->note("Connected to VM " + uuid->text() + ". Ctrl-] leaves.");
+    return exit_with(TRY_RUN(run_inside(running.leader, console_programs(), true, is_current(**host, running))));
+}
+
+/// A side of `vmadm cp`: "VM:/path" or a path of the host. A "/" before the ":" makes it one of the host.
+struct Side {
+    std::optional<std::string> machine;
+    std::string path;
+};
+Side side_of(std::string const& word) {
+    std::size_t const colon = word.find(':');
+    if (colon == std::string::npos || colon == 0 || word.find('/') < colon) return {std::nullopt, word};
+    return {word.substr(0, colon), word.substr(colon + 1)};
+}
+
+/// The side as a place. `root`: keeps the root directory of a machine that runs, which is then found by descriptor.
+Result<machine::FilePlace> place_of(Host& host, Side const& side, UniqueFd& root) {
+    if (!side.machine) return machine::FilePlace{.path = side.path};
+    Running const running = TRY(find_running(host, *side.machine));
+    std::string directory = host.pool().path(machine::tree_of(running.uuid)) + "/root";
+    // While it runs it has file systems of its own, and owners may be mapped: what it sees is what counts.
+    if (running.leader > 0) directory = "/proc/" + std::to_string(running.leader) + "/root";
+    root = UniqueFd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    struct stat status{};
+    if (!root || ::fstat(root.get(), &status) != 0)
+        return fail(errno, "open the root directory of VM " + running.uuid.text());
+    if (running.leader > 0 && !is_current(host, running)())
+        return fail(ErrorKind::busy, "VM " + running.uuid.text() + " has just ended");
+    return machine::FilePlace{.root = "/proc/self/fd/" + std::to_string(root.get()),
+                              .path = side.path,
+                              .owner = status.st_uid,
+                              .group = status.st_gid};
+}
+
+std::string counted(std::uint64_t count, std::string_view what) {
+    return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
+Outcome run_cp(Options const& options) {
+    if (options.words.size() != 2) return usage("expected: cp SOURCE TARGET, with VM:/PATH for one of them or both");
+    std::array const sides{side_of(options.words[0]), side_of(options.words[1])};
+    if (!sides[0].machine && !sides[1].machine)
+        return usage("neither " + json::quoted(options.words[0]) + " nor " + json::quoted(options.words[1]) +
+                     " is of a VM: expected VM:/PATH");
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    std::array<UniqueFd, 2> roots;
+    machine::FilePlace const from = TRY_RUN(place_of(**host, sides[0], roots[0]));
+    machine::FilePlace const to = TRY_RUN(place_of(**host, sides[1], roots[1]));
+    machine::Transferred const done = TRY_RUN(machine::transfer_files(from, to));
+    for (std::string const& name : done.skipped_names)
+        (*host)->note("skipped: " + machine::harmless(name));
+    if (done.skipped > done.skipped_names.size())
+        (*host)->note("skipped: " + std::to_string(done.skipped - done.skipped_names.size()) + " more");
+    (*host)->note("Successfully copied " + counted(done.files, "file") + " and " +
+                  (done.directories == 1 ? "1 directory" : std::to_string(done.directories) + " directories") + ", " +
+                  counted(done.bytes, "byte"));
+    return {};
 }
 
 void add_nothing(CLI::App&, Options&) {}
@@ -35,6 +142,8 @@ void add_nothing(CLI::App&, Options&) {}
 
 std::span<Command const> inside_commands() {
     static constexpr auto rows = std::to_array<Command>({
+        {"console", "", "VM", "a terminal in a VM; Ctrl-] leaves it", add_words, run_console},
+        {"cp", "", "SOURCE TARGET", "copies files into or out of a VM: VM:/PATH", add_words, run_cp},
         {"exec", "", "VM COMMAND [ARG...]", "runs a command in a VM, as its root", add_nothing, run_exec, true},
     });
     return rows;

@@ -1,0 +1,222 @@
+// What makes a machine of another one: clone, send and receive.
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/machine/machines.h"
+#include "host/machine/properties.h"
+#include "host/storage/remove_tree.h"
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+
+namespace triton::machine {
+
+namespace {
+
+/// A snapshot that is there as long as a copy is made of it.
+constexpr std::string_view copy_prefix = "copy-";
+
+storage::SnapshotName copy_snapshot(Uuid const& id) {
+    return *storage::SnapshotName::parse(std::string(copy_prefix) + id.text());
+}
+
+/// Which pools understand each other's streams.
+std::string_view stream_kind(storage::Backend backend) {
+    switch (backend) {
+        case storage::Backend::zfs: return "zfs";
+        case storage::Backend::btrfs:
+        case storage::Backend::reflink:
+        case storage::Backend::directory: return "tree";
+    }
+    std::unreachable();
+}
+
+struct Pipe {
+    UniqueFd from;
+    UniqueFd to;
+};
+Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, "make a pipe");
+    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Result<> unless_missing(Result<> result) {
+    if (!result && result.error().kind == ErrorKind::not_found) return {};
+    return result;
+}
+
+/// Runs the reader of a pipe in a thread of its own, and the writer in this one. Errors: the reader's, which knows why
+/// the writer had to stop, unless the stream is corrupt; else the writer's.
+template <class Write, class Read>
+Result<> through_pipe(Write write, Read read) {
+    Pipe pipe = TRY(make_pipe());
+    Result<> has_read;
+    std::thread reader([&] {
+        has_read = read(pipe.from.get());
+        pipe.from = UniqueFd();
+    });
+    Result<> const written = write(pipe.to.get());
+    pipe.to = UniqueFd();
+    reader.join();
+    // To its reader, a stream that is cut off or wrong is just as corrupt: the writer says it better.
+    bool const is_same = !has_read && !written && has_read.error().kind == ErrorKind::corrupt &&
+                         written.error().kind == ErrorKind::corrupt;
+    if (!has_read && !is_same) return has_read;
+    return written;
+}
+
+/// Removes the snapshots that a receiver makes and a killed sender leaves.
+Result<> forget_copy_snapshots(storage::Pool& pool, storage::TreeName const& tree) {
+    for (storage::SnapshotName const& snapshot : TRY(pool.snapshots(tree)))
+        if (snapshot.text().starts_with(copy_prefix)) TRY(unless_missing(pool.delete_snapshot(tree, snapshot)));
+    return {};
+}
+
+Result<> forget_all_snapshots(storage::Pool& pool, storage::TreeName const& tree) {
+    for (storage::SnapshotName const& snapshot : TRY(pool.snapshots(tree)))
+        TRY(unless_missing(pool.delete_snapshot(tree, snapshot)));
+    return {};
+}
+
+json::Node* member_of(json::Object& object, std::string_view name) {
+    auto const found = std::ranges::find(object, name, &json::Member::key);
+    return found == object.end() ? nullptr : &found->node;
+}
+
+std::string text_member(json::Object& object, std::string_view name) {
+    json::Node const* const node = member_of(object, name);
+    auto const* const text = node ? node->get<std::string>() : nullptr;
+    return text ? *text : "";
+}
+
+}  // namespace
+
+// --- clone ---
+
+Result<json::Object> Machines::payload_of_copy(Uuid const& source) {
+    Machine machine = TRY(load(source));
+    machine.alias.reset();
+    machine.nics.clear();
+    if (machine.zonename == source.text()) machine.zonename.reset();
+    if (machine.hostname == source.text()) machine.hostname.reset();
+    json::Object payload = TRY(read_payload(payload_text(machine)));
+    std::erase_if(payload, [](json::Member const& member) { return member.key == "uuid"; });
+    return payload;
+}
+
+/// A copy that needs nothing of its source. On ZFS a clone would need the snapshot as long as it lives.
+Result<> Machines::copy_tree(Uuid const& source, storage::SnapshotName const& snapshot, Uuid const& to) {
+    storage::TreeName const from = tree_of(source);
+    storage::TreeName const copy = tree_of(to);
+    if (parts_.pool.kind() != storage::Backend::zfs) return parts_.pool.clone(from, snapshot, copy);
+    TRY(through_pipe([&](int pipe) { return parts_.pool.send(from, snapshot, std::nullopt, pipe); },
+                     [&](int pipe) { return parts_.pool.receive(copy, pipe); }));
+    return forget_all_snapshots(parts_.pool, copy);
+}
+
+Operation Machines::cloning(Machine const& machine, Uuid const& source, std::string_view snapshot) {
+    Uuid const uuid = machine.uuid;
+    bool const is_own = snapshot.empty();
+    storage::SnapshotName const name =
+        is_own ? copy_snapshot(uuid) : *storage::SnapshotName::parse(std::string(snapshot));
+    Operation operation =
+        creation(machine, "clone", [this, source, name, uuid] { return copy_tree(source, name, uuid); });
+    json::Writer data;
+    data.open('{').member("source", source.text()).member("snapshot", snapshot);
+    data.key("machine").raw(whole_text(machine)).close('}');
+    operation.data = std::move(data).text();
+    if (!is_own) return operation;
+    auto const forget = [this, source, name] {
+        return unless_missing(parts_.pool.delete_snapshot(tree_of(source), name));
+    };
+    auto const tree = std::ranges::find(operation.steps, "tree", &Step::name);
+    auto const copy = operation.steps.insert(
+        tree, Step{.name = "snapshot",
+                   .run = [this, source, name] { return parts_.pool.snapshot(tree_of(source), name); },
+                   .undo = forget});
+    operation.steps.insert(copy + 2, Step{.name = "end of the snapshot", .run = forget});
+    return operation;
+}
+
+Result<Operation> Machines::operation_of_clone(std::string_view data, Uuid const& uuid) {
+    std::string const what = "the journal of VM " + uuid.text();
+    json::Object members = TRY(read_payload(data));
+    json::Node const* const node = member_of(members, "machine");
+    json::Writer text;
+    if (node) text.value(*node);
+    Machine const machine = TRY(parse_file(text.text(), what));
+    return cloning(machine, TRY(parse_uuid(text_member(members, "source"))), text_member(members, "snapshot"));
+}
+
+Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation const& creation_of) {
+    std::optional<storage::SnapshotName> given;
+    if (!snapshot.empty()) given = TRY(snapshot_name(snapshot));
+    MachineLock const own = TRY(lock(source, "clone"));
+    (void)TRY(load_installed(source));
+    TRY(forget_copy_snapshots(parts_.pool, tree_of(source)));
+    if (given) {
+        auto const snapshots = TRY(parts_.pool.snapshots(tree_of(source)));
+        if (std::ranges::find(snapshots, *given) == snapshots.end())
+            return fail(ErrorKind::not_found,
+                        "No snapshot named \"" + std::string(snapshot) + "\" for " + source.text());
+    }
+    return add(creation_of.machine, "clone", [this, &source, &given](Machine const& machine) {
+        return cloning(machine, source, given ? std::string_view(given->text()) : std::string_view());
+    });
+}
+
+// --- send and receive ---
+
+Result<> Machines::send(Uuid const& uuid, int to) {
+    MachineLock const own = TRY(lock(uuid, "send"));
+    Machine const machine = TRY(load_installed(uuid));
+    storage::TreeName const tree = tree_of(uuid);
+    storage::SnapshotName const snapshot = copy_snapshot(uuid);
+    TRY(forget_copy_snapshots(parts_.pool, tree));
+    TRY(parts_.pool.snapshot(tree, snapshot));
+    StreamWriter stream(to);
+    auto sent = stream.head({std::string(stream_kind(parts_.pool.kind())), payload_text(machine)});
+    if (sent) {
+        sent = through_pipe([&](int pipe) { return parts_.pool.send(tree, snapshot, std::nullopt, pipe); },
+                            [&](int pipe) { return stream.content(pipe); });
+    }
+    auto forgotten = unless_missing(parts_.pool.delete_snapshot(tree, snapshot));
+    TRY(sent);
+    return forgotten;
+}
+
+Result<> Machines::receive_tree(StreamReader& stream, Uuid const& uuid) {
+    storage::TreeName const tree = tree_of(uuid);
+    TRY(through_pipe([&](int pipe) { return stream.content(pipe); },
+                     [&](int pipe) { return parts_.pool.receive(tree, pipe); }));
+    TRY(forget_all_snapshots(parts_.pool, tree));
+    // Only the content of root/ is the sender's affair: what else is there is made by us, and links lead nowhere.
+    UniqueFd const directory = TRY(parts_.pool.open(tree));
+    struct stat status{};
+    if (::fstatat(directory.get(), "root", &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(status.st_mode))
+        return fail(ErrorKind::corrupt, "receive a VM", "its tree has no directory \"root\"");
+    return storage::remove_tree(directory.get(), "config");
+}
+
+Result<> Machines::receive(StreamReader& stream, std::string_view storage, Creation const& creation_of) {
+    std::string_view const here = stream_kind(parts_.pool.kind());
+    if (storage != here)
+        return fail(ErrorKind::unsupported, "receive a VM",
+                    "its tree is a stream of the kind " + json::quoted(storage) + ", and the pool here takes \"" +
+                        std::string(here) + "\"");
+    Machine machine = creation_of.machine;
+    machine.autoboot = false;  // the other one may still run
+    machine.create_only = false;
+    return add(machine, "receive", [this, &stream](Machine const& made) {
+        return creation(made, "receive", [this, &stream, made] { return receive_tree(stream, made.uuid); });
+    });
+}
+
+}  // namespace triton::machine

@@ -1,0 +1,229 @@
+#include "host/machine/file_transfer.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/securebits.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "lib/base/unique_fd.h"
+#include "lib/files/confined_path.h"
+#include "lib/files/copy_file.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr std::uint64_t most_entries = 1'000'000;
+constexpr std::size_t most_depth = 100;
+constexpr std::size_t most_names = 10;
+constexpr std::size_t longest_link = 4096;
+
+/// New files belong to that id until this goes. The rights of root stay, which setfsuid(2) else takes.
+class FileIds {
+public:
+    FileIds(uid_t owner, gid_t group) : bits_(::prctl(PR_GET_SECUREBITS)) {
+        ::prctl(PR_SET_SECUREBITS, bits_ | SECBIT_NO_SETUID_FIXUP);
+        ::setfsgid(group);
+        ::setfsuid(owner);
+    }
+    FileIds(FileIds const&) = delete;
+    FileIds& operator=(FileIds const&) = delete;
+    ~FileIds() {
+        ::setfsuid(0);
+        ::setfsgid(0);
+        ::prctl(PR_SET_SECUREBITS, bits_);
+    }
+
+private:
+    int bits_;
+};
+
+struct CloseDirectory {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+};
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+/// What a writer makes there, the kernel takes for a command. Source: linux/magic.h.
+bool is_of_the_kernel(int file) {
+    static constexpr auto systems =
+        std::to_array<long>({PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
+                             TRACEFS_MAGIC, SECURITYFS_MAGIC, BPF_FS_MAGIC, EFIVARFS_MAGIC, DEVPTS_SUPER_MAGIC});
+    struct statfs system{};
+    if (::fstatfs(file, &system) != 0) return true;
+    return std::ranges::find(systems, static_cast<long>(system.f_type)) != systems.end();
+}
+
+std::string by_descriptor(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
+/// The last component; empty: it has none that is a name.
+std::string_view name_of(std::string_view path) {
+    while (path.ends_with('/'))
+        path.remove_suffix(1);
+    std::string_view const name = path.substr(path.rfind('/') + 1);
+    return name == "." || name == ".." ? std::string_view() : name;
+}
+
+/// What is before that.
+std::string parent_of(std::string_view path) {
+    while (path.ends_with('/'))
+        path.remove_suffix(1);
+    std::size_t const slash = path.rfind('/');
+    if (slash == std::string_view::npos) return ".";
+    return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+/// The path in the root of its place.
+Result<UniqueFd> open_in(FilePlace const& place, std::string const& path, int flags) {
+    auto file = files::open_confined(place.root, path, flags | O_CLOEXEC);
+    if (!file) return fail(file.error().code, "open " + path);
+    return file;
+}
+
+/// Something that is there, open so that nothing happens by it, and its attributes.
+struct Found {
+    UniqueFd handle;
+    struct stat status{};
+};
+
+Result<Found> look(FilePlace const& place) {
+    Found found;
+    found.handle = TRY(open_in(place, place.path, O_PATH));
+    if (::fstat(found.handle.get(), &found.status) != 0) return fail(errno, "look at " + place.path);
+    return found;
+}
+
+/// A name in an open directory; a symbolic link is found as that.
+Result<Found> look_at(int directory, std::string const& name, std::string const& shown) {
+    Found found;
+    found.handle = UniqueFd(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!found.handle || ::fstat(found.handle.get(), &found.status) != 0) return fail(errno, "open " + shown);
+    return found;
+}
+
+/// Where something is to go.
+struct Destination {
+    UniqueFd directory;
+    std::string name;
+};
+
+Result<Destination> destination(FilePlace const& to, std::string_view source_name) {
+    auto directory = open_in(to, to.path, O_PATH | O_DIRECTORY);
+    std::string name(source_name);
+    if (!directory) {
+        bool const is_missing = directory.error().kind == ErrorKind::not_found && !to.path.ends_with('/');
+        if (!is_missing && directory.error().code != ENOTDIR) return std::unexpected(directory.error());
+        directory = open_in(to, parent_of(to.path), O_PATH | O_DIRECTORY);
+        if (!directory) return std::unexpected(directory.error());
+        name = name_of(to.path);
+    }
+    if (name.empty()) return fail(ErrorKind::invalid, "copy to " + to.path, "it is not said by which name");
+    if (!to.root.empty() && is_of_the_kernel(directory->get()))
+        return fail(ErrorKind::refused, "copy to " + to.path, "that is a file system of the kernel");
+    return Destination{std::move(*directory), std::move(name)};
+}
+
+class Transfer {
+public:
+    Transferred result;
+
+    Result<> copy(Found const& source, int directory, std::string const& name, std::string const& shown,
+                  std::size_t depth) {
+        if (++entries_ > most_entries)
+            return fail(ErrorKind::unsupported, "copy " + shown, "there are more than a million files");
+        if (depth == 0) device_ = source.status.st_dev;
+        if (S_ISREG(source.status.st_mode)) return copy_file(source, directory, name, shown);
+        if (S_ISLNK(source.status.st_mode)) return copy_link(source, directory, name, shown);
+        if (S_ISDIR(source.status.st_mode) && source.status.st_dev == device_)
+            return copy_directory(source, directory, name, shown, depth);
+        if (depth == 0) return fail(ErrorKind::unsupported, "copy " + shown, "it is neither a file nor a directory");
+        ++result.skipped;
+        if (result.skipped_names.size() < most_names) result.skipped_names.push_back(shown);
+        return {};
+    }
+
+private:
+    Result<> copy_file(Found const& source, int directory, std::string const& name, std::string const& shown) {
+        // By its descriptor also when it is opened again: its name means something else on the host.
+        files::Source file = TRY(files::open_source(by_descriptor(source.handle.get())));
+        auto prepared = files::prepare_copy(file, {.directory = directory, .name = name, .shown = shown}, {});
+        if (!prepared) return std::unexpected(std::move(prepared).error());
+        files::Staged const staged = TRY(files::publish(std::move(*prepared), true));
+        ++result.files;
+        result.bytes += staged.bytes;
+        return {};
+    }
+
+    Result<> copy_link(Found const& source, int directory, std::string const& name, std::string const& shown) {
+        std::string target(longest_link, '\0');
+        ssize_t const length = ::readlinkat(source.handle.get(), "", target.data(), target.size());
+        if (length < 0) return fail(errno, "read the link " + shown);
+        target.resize(static_cast<std::size_t>(length));
+        if (::symlinkat(target.c_str(), directory, name.c_str()) != 0) {
+            bool const is_replaced = errno == EEXIST && ::unlinkat(directory, name.c_str(), 0) == 0;
+            if (!is_replaced || ::symlinkat(target.c_str(), directory, name.c_str()) != 0)
+                return fail(errno, "make the link " + shown);
+        }
+        ++result.files;
+        return {};
+    }
+
+    Result<> copy_directory(Found const& source, int directory, std::string const& name, std::string const& shown,
+                            std::size_t depth) {
+        if (depth == most_depth)
+            return fail(ErrorKind::unsupported, "copy " + shown, "it is deeper than 100 directories");
+        Directory const entries = TRY(open_entries(source, shown));
+        if (::mkdirat(directory, name.c_str(), 0700) != 0 && errno != EEXIST)
+            return fail(errno, "make directory " + shown);
+        UniqueFd const made(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!made) return fail(errno, "open directory " + shown);
+        ++result.directories;
+        while (dirent const* const entry = ::readdir(entries.get())) {
+            std::string const child = entry->d_name;
+            if (child == "." || child == "..") continue;
+            std::string const path = shown + "/" + child;
+            Found const found = TRY(look_at(::dirfd(entries.get()), child, path));
+            TRY(copy(found, made.get(), child, path, depth + 1));
+        }
+        std::array const times{source.status.st_atim, source.status.st_mtim};
+        if (::fchmod(made.get(), source.status.st_mode & 0777) != 0 || ::futimens(made.get(), times.data()) != 0)
+            return fail(errno, "set the attributes of " + shown);
+        return {};
+    }
+
+    static Result<Directory> open_entries(Found const& source, std::string const& shown) {
+        UniqueFd file(::openat(source.handle.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        Directory entries(file ? ::fdopendir(file.get()) : nullptr);
+        if (!entries) return fail(errno, "open directory " + shown);
+        (void)file.release();  // it is the directory's
+        return entries;
+    }
+
+    std::uint64_t entries_ = 0;
+    dev_t device_ = 0;  // what else is mounted is left alone
+};
+
+}  // namespace
+
+Result<Transferred> transfer_files(FilePlace const& from, FilePlace const& to) {
+    Found const source = TRY(look(from));
+    Destination const target = TRY(destination(to, name_of(from.path)));
+    FileIds const ids(to.owner, to.group);
+    Transfer transfer;
+    std::string const shown = from.path.substr(0, from.path.find_last_not_of('/') + 1);
+    TRY(transfer.copy(source, target.directory.get(), target.name, shown, 0));
+    return std::move(transfer.result);
+}
+
+}  // namespace triton::machine

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+#include "programs/vmadm/commands.h"
+#include "programs/vmadm/context.h"
+
+namespace triton::program {
+
+namespace {
+
+using machine::Machines;
+
+/// A member of an object is replaced, or added.
+void set_member(json::Object& object, json::Member member) {
+    auto const found = std::ranges::find(object, member.key, &json::Member::key);
+    if (found == object.end())
+        object.push_back(std::move(member));
+    else
+        found->node = std::move(member.node);
+}
+
+/// A machine as the payload of a copy asks for it, with changes. What only one machine can have is as in a creation,
+/// the rest as in an update, where one value of memory takes the others along.
+machine::Checked<machine::Creation> copy_of(json::Object payload, json::Object changes) {
+    static constexpr auto own = std::to_array<std::string_view>({"uuid", "zonename", "nics"});
+    json::Object updates;
+    for (json::Member& member : changes) {
+        bool const is_own = std::ranges::find(own, member.key) != own.end();
+        set_member(is_own ? payload : updates, std::move(member));
+    }
+    auto creation = machine::read_creation(payload, now());
+    if (!creation) return creation;
+    auto update = machine::read_update(creation->machine, updates);
+    if (!update) return std::unexpected(std::move(update).error());
+    creation->machine = std::move(update->machine);
+    creation->ignored.insert(creation->ignored.end(), update->ignored.begin(), update->ignored.end());
+    creation->notices.insert(creation->notices.end(), update->notices.begin(), update->notices.end());
+    return creation;
+}
+
+Outcome run_clone(Options const& options) {
+    if (options.words.empty()) return usage("Invalid or missing UUID for clone");
+    json::Object changes;
+    if (!options.file.empty()) {
+        auto given = payload(options, "");
+        if (!given) return std::unexpected(given.error());
+        changes = std::move(*given);
+    }
+    auto const words = key_value_words(std::span(options.words).subspan(1));
+    if (!words) return std::unexpected(words.error());
+    for (json::Member const& member : *words)
+        set_member(changes, member);
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    Uuid const source = TRY_RUN(machines.find(options.words.front()));
+    auto const creation = copy_of(TRY_RUN(machines.payload_of_copy(source)), std::move(changes));
+    if (!creation) return std::unexpected(Failure{creation.error().error("clone VM")});
+    if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
+    Uuid const uuid = creation->machine.uuid;
+    json::Writer detail;
+    detail.value(source.text());
+    TRY_RUN(recorded(machines, uuid, "clone", detail.text(),
+                     [&] { return machines.clone(source, options.snapshot, *creation); }));
+    say("Successfully cloned VM " + source.text() + " to VM " + uuid.text());
+    return {};
+}
+
+Outcome run_send(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    auto const uuid = one_machine(machines, options, "send");
+    if (!uuid) return std::unexpected(uuid.error());
+    if (::isatty(STDOUT_FILENO) == 1) return failed(ErrorKind::refused, "Cannot send VM to a TTY.");
+    TRY_RUN(recorded(machines, *uuid, "send", "", [&] { return machines.send(*uuid, STDOUT_FILENO); }));
+    say("Successfully sent VM " + uuid->text());
+    return {};
+}
+
+std::expected<UniqueFd, Failure> stream_file(Options const& options) {
+    if (options.file.empty() || options.file == "-") {
+        if (::isatty(STDIN_FILENO) == 1) return usage("Will not receive from stdin when stdin is a tty.");
+        return UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+    }
+    UniqueFd file(::open(options.file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file && errno == ENOENT) return failed(ErrorKind::not_found, "File: " + options.file + " does not exist.");
+    if (!file) return std::unexpected(Failure{fail(errno, "open " + options.file).error()});
+    return file;
+}
+
+/// A stream may not open directories of this host by itself.
+Outcome check_filesystems(Options const& options, machine::Machine const& machine) {
+    if (machine.filesystems.empty() || options.with_filesystems) return {};
+    Error error =
+        fail(ErrorKind::refused, "the VM wants directories of this host; --with-filesystems gives them").error();
+    for (machine::Filesystem const& filesystem : machine.filesystems)
+        error.details.push_back(filesystem.source);
+    return std::unexpected(Failure{std::move(error)});
+}
+
+Outcome run_receive(Options const& options) {
+    if (!options.words.empty()) return usage("too many arguments for receive: " + json::quoted(options.words.front()));
+    auto const file = stream_file(options);
+    if (!file) return std::unexpected(file.error());
+    machine::StreamReader stream(file->get());
+    machine::StreamHead const head = TRY_RUN(stream.head());
+    auto const creation = machine::read_creation(TRY_RUN(machine::read_payload(head.payload)), now());
+    if (!creation) return std::unexpected(Failure{creation.error().error("receive a VM")});
+    if (auto const checked = check_filesystems(options, creation->machine); !checked) return checked;
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
+    Machines& machines = (*host)->machines();
+    Uuid const uuid = creation->machine.uuid;
+    TRY_RUN(recorded(machines, uuid, "receive", "", [&] { return machines.receive(stream, head.storage, *creation); }));
+    say("Successfully received VM " + uuid.text());
+    return {};
+}
+
+void add_clone(CLI::App& app, Options& options) {
+    add_payload(app, options);
+    app.add_option("--snapshot", options.snapshot, "What it was in this snapshot.");
+}
+void add_receive(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_option("-f,--file", options.file, "Reads the stream from a file (-: standard input).");
+    app.add_flag("--with-filesystems", options.with_filesystems,
+                 "Gives it the directories of this host that it wants.");
+}
+
+}  // namespace
+
+std::span<Command const> copy_commands() {
+    static constexpr auto rows = std::to_array<Command>({
+        {"clone", "", "VM [-f FILE] [KEY=VALUE...]", "makes a VM with the content of another one", add_clone,
+         run_clone},
+        {"receive", "recv", "[-f FILE]", "makes a VM of a stream", add_receive, run_receive},
+        {"send", "", "VM", "writes a VM as a stream", add_words, run_send},
+    });
+    return rows;
+}
+
+}  // namespace triton::program

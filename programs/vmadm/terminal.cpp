@@ -1,0 +1,169 @@
+#include "programs/vmadm/terminal.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/major.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "lib/base/write_all.h"
+
+namespace triton::program {
+
+namespace {
+
+/// Our terminal, which hands each key on as it is until this goes.
+class RawTerminal {
+public:
+    RawTerminal() {
+        is_terminal_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
+        if (!is_terminal_) return;
+        termios raw = before_;
+        ::cfmakeraw(&raw);
+        ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    RawTerminal(RawTerminal const&) = delete;
+    RawTerminal& operator=(RawTerminal const&) = delete;
+    ~RawTerminal() {
+        // at once: what the machine has still to show must not be waited for
+        if (is_terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    }
+
+private:
+    bool is_terminal_ = false;
+    termios before_{};
+};
+
+/// Signals that would leave our terminal as it must not stay, as a file. Blocked until this goes.
+class Signals {
+public:
+    Signals() {
+        sigset_t signals;
+        ::sigemptyset(&signals);
+        for (int const signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH})
+            ::sigaddset(&signals, signal);
+        ::sigprocmask(SIG_BLOCK, &signals, &before_);
+        file_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    }
+    Signals(Signals const&) = delete;
+    Signals& operator=(Signals const&) = delete;
+    ~Signals() {
+        while (next() != 0) {
+        }
+        ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    }
+    [[nodiscard]] int file() const { return file_.get(); }
+    /// 0: there is none.
+    [[nodiscard]] int next() const {
+        signalfd_siginfo signal{};
+        bool const is_there = ::read(file_.get(), &signal, sizeof signal) == sizeof signal;
+        return is_there ? static_cast<int>(signal.ssi_signo) : 0;
+    }
+
+private:
+    sigset_t before_{};
+    UniqueFd file_;
+};
+
+/// The minor number of /dev/ptmx. Source: Linux Documentation/admin-guide/devices.txt.
+constexpr unsigned ptmx_minor = 2;
+
+/// What was typed and not yet taken. A machine decides when it takes it: what does not fit is lost, as on any terminal.
+class Typed {
+public:
+    [[nodiscard]] bool is_empty() const { return waiting_.empty(); }
+    void add(std::string_view keys) { waiting_ += keys.substr(0, most - waiting_.size()); }
+    /// As much as is taken now.
+    void write_to(int file) {
+        if (waiting_.empty()) return;
+        ssize_t const taken = ::write(file, waiting_.data(), waiting_.size());
+        if (taken > 0) waiting_.erase(0, static_cast<std::size_t>(taken));
+    }
+
+private:
+    static constexpr std::size_t most = 64 << 10;
+    std::string waiting_;
+};
+
+using Buffer = std::array<char, 4096>;
+
+/// What is there to be read, as far as it fits; nullopt: the end.
+std::optional<std::string_view> read_some(int file, Buffer& buffer) {
+    ssize_t const got = ::read(file, buffer.data(), buffer.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return std::string_view();
+    if (got <= 0) return std::nullopt;  // EIO of a terminal whose other end is closed
+    return std::string_view(buffer.data(), static_cast<std::size_t>(got));
+}
+
+}  // namespace
+
+std::optional<Terminal> make_terminal() {
+    Terminal terminal;
+    // The machine decides what has that name: nothing is waited for, and the other side looks at what it gets.
+    terminal.ours = UniqueFd(::open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    if (!terminal.ours || ::unlockpt(terminal.ours.get()) != 0) return std::nullopt;
+    terminal.theirs = UniqueFd(::ioctl(terminal.ours.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!terminal.theirs) return std::nullopt;
+    return terminal;
+}
+
+bool is_terminal(int ours) {
+    struct stat status{};
+    struct statfs system{};
+    bool const is_known = ::fstat(ours, &status) == 0 && ::fstatfs(ours, &system) == 0;
+    return is_known && S_ISCHR(status.st_mode) && ::major(status.st_rdev) == TTYAUX_MAJOR &&
+           ::minor(status.st_rdev) == ptmx_minor && system.f_type == DEVPTS_SUPER_MAGIC;
+}
+
+void copy_size(int ours) {
+    winsize size{};
+    if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) ::ioctl(ours, TIOCSWINSZ, &size);
+}
+
+RelayEnd relay_terminal(int other, std::optional<char> escape) {
+    Signals const signals;
+    RawTerminal const raw;
+    Buffer buffer;
+    Typed typed;
+    std::array<pollfd, 3> files{{{STDIN_FILENO, POLLIN, 0}, {other, POLLIN, 0}, {signals.file(), POLLIN, 0}}};
+    for (;;) {
+        files[1].events = static_cast<short>(typed.is_empty() ? POLLIN : POLLIN | POLLOUT);
+        if (::poll(files.data(), files.size(), -1) < 0 && errno != EINTR) return {};
+        if (files[2].revents) {
+            int const signal = signals.next();
+            if (signal == SIGWINCH)
+                copy_size(other);
+            else if (signal != 0 && signal != SIGTSTP)
+                return {Relayed::killed, signal};
+        }
+        if (files[1].revents & (POLLIN | POLLHUP | POLLERR)) {
+            auto const shown = read_some(other, buffer);
+            if (!shown || !write_all(STDOUT_FILENO, *shown)) return {};
+        }
+        if (files[0].revents) {
+            auto const keys = read_some(STDIN_FILENO, buffer);
+            if (!keys) files[0].fd = -1;
+            std::size_t const end = keys && escape ? keys->find(*escape) : std::string_view::npos;
+            if (keys) typed.add(keys->substr(0, end));
+            typed.write_to(other);
+            if (end != std::string_view::npos) return {Relayed::left};
+        } else {
+            typed.write_to(other);
+        }
+    }
+}
+
+}  // namespace triton::program
