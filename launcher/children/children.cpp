@@ -83,6 +83,12 @@ Result<pid_t> Children::spawn_command(std::shared_ptr<process::StartPlan const> 
     return static_cast<pid_t>(*pid);
 }
 
+Result<pid_t> Children::start_copy(int kept, std::function<void()> const& work) {
+    auto const pid = sys_.start_copy(kept, work);
+    if (!pid) return fail(pid.error(), "start a helper process");
+    return *pid;
+}
+
 /// The next child that has ended, reaped. Where leftovers are to be killed, that comes between the end of their leader
 /// and its reaping: until then its pid, which is its group's, cannot belong to anybody else.
 /// Returns: pid 0 when none has ended; nullopt when there is no child.

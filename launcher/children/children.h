@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -64,6 +65,9 @@ public:
     /// For run_command(). Errors: "cannot execute /bin/x: No such file or directory".
     Result<pid_t> spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
                                 process::StartFiles const& files);
+
+    /// For run_command(): see Sys::start_copy(). Errors: "cannot start a helper process: <reason>".
+    Result<pid_t> start_copy(int kept, std::function<void()> const& work);
 
     /// For a process without a control group: the mark that it is to be started with, and, when it has ended and is not
     /// reaped, the end of what carries it.

@@ -31,21 +31,22 @@ process::raw::SignalSet ignored_signals() {
     return ignored;
 }
 
-/// What was inherited beside them is nobody's: a pipe that we held would never end for its reader. close_range(2) is
-/// one call whatever RLIMIT_NOFILE says; a loop up to that limit has cost others minutes. Where the kernel or a seccomp
-/// profile does not have it, /proc tells which descriptors there are.
-void close_inherited_descriptors() {
-    if (process::raw::call(SYS_close_range, 3, ~0U, 0) == 0) return;
+}  // namespace
+
+/// close_range(2) is one call whatever RLIMIT_NOFILE says; a loop up to that limit has cost others minutes. Where the
+/// kernel or a seccomp profile does not have it, /proc tells which descriptors there are.
+void close_all_descriptors_but(int kept) {
+    unsigned const first = kept > STDERR_FILENO ? static_cast<unsigned>(kept) + 1 : 3;
+    bool const is_below_closed = first <= 4 || process::raw::call(SYS_close_range, 3, first - 2, 0) == 0;
+    if (is_below_closed && process::raw::call(SYS_close_range, first, ~0U, 0) == 0) return;
     DIR* const directory = ::opendir("/proc/self/fd");
     if (!directory) return;
     while (dirent const* const entry = ::readdir(directory)) {
         int const fd = std::atoi(entry->d_name);
-        if (fd > STDERR_FILENO && fd != ::dirfd(directory)) (void)::close(fd);
+        if (fd > STDERR_FILENO && fd != kept && fd != ::dirfd(directory)) (void)::close(fd);
     }
     ::closedir(directory);
 }
-
-}  // namespace
 
 Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descriptors) {
     ProcessSetup setup;
@@ -64,7 +65,8 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
     setup.inherited.ignored = ignored_signals();  // blocked signals reach us all the same
 
     open_missing_standard_descriptors();
-    if (!keeps_descriptors) close_inherited_descriptors();
+    // What was inherited beside them is nobody's: a pipe that we held would never end for its reader.
+    if (!keeps_descriptors) close_all_descriptors_but(-1);
 
     setup.is_pid_1 = ::getpid() == 1;
     if (!setup.is_pid_1 && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)

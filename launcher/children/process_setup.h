@@ -17,6 +17,9 @@ struct ProcessSetup {
     std::string warning;      ///< what could not be had; empty: nothing
 };
 
+/// All above 2, but this one (-1: none).
+void close_all_descriptors_but(int kept);
+
 /// Blocks all signals and reads them from a descriptor; puts SIGCHLD to its default; becomes a
 /// subreaper when not PID 1; has the kernel send `parent_death_signal` (0: none) when the parent dies; opens what is
 /// missing of descriptors 0 to 2 on /dev/null and closes all others, unless `keeps_descriptors`.

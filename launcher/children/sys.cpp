@@ -1,5 +1,7 @@
 #include "launcher/children/sys.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -8,11 +10,15 @@
 #include <string_view>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/reboot.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "launcher/children/process_setup.h"
 
 namespace triton::launcher {
 
@@ -27,6 +33,70 @@ std::expected<Sys::Dead, int> RealSys::reap(pid_t which) {
     dead.pid = ::waitpid(which, &dead.status, WNOHANG);
     if (dead.pid < 0) return std::unexpected(errno);
     return dead;
+}
+
+namespace {
+
+/// Bytes of our address space, by /proc/self/statm; 0: unknown.
+unsigned long address_space() {
+    UniqueFd const file{::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
+    std::array<char, 64> text{};
+    ssize_t const size = file ? ::read(file.get(), text.data(), text.size()) : 0;
+    unsigned long pages = 0;
+    if (size > 0) (void)std::from_chars(text.data(), text.data() + size, pages);
+    return pages * static_cast<unsigned long>(::sysconf(_SC_PAGESIZE));
+}
+
+void set_soft_limit(int resource, unsigned long value) {
+    rlimit limit{};
+    auto const which = static_cast<__rlimit_resource>(resource);
+    if (::getrlimit(which, &limit) != 0) return;
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, value);
+    (void)::setrlimit(which, &limit);
+}
+
+void set_copy_limits() {
+    set_soft_limit(RLIMIT_CORE, 0);
+    set_soft_limit(RLIMIT_CPU, CopyLimits::processor_seconds);
+    set_soft_limit(RLIMIT_FSIZE, CopyLimits::file);
+#if !defined(__SANITIZE_ADDRESS__)  // whose shadow takes terabytes of addresses
+    if (unsigned long const ours = address_space(); ours != 0) set_soft_limit(RLIMIT_AS, ours + CopyLimits::memory);
+#endif
+}
+
+/// A handler of ours would speak for us, and a signal that is blocked or ignored would not end the copy.
+void reset_signals() {
+    for (int signo = 1; signo < NSIG; ++signo)
+        (void)::signal(signo, SIG_DFL);
+    sigset_t none;
+    ::sigemptyset(&none);
+    (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void run_copy(pid_t parent, int kept, std::function<void()> const& work) noexcept {
+    (void)::setpgid(0, 0);
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    close_all_descriptors_but(kept);
+    reset_signals();
+    set_copy_limits();
+    try {
+        work();
+        ::_exit(0);
+    } catch (...) {
+        ::_exit(1);
+    }
+}
+
+}  // namespace
+
+std::expected<pid_t, int> RealSys::start_copy(int kept, std::function<void()> const& work) {
+    pid_t const parent = ::getpid();
+    pid_t const pid = ::fork();
+    if (pid == 0) run_copy(parent, kept, work);
+    if (pid < 0) return std::unexpected(errno);
+    (void)::setpgid(pid, pid);  // before anybody kills its group
+    return pid;
 }
 
 int RealSys::signal(pid_t pid, int signo) { return ::kill(pid, signo) == 0 ? 0 : errno; }

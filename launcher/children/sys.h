@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,14 @@
 #include "lib/process/spawn.h"
 
 namespace triton::launcher {
+
+/// What a copy of the launcher may use: whoever writes what it works on chooses how much it asks for. The limits are
+/// soft ones, since what is tried there may be a program's own hard limits.
+struct CopyLimits {
+    static constexpr unsigned processor_seconds = 5;      ///< then SIGXCPU ends it
+    static constexpr unsigned long memory = 128UL << 20;  ///< bytes beside what we have
+    static constexpr unsigned long file = 8UL << 20;      ///< bytes of the longest file that it writes
+};
 
 /// What the rooms of the launcher ask of the kernel about processes, signals and the launcher itself. A test has a fake
 /// that answers by a script.
@@ -39,6 +48,11 @@ public:
     };
     /// Reaps this child, or any for -1, if it has ended. Errors: ECHILD when there is no such child.
     virtual std::expected<Dead, int> reap(pid_t which) = 0;
+
+    /// Starts a copy of this process that does `work`, and ends with exit code 0, or with 1 when that throws. It leads
+    /// a process group of its own, is killed when we end, and has the limits of CopyLimits. Of the descriptors it has
+    /// the standard ones and `kept`. Errors: those of fork(2).
+    virtual std::expected<pid_t, int> start_copy(int kept, std::function<void()> const& work) = 0;
 
     /// kill(2). Returns 0 or an errno.
     virtual int signal(pid_t pid, int signo) = 0;
@@ -84,6 +98,7 @@ public:
     void give_memory_back() override { spawner_.trim(); }
     std::expected<pid_t, int> find_dead() override;
     std::expected<Dead, int> reap(pid_t which) override;
+    std::expected<pid_t, int> start_copy(int kept, std::function<void()> const& work) override;
     int signal(pid_t pid, int signo) override;
     pid_t group_of(pid_t pid) override;
     pid_t own_pid() override;

@@ -204,6 +204,9 @@ struct UpgradeVersions {
 ///
 /// Programs are named by their index in a table, which may change from one round of the loop to the next, never while
 /// one of these functions runs. The server looks an index up by name again whenever it comes back to it.
+/// When it is known what has become of a reload.
+enum class Reloaded : std::uint8_t { now, later };
+
 class ControlBackend {
 public:
     virtual ~ControlBackend() = default;
@@ -223,8 +226,10 @@ public:
     virtual Result<> restart(ProcessSelection const& which) = 0;
     /// Errors: refused when nothing of it runs.
     virtual Result<> signal(ProcessSelection const& which, int signo) = 0;
-    /// Reads the configuration now. Errors: failed, with the problems as details; refused while stopping.
-    virtual Result<> reload() = 0;
+    /// Reads the configuration now. One that takes long is judged by another process: then
+    /// ControlServer::answer_reload() tells later. Errors: failed, with the problems as details; refused while
+    /// stopping.
+    virtual Result<Reloaded> reload() = 0;
     /// Begins to replace the launcher by the program at `path`. What becomes of it is told by
     /// ControlServer::answer_upgrade(), which may be called from in here too. Errors: refused when one is under way.
     virtual Result<> upgrade(std::string const& path) = 0;

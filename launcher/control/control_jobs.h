@@ -30,7 +30,7 @@ struct ControlContext {
 /// Whether it is a number that the program has no more, of which nothing is left that runs.
 bool is_left_over(ProgramStatus const& program, ProcessStatus const& process);
 
-enum class JobTag : std::uint8_t { list, wait, logs, subscribe, follow, upgrade, stage, configuration, probes };
+enum class JobTag : std::uint8_t { list, wait, logs, subscribe, follow, reload, upgrade, stage, configuration, probes };
 
 /// A job that its tag tells from the others.
 template <JobTag Tag>
@@ -166,6 +166,7 @@ private:
 };
 
 class SubscribeJob : public TaggedJob<JobTag::subscribe> {};
+class ReloadJob : public TaggedJob<JobTag::reload> {};
 class UpgradeJob : public TaggedJob<JobTag::upgrade> {};
 class ProbesJob : public TaggedJob<JobTag::probes> {};
 class StageJob : public TaggedJob<JobTag::stage> {

@@ -160,7 +160,22 @@ void ControlMethods::signal(Session& session, CallParameters const& parameters) 
 void ControlMethods::reload(Session& session, CallParameters const&) {
     backend_.command_given("reload", session.peer());
     auto const done = backend_.reload();
-    done ? reply(session, "{}") : context_.server->fail_call(session, done.error());
+    if (!done) return context_.server->fail_call(session, done.error());
+    switch (*done) {
+        case Reloaded::now: return reply(session, "{}");
+        case Reloaded::later:
+            if (!session.is_oneway) session.begin(std::make_unique<ReloadJob>());
+            return;
+    }
+    std::unreachable();
+}
+
+void ControlMethods::answer_reload(Result<> const& answer) {
+    context_.server->each<ReloadJob>([&](Session& session, ReloadJob&) {
+        if (!answer) return context_.server->fail_call(session, answer.error());
+        session.end_job();
+        context_.server->reply(session, "{}", false);
+    });
 }
 
 void ControlMethods::upgrade(Session& session, CallParameters const& parameters) {

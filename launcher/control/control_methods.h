@@ -57,6 +57,7 @@ public:
     void publish_output(std::string_view program, OutputLine const& line);
     [[nodiscard]] bool has_followers() const;
     void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer);
+    void answer_reload(Result<> const& answer);
     void answer_upgrade(Result<UpgradeVersions> const& answer);
     void send_to_prober(json::Writer const& parameters);
     [[nodiscard]] Duration agent_deaf_for() const;

@@ -73,6 +73,10 @@ bool ControlServer::has_followers() const { return methods_.has_followers(); }
 
 void ControlServer::state_changed() noexcept { methods_.state_changed(); }
 
+void ControlServer::answer_reload(Result<> const& answer) noexcept {
+    server_->enter([&] { methods_.answer_reload(answer); });
+}
+
 void ControlServer::answer_upgrade(Result<UpgradeVersions> const& answer) noexcept {
     server_->enter([&] { methods_.answer_upgrade(answer); });
 }

@@ -92,6 +92,9 @@ public:
     /// once for all changes of a round. Cheap.
     void configuration_changed() noexcept;
 
+    /// What has become of ControlBackend::reload(), where that was to be told later. Errors: as there.
+    void answer_reload(Result<> const& answer) noexcept;
+
     /// What has become of ControlBackend::upgrade(): versions just before the new program is executed, or why it will
     /// not be. After a success an error may follow when the execution itself has failed.
     void answer_upgrade(Result<UpgradeVersions> const& answer) noexcept;

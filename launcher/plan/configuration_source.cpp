@@ -113,10 +113,10 @@ std::string find_binary(SourceOptions const& options, std::string const& version
     return *found;
 }
 
-std::vector<config::EnvironmentVariable> read_environment_file(std::string const& path, Rejected& rejected) {
+std::vector<config::EnvironmentVariable> parse_environment_file(std::string const& path,
+                                                                Result<std::string> const& text, Rejected& rejected) {
     if (path.empty()) return {};
     config::Limits const limits;
-    auto const text = read_file(path, limits.document.document_bytes);
     if (!text) {
         rejected.errors.push_back("additional environment file: " + text.error().text());
         return {};
@@ -129,6 +129,15 @@ std::vector<config::EnvironmentVariable> read_environment_file(std::string const
 }
 
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
+
+// What a small load may cost. Whoever writes the document controls how many programs, filters, trials and targets there
+// are; with these limits the worst document takes about 50 ms: 16 KiB of JSON are parsed in less than one, a filter
+// takes 3 to compile, a trial 0.5, a thousand looks for a command 2, and so does a MiB of text that is substituted.
+constexpr std::size_t most_small_document = 16 << 10;
+constexpr std::size_t most_small_environment = 64 << 10;
+constexpr std::size_t most_small_preparations = 8;         // filters and trials
+constexpr std::uint64_t most_small_copies = 256 << 10;     // bytes of the environment, once for each program
+constexpr std::uint64_t most_small_rendering = 256 << 10;  // bytes
 
 /// Keeps as many as anybody reads, and counts the rest.
 void shorten(std::vector<std::string>& errors) {
@@ -144,14 +153,22 @@ class Planner {
 public:
     Planner(SourceOptions const& options, config::ProcessConfiguration const& configuration,
             config::Variables const& variables, std::vector<std::string> inherited, BinaryCheck check,
-            json::Problems const& known, Rejected& rejected)
+            json::Problems const& known, LoadKind kind, Findings* findings, Rejected& rejected)
         : options_(options),
           configuration_(configuration),
           variables_(variables),
           inherited_(std::move(inherited)),
           check_(check),
           known_(known),
-          rejected_(rejected) {}
+          kind_(kind),
+          findings_(findings),
+          rejected_(rejected) {
+        if (kind_ == LoadKind::follow) memory_.prepared = std::move(findings_->filters);
+        memory_.is_tried = kind_ == LoadKind::follow || kind_ == LoadKind::again;
+    }
+
+    /// What has been found out, for LoadKind::follow.
+    void record(Findings& findings);
 
     /// Both return null when something is wrong; that is in `rejected` then.
     std::shared_ptr<ProgramPlan const> unnamed();
@@ -168,6 +185,10 @@ private:
     [[nodiscard]] std::vector<std::string> base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
+    [[nodiscard]] bool is_too_much(std::uint64_t copies);
+    Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
+                                     process::Attributes const& attributes);
+    std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
     std::shared_ptr<process::StartPlan const> command(config::Program const& program, json::Where const& at,
                                                       Environment const& environment, process::Attributes attributes,
                                                       std::uint32_t count);
@@ -188,6 +209,10 @@ private:
     std::vector<std::string> inherited_;
     BinaryCheck check_;
     json::Problems const& known_;  // of the document
+    LoadKind kind_;
+    Findings* findings_;
+    std::vector<std::string> commands_;  // that were found
+    std::uint64_t copies_ = 0;           // bytes of the environment, for all programs so far
     Rejected& rejected_;
     process::LoadMemory memory_;
     std::uint64_t rendered_ = most_rendered_bytes;  // that may still be, to check what probes ask
@@ -272,6 +297,46 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     return all;
 }
 
+/// Whether a small load has done as much as it may. `copies`: bytes of one program's environment.
+bool Planner::is_too_much(std::uint64_t copies) {
+    if (kind_ != LoadKind::small) return false;
+    copies_ += copies;
+    if (copies_ > most_small_copies || memory_.filters.size() + memory_.trials.size() > most_small_preparations)
+        rejected_.is_too_much = true;
+    return rejected_.is_too_much;
+}
+
+Result<std::string> Planner::find_program(std::string const& word, std::vector<std::string> const& environment,
+                                          process::Attributes const& attributes) {
+    if (kind_ == LoadKind::follow) {
+        if (commands_.size() == findings_->commands.size())
+            return fail(ErrorKind::internal, "find " + word, "nobody has looked for it");
+        commands_.push_back(findings_->commands[commands_.size()]);
+        return commands_.back();
+    }
+    auto found = process::find_program(word, environment, attributes);
+    if (found) commands_.push_back(*found);
+    return found;
+}
+
+/// What another process has checked for all processes is not checked again.
+std::optional<std::string> Planner::fault_of(NetworkProbe const& probe, bool is_numbered) {
+    if (memory_.is_tried) return std::nullopt;
+    std::uint64_t const bytes = std::uint64_t{probe.target.highest_number()} * probe.target.buffer_size();
+    if (kind_ == LoadKind::small && is_numbered && (bytes > most_small_rendering || bytes > rendered_)) {
+        rejected_.is_too_much = true;
+        return std::nullopt;
+    }
+    return target_fault(probe, is_numbered, rendered_);
+}
+
+void Planner::record(Findings& findings) {
+    findings.commands = std::move(commands_);
+    findings.filters.clear();
+    for (process::SeccompFilter const& filter : memory_.filters)
+        findings.filters.push_back(filter.code());
+}
+
 /// Problems go to `rejected`; a program that is not there yet is worth watching.
 std::string Planner::find_command(std::string const& word, json::Where const& at, Environment const& environment,
                                   process::Attributes const& attributes) {
@@ -280,7 +345,7 @@ std::string Planner::find_command(std::string const& word, json::Where const& at
         for (std::string& entry : entries.arguments(ProcessNumber{1}))
             all.push_back(std::move(entry));
     }
-    auto found = process::find_program(word, all, attributes);
+    auto found = find_program(word, all, attributes);
     if (found) return std::move(*found);
     if (check_ == BinaryCheck::skipped) return word;
     // Nothing is found in a root directory that is not there, which is told where it is named.
@@ -344,7 +409,7 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, config::Argument cons
     auto made = checked(config::substitute(target, at, variables_, count));
     if (!made) return {};
     NetworkProbe probe{kind, std::move(*made)};
-    if (auto fault = target_fault(probe, depends_on_number(target), rendered_)) add(at, std::move(*fault));
+    if (auto fault = fault_of(probe, depends_on_number(target))) add(at, std::move(*fault));
     return {.start = {}, .network = std::move(probe), .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
 
@@ -456,6 +521,10 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     json::Where const at{&programs_at, program.name};
     std::uint32_t const count = program.count.value_or(1);
     std::size_t const errors_before = rejected_.errors.size();
+    std::uint64_t copies = 0;
+    for (std::string const& entry : inherited_)
+        copies += entry.size();
+    if (is_too_much(copies)) return nullptr;
     auto plan = std::make_shared<ProgramPlan>();
     plan->settings = program;
     plan->policy = policy(program);
@@ -548,10 +617,42 @@ bool Accepted::needs_agent() const {
     });
 }
 
+bool Findings::operator==(Findings const& other) const {
+    auto const is_same = [](sock_filter const& one, sock_filter const& another) {
+        return one.code == another.code && one.jt == another.jt && one.jf == another.jf && one.k == another.k;
+    };
+    return commands == other.commands &&
+           std::ranges::equal(filters, other.filters, [&](auto const& one, auto const& another) {
+               return std::ranges::equal(one, another, is_same);
+           });
+}
+
+SourceTexts read_source(Result<std::string> document, SourceOptions const& options) {
+    SourceTexts texts{std::move(document), std::string()};
+    if (!options.environment_file.empty())
+        texts.environment_file = read_file(options.environment_file, config::Limits{}.document.document_bytes);
+    return texts;
+}
+
+bool may_be_small(SourceTexts const& texts, char const* const* environment) {
+    if (texts.document && texts.document->size() > most_small_document) return false;
+    std::size_t bytes = texts.environment_file ? texts.environment_file->size() : 0;
+    for (; *environment && bytes <= most_small_environment; ++environment)
+        bytes += std::string_view(*environment).size();
+    return bytes <= most_small_environment;
+}
+
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment, BinaryCheck binary_check) {
+    return load_configuration(read_source(text, options), options, environment, binary_check, LoadKind::whole, nullptr);
+}
+
+std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, SourceOptions const& options,
+                                                     char const* const* environment, BinaryCheck binary_check,
+                                                     LoadKind kind, Findings* findings) {
     Rejected rejected;
-    auto const values = read_environment_file(options.environment_file, rejected);
+    auto const values = parse_environment_file(options.environment_file, texts.environment_file, rejected);
+    Result<std::string> const& text = texts.document;
     if (!text) {
         rejected.errors.push_back(text.error().text());
         return std::unexpected(std::move(rejected));
@@ -569,7 +670,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
         options, configuration, variables,
         inherited_environment(environment,
                               options.export_environment_file ? values : std::vector<config::EnvironmentVariable>{}),
-        binary_check, draft.problems, rejected);
+        binary_check, draft.problems, kind, findings, rejected);
     Accepted accepted;
     if (!configuration.has_programs) {
         accepted.programs.push_back(planner.unnamed());
@@ -577,6 +678,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
         for (config::Program const& program : configuration.programs)
             accepted.programs.push_back(planner.named(program));
     }
+    if (rejected.is_too_much) return std::unexpected(std::move(rejected));
     if (!rejected.errors.empty()) {
         shorten(rejected.errors);
         rejected.misses_node_label = std::ranges::any_of(
@@ -586,6 +688,7 @@ std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& 
         return std::unexpected(std::move(rejected));
     }
 
+    if (findings && kind == LoadKind::whole) planner.record(*findings);
     accepted.text = *text;
     accepted.variables = config::referenced_variables(configuration, variables);
     accepted.environment = used_environment(accepted, variables);

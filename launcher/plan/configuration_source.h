@@ -41,7 +41,35 @@ struct Rejected {
     std::vector<std::string> missing_binaries{};  ///< paths whose appearance may change that
     std::size_t document = 0;                     ///< a hash of its text; 0: it could not be read
     bool misses_node_label = false;               ///< a variable that the agent brings (config::node_label_prefix)
+    bool is_too_much = false;                     ///< of a small load: nothing else is known then
 };
+
+/// What a configuration is made of, as it was read.
+struct SourceTexts {
+    Result<std::string> document;
+    Result<std::string> environment_file;  ///< empty when there is none
+};
+SourceTexts read_source(Result<std::string> document, SourceOptions const& options);
+
+/// What a load has found out that takes long, in the order of its questions, so that another process need not ask
+/// again.
+struct Findings {
+    std::vector<process::SeccompFilter::Code> filters;
+    std::vector<std::string> commands;  ///< the files that first words mean
+
+    bool operator==(Findings const& other) const;
+};
+
+/// How much a load does.
+enum class LoadKind : std::uint8_t {
+    whole,   ///< everything
+    small,   ///< everything, unless that may take longer than PID 1 has in a round: see may_be_small()
+    follow,  ///< what another process has found out is taken from `findings`
+    again,   ///< of a configuration that runs: what was tried is not tried again
+};
+
+/// Whether `small` is worth an attempt.
+bool may_be_small(SourceTexts const& texts, char const* const* environment);
 
 /// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:
 /// the configuration cannot be read, or something in it is wrong or odd ("comand").
@@ -49,12 +77,16 @@ bool needs_container_version(Result<std::string> const& text);
 
 enum class BinaryCheck : std::uint8_t { required, skipped };
 
-/// Takes the text of a configuration (or why there is none), reads the additional environment file, and makes the
+/// Takes the text of a configuration (or why there is none) and of the additional environment file, and makes the
 /// safety checks of the design: the binary exists, is a file, is not empty and can be executed by us; every variable
 /// has a value; the arguments can be made for every process, and what its probes ask is good for every process.
 /// `environment`: as execve(2) takes it; what only concerns the launcher itself is not handed on. With
 /// BinaryCheck::skipped a binary that is not there is taken at its word
-/// (`check` on another machine).
+/// (`check` on another machine). `findings`: filled by LoadKind::whole, used up by LoadKind::follow; may be null.
+std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, SourceOptions const& options,
+                                                     char const* const* environment, BinaryCheck binary_check,
+                                                     LoadKind kind, Findings* findings);
+/// A whole load, which reads the additional environment file, too.
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment,
                                                      BinaryCheck binary_check = BinaryCheck::required);

@@ -14,13 +14,23 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr Duration time_for_labels = std::chrono::seconds(15);
+constexpr Duration time_to_reap = milliseconds(50);  // a helper that was killed, before there is another
+
+/// nullopt: it takes longer than PID 1 has in a round.
+std::optional<std::expected<Accepted, Rejected>> load_if_small(SourceTexts const& texts, SourceOptions const& source,
+                                                               char const* const* environment) {
+    if (!may_be_small(texts, environment)) return std::nullopt;
+    auto loaded = load_configuration(texts, source, environment, BinaryCheck::required, LoadKind::small, nullptr);
+    if (!loaded && loaded.error().is_too_much) return std::nullopt;
+    return loaded;
+}
 
 }  // namespace
 
 ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source,
                                          char const* const* environment, EventLoop& loop, log::Log& log,
-                                         Supervisor const& supervisor, Programs& programs, EventSink& events,
-                                         ControlLine const& line)
+                                         Supervisor const& supervisor, Children& children, Programs& programs,
+                                         EventSink& events, ControlLine const& line)
     : options_(options),
       source_(source),
       environment_(environment),
@@ -28,7 +38,9 @@ ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOpt
       supervisor_(supervisor),
       programs_(programs),
       events_(events),
+      line_(line),
       ledger_(line),
+      judge_(source, environment, children),
       watch_(loop, log, [this] { look_again(); }),
       began_(steady_clock::now()) {}
 
@@ -46,10 +58,17 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
         first.may_be_good = true;
         return first;
     }
-    auto loaded = load_configuration(read(), source_, environment_);
+    SourceTexts const texts = read_source(read(), source_);
+    auto loaded = load_if_small(texts, source_, environment_);
     if (!loaded) {
-        first.rejected = std::move(loaded.error());
-    } else if (Result<> const activated = activate(std::move(*loaded)); !activated) {
+        is_first_deferred_ = true;
+        first.rejected = Rejected{.is_too_much = true};
+        first.may_be_good = true;
+        return first;
+    }
+    if (!*loaded) {
+        first.rejected = std::move(loaded->error());
+    } else if (Result<> const activated = activate(std::move(**loaded)); !activated) {
         first.rejected = Rejected{.errors = {activated.error().text()}};
     }
     first.may_be_good = first.rejected && may_labels_come(*first.rejected);
@@ -59,6 +78,7 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
 void ConfigurationKeeper::tell(FirstLook first) {
     if (waits_for_pod())
         return log_.write(log::LogLevel::info, "waiting-for-pod", "waiting for the annotations of the pod");
+    if (is_first_deferred_) return;
     first.rejected ? reject(std::move(*first.rejected)) : tell_active();
 }
 
@@ -70,13 +90,20 @@ Result<> ConfigurationKeeper::activate(Accepted loaded) {
 
 Result<> ConfigurationKeeper::activate_again() { return programs_.activate(active(), false); }
 
-/// Returns whether a configuration was accepted or is still good.
-bool ConfigurationKeeper::load() {
-    auto loaded = load_configuration(read(), source_, environment_);
-    if (!loaded) {
-        reject(std::move(loaded.error()));
-        return false;
+/// Returns whether it is done; else a helper judges it.
+bool ConfigurationKeeper::begin_load() {
+    SourceTexts texts = read_source(read(), source_);
+    auto loaded = load_if_small(texts, source_, environment_);
+    if (loaded) {
+        take(std::move(*loaded));
+        return true;
     }
+    judge_.begin(std::move(texts));
+    return !judge_.is_busy();  // it cannot be started, and that is told
+}
+
+void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
+    if (!loaded) return reject(std::move(loaded.error()));
     if (ledger_.says_the_same(*loaded)) {
         forget_rejection();
         missing_binaries_ = std::move(loaded->missing_binaries);
@@ -84,23 +111,19 @@ bool ConfigurationKeeper::load() {
         log_.write(log::LogLevel::debug, "configuration-unchanged",
                    options_.configuration_path + " says what it said before",
                    {{"path", std::string_view(options_.configuration_path)}});
-        return true;
+        return;
     }
     std::size_t const document = std::hash<std::string>{}(loaded->text);
     try {
-        if (Result<> const activated = activate(std::move(*loaded)); !activated) {
-            reject({.errors = {activated.error().text()}, .document = document});
-            return false;
-        }
+        if (Result<> const activated = activate(std::move(*loaded)); !activated)
+            return reject({.errors = {activated.error().text()}, .document = document});
     } catch (std::bad_alloc const&) {
-        reject({.errors = {"not enough memory for its processes"}, .document = document});
-        return false;
+        return reject({.errors = {"not enough memory for its processes"}, .document = document});
     }
     forget_rejection();
     missing_binaries_ = active()->missing_binaries;
     has_news_ = true;
     tell_active();
-    return true;
 }
 
 void ConfigurationKeeper::tell_active() const {
@@ -203,25 +226,85 @@ Result<> ConfigurationKeeper::watch_files() {
     return watch_.watch(paths);
 }
 
-/// Watches first and reads then, so that nothing that changes in between is missed. Missing binaries add paths to
-/// watch, and what they wait for may have come before they were watched: hence the second look.
+/// Watches first and reads then, so that nothing that changes in between is missed.
 void ConfigurationKeeper::look_again() {
     watch_.begin_look();
     if (supervisor_.phase() != SupervisorPhase::running) return;
-    if (waits_for_pod()) return watch_.read_at(began_ + options_.wait_for_pod);
-    tell_that_the_pod_is_unknown();
-    Result<> watched = watch_files();
-    std::vector<std::string> const known = missing_binaries_;
-    (void)load();
-    if (!missing_binaries_.empty() && missing_binaries_ != known) {
-        watched = watch_files();
-        (void)load();
+    if (waits_for_pod()) {
+        line_.answer_reload(outcome());
+        return watch_.read_at(began_ + options_.wait_for_pod);
     }
-    bool const has_waited_in_vain =
-        (waits_for_labels_ || options_.wait_for_pod > Duration{}) && !active() && !ledger_.rejection().empty();
-    if (has_waited_in_vain && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
-    watch_.end_look(watched);
+    if (is_judging()) {
+        looks_afterwards_ = true;
+        return;
+    }
+    tell_that_the_pod_is_unknown();
+    watched_binaries_ = missing_binaries_;
+    is_second_load_ = false;
+    watch_.end_look(watch_files());
+    if (begin_load()) end_look();
+}
+
+/// Missing binaries add paths to watch, and what they wait for may have come before they were watched: hence the second
+/// load.
+void ConfigurationKeeper::end_look() {
+    bool const has_more_to_watch = !missing_binaries_.empty() && missing_binaries_ != watched_binaries_;
+    if (has_more_to_watch && !std::exchange(is_second_load_, true)) {
+        watch_.end_look(watch_files());
+        if (!begin_load()) return;
+    }
+    if (has_waited_in_vain() && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
     programs_.settle_soon();
+    if (std::exchange(looks_afterwards_, false)) return watch_.read_at(steady_clock::now() + time_to_reap);
+    line_.answer_reload(outcome());
+}
+
+bool ConfigurationKeeper::has_waited_in_vain() const {
+    bool const has_waited = waits_for_labels_ || is_first_deferred_ || options_.wait_for_pod > Duration{};
+    return has_waited && !active() && !ledger_.rejection().empty();
+}
+
+Result<> ConfigurationKeeper::outcome() const {
+    if (ledger_.rejection().empty()) return {};
+    return std::unexpected(Error{ErrorKind::internal, {}, "the configuration is rejected", ledger_.rejection()});
+}
+
+// Judged by a helper.
+
+void ConfigurationKeeper::judged(Children::Outcome const& outcome) {
+    auto judged = judge_.ended(outcome);
+    bool const is_running = supervisor_.phase() == SupervisorPhase::running;
+    if (!judged || !is_running)
+        return line_.answer_reload(
+            fail(ErrorKind::refused, is_running ? "an upgrade has come between" : "the launcher is stopping"));
+    follow(*judged);
+    end_look();
+}
+
+void ConfigurationKeeper::follow(DocumentJudge::Judged& judged) {
+    if (judged.verdict.rejected) return reject(std::move(*judged.verdict.rejected));
+    try {
+        take(load_configuration(judged.texts, source_, environment_, BinaryCheck::required, LoadKind::follow,
+                                &judged.verdict.findings));
+    } catch (std::bad_alloc const&) {
+        reject(
+            {.errors = {"not enough memory to load it"}, .document = std::hash<std::string>{}(*judged.texts.document)});
+    }
+}
+
+void ConfigurationKeeper::stop_judging() {
+    if (!is_judging()) return;
+    looks_afterwards_ = true;
+    judge_.cancel();
+}
+
+void ConfigurationKeeper::go_on_judging() {
+    if (std::exchange(looks_afterwards_, false)) watch_.read_at(steady_clock::now() + time_to_reap);
+}
+
+void ConfigurationKeeper::forget_files() {
+    judge_.cancel();
+    watch_.forget();
 }
 
 // For an upgrade.
@@ -230,7 +313,8 @@ void ConfigurationKeeper::restore(UpgradeState const& state) {
     is_node_known_ = true;
     ledger_.restore(state);
     if (!state.has_configuration) return;
-    auto loaded = load_configuration(state.configuration, source_, environment_);
+    auto loaded = load_configuration(read_source(state.configuration, source_), source_, environment_,
+                                     BinaryCheck::required, LoadKind::again, nullptr);
     if (loaded) {
         ledger_.restore(std::move(*loaded));
     } else {

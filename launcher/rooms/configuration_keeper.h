@@ -1,5 +1,6 @@
 #pragma once
 
+#include <expected>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "launcher/plan/configuration_source.h"
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/configuration_ledger.h"
+#include "launcher/rooms/document_judge.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/reload_watch.h"
 #include "launcher/rooms/rooms.h"
@@ -23,17 +25,17 @@ class ConfigurationKeeper {
 public:
     /// All outlive this. `source`: what a configuration is read with; the variables of the node are set in it.
     ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source, char const* const* environment,
-                        EventLoop& loop, log::Log& log, Supervisor const& supervisor, Programs& programs,
-                        EventSink& events, ControlLine const& line);
+                        EventLoop& loop, log::Log& log, Supervisor const& supervisor, Children& children,
+                        Programs& programs, EventSink& events, ControlLine const& line);
 
     // The start.
 
     /// What has become of the first look.
     struct FirstLook {
         std::optional<Rejected> rejected;  ///< nullopt: its programs run
-        bool may_be_good = false;          ///< it lacks what comes later, the labels of the node
+        bool may_be_good = false;          ///< it lacks what comes later, or is to be judged by a helper process
     };
-    /// Nothing is told of it yet.
+    /// Nothing is told of it yet. A configuration that takes long is left to the first of the later looks.
     FirstLook look_first();
     void tell(FirstLook first);
     /// From now on changes are seen; what changed before it was watched is, too.
@@ -41,8 +43,17 @@ public:
 
     // Later.
 
-    /// Reads and watches the files anew. What came of it is in the ledger.
+    /// Reads and watches the files anew. What came of it is in the ledger, at once or when is_judging() ends.
     void look_again();
+    /// Whether a helper process judges the configuration. Afterwards ControlLine::answer_reload() is told.
+    [[nodiscard]] bool is_judging() const { return judge_.is_busy(); }
+    /// The child of judge_key has ended.
+    void judged(Children::Outcome const& outcome);
+    /// What has become of the latest look. Errors: it was rejected, with the reasons as details.
+    [[nodiscard]] Result<> outcome() const;
+    void stop_judging();
+    /// Looks again, if stop_judging() has stopped something.
+    void go_on_judging();
     /// The same, when no more changes come for a moment.
     void ask_for_reload() { watch_.ask(); }
     /// The same programs, as something else has become of them than their configuration says. Errors: one line.
@@ -50,7 +61,7 @@ public:
     /// The node has told its variables.
     void know_node(std::vector<std::pair<std::string, std::string>> const& variables, bool have_changed);
     /// Nothing is read any more: see ReloadWatch::forget().
-    void forget_files() { watch_.forget(); }
+    void forget_files();
 
     // What there is to tell.
     [[nodiscard]] ConfigurationLedger const& ledger() const { return ledger_; }
@@ -66,13 +77,17 @@ public:
 private:
     [[nodiscard]] Result<std::string> read() const;
     Result<> activate(Accepted loaded);
-    bool load();
+    bool begin_load();
+    void take(std::expected<Accepted, Rejected> loaded);
+    void end_look();
+    void follow(DocumentJudge::Judged& judged);
     void tell_active() const;
     void reject(Rejected rejected);
     void forget_rejection();
     [[nodiscard]] bool may_labels_come(Rejected const& rejected) const;
     void wait_for_labels();
     [[nodiscard]] bool waits_for_pod() const;
+    [[nodiscard]] bool has_waited_in_vain() const;
     void tell_that_the_pod_is_unknown();
     Result<> watch_files();
 
@@ -83,14 +98,20 @@ private:
     Supervisor const& supervisor_;
     Programs& programs_;
     EventSink& events_;
+    ControlLine const& line_;
     ConfigurationLedger ledger_;
+    DocumentJudge judge_;
     ReloadWatch watch_;
     std::vector<std::string> missing_binaries_;
+    std::vector<std::string> watched_binaries_;  // that were missing when the latest look began
     TimePoint began_;
     bool is_node_known_ = false;       // the agent has told of it
     bool waits_for_labels_ = false;    // it is told that we do
     bool has_waited_for_pod_ = false;  // and that we did, in vain
     bool has_news_ = false;
+    bool is_first_deferred_ = false;  // the first look has left it to a later one
+    bool is_second_load_ = false;     // of one look
+    bool looks_afterwards_ = false;   // asked for while a helper judges
 };
 
 }  // namespace triton::launcher

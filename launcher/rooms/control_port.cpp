@@ -285,12 +285,12 @@ Result<> ControlPort::signal(ProcessSelection const& which, int signo) {
     return command(event::Verb::signal, which, signo);
 }
 
-Result<> ControlPort::reload() {
+Result<Reloaded> ControlPort::reload() {
     if (is_stopping()) return fail(ErrorKind::refused, "the launcher is stopping");
     rooms_.keeper.look_again();
-    if (rooms_.keeper.ledger().rejection().empty()) return {};
-    return std::unexpected(
-        Error{ErrorKind::internal, {}, "the configuration is rejected", rooms_.keeper.ledger().rejection()});
+    if (rooms_.keeper.is_judging()) return Reloaded::later;
+    TRY(rooms_.keeper.outcome());
+    return Reloaded::now;
 }
 
 namespace {

@@ -70,7 +70,7 @@ private:
     Result<> stop(ProcessSelection const& which) override { return command(event::Verb::stop, which); }
     Result<> restart(ProcessSelection const& which) override;
     Result<> signal(ProcessSelection const& which, int signo) override;
-    Result<> reload() override;
+    Result<Reloaded> reload() override;
     Result<> upgrade(std::string const& path) override { return rooms_.upgrader.begin(path); }
     Result<> stage(StagingKind what, std::uint64_t ticket) override { return rooms_.agent.stage(what, ticket); }
     Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;

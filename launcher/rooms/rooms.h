@@ -21,6 +21,7 @@ namespace triton::launcher {
 //     channels.h              what programs are given: output, readiness, control groups, listening sockets
 //     program_table.h         what is kept for each program; programs.h changes it when a configuration is accepted
 //     helper_commands.h       hooks and probes of a process
+//     document_judge.h        the helper process that checks large documents
 //     configuration_keeper.h  which configuration is active, which was rejected (configuration_ledger.h), and when to
 //                             look again (reload_watch.h)
 //     agent_host.h            the agent, what it is asked for and what it tells
@@ -56,6 +57,9 @@ public:
     }
     void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) const {
         if (server_) server_->answer_stage(ticket, answer);
+    }
+    void answer_reload(Result<> const& answer) const {
+        if (server_) server_->answer_reload(answer);
     }
     void answer_upgrade(Result<UpgradeVersions> const& answer) const {
         if (server_) server_->answer_upgrade(answer);

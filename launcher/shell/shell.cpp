@@ -57,7 +57,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
       programs_(loop, log_, table_, supervisor_, channels_, agent_, *this, *this),
       helpers_(log_, table_, report_writer_, children_, channels_, agent_, *this),
-      keeper_(options, source_, environment, loop, log_, supervisor_, programs_, *this, line_),
+      keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
@@ -139,6 +139,7 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
                    {{"error", std::string_view(why)}});
     }
     if (key == upgrade_key) return upgrader_.answered(outcome);
+    if (key == judge_key) return keeper_.judged(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
 }
@@ -363,11 +364,13 @@ void Shell::bring_up_to_date() {
 }
 
 void Shell::stop_output(UpgradeState& state) {
+    keeper_.stop_judging();  // the successor would not know the helper, and reads the configuration anyway
     if (channels_.output()) state.output = channels_.output()->export_state();
 }
 
 void Shell::resume_output() {
     if (channels_.output()) channels_.output()->resume_reading();
+    keeper_.go_on_judging();
 }
 
 /// As much room as a configuration would have made: a restart allocates nothing.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "lib/process/start_trial.h"
@@ -36,6 +37,22 @@ std::expected<LandlockRuleset, Problems> ruleset(LandlockSettings const& setting
     if (known != memory.rulesets.end()) return *known;
     auto made = LandlockRuleset::create(settings, at, root_directory);
     if (made) memory.rulesets.push_back(*made);
+    return made;
+}
+
+std::expected<SeccompFilter, Problems> filter(SeccompSettings const& settings, Where const& at, LoadMemory& memory) {
+    auto const known =
+        std::ranges::find_if(memory.filters, [&](SeccompFilter const& one) { return one.is_of(settings); });
+    if (known != memory.filters.end()) return *known;
+    std::size_t const number = memory.filters.size();
+    if (number == most_filters)
+        return std::unexpected(
+            Problems{{at.text(), "more than " + std::to_string(most_filters) + " different filters in one document"}});
+    if (memory.prepared && number >= memory.prepared->size())
+        return std::unexpected(Problems{{at.text(), "nobody has prepared this filter"}});
+    auto made = memory.prepared ? SeccompFilter::compiled_elsewhere(settings, std::move((*memory.prepared)[number]))
+                                : SeccompFilter::create(settings, at);
+    if (made) memory.filters.push_back(*made);
     return made;
 }
 
@@ -90,7 +107,7 @@ std::expected<Attributes, Problems> resolve_attributes(Settings const& settings,
              with.capabilities);
     }
     if (settings.seccomp)
-        take(SeccompFilter::create(*settings.seccomp, Where{&at, std::string_view("seccomp")}), with.seccomp);
+        take(filter(*settings.seccomp, Where{&at, std::string_view("seccomp")}, memory), with.seccomp);
     if (settings.landlock && is_here)
         take(ruleset(*settings.landlock, Where{&at, std::string_view("landlock")}, with.root_directory, memory),
              with.landlock);

@@ -95,13 +95,17 @@ std::string unknown_text(std::string const& name) {
 /// shown.
 Calls parse_list(std::vector<std::string> const& names, Where const& at, ProblemList& problems, Calls const& needed) {
     Calls calls;
+    std::set<std::string_view> good;
     for (std::size_t i = 0; i < names.size(); ++i) {
+        if (good.contains(names[i])) continue;  // a group is long, and may be named 40,000 times
+        std::size_t const before = problems.count();
         Calls named;
         Where const name_at{&at, i};
         if (!add_calls(named, names[i])) problems.add(name_at, problems.has_room() ? unknown_text(names[i]) : "");
         auto const missed = std::ranges::find_if(named, [&](int number) { return needed.contains(number); });
         if (missed != named.end()) problems.add(name_at, "no program can be started without " + name_of(*missed));
         calls.merge(named);
+        if (problems.count() == before) good.insert(names[i]);
     }
     return calls;
 }
@@ -227,8 +231,8 @@ public:
     void add(SeccompSettings const& settings, Code const& code) {
         std::erase_if(entries_, [](Entry const& entry) { return entry.code.expired(); });
         entries_.push_back({settings, code});
-        ++count_;
     }
+    void count_one() { ++count_; }
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
 private:
@@ -251,6 +255,10 @@ Compiled& compiled() {
 std::uint64_t SeccompFilter::compilations() { return compiled().count(); }
 
 std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings const& seccomp, Where const& at) {
+    SeccompFilter filter;
+    filter.source_ = seccomp;
+    filter.code_ = compiled().find(seccomp);
+    if (filter.code_) return filter;
     ProblemList problems{json::Limits{}.problems};
     Calls needed;
     for (std::string_view const name : {"execve", "exit", "exit_group"})
@@ -262,11 +270,6 @@ std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings con
     if (is_deny_list && !seccomp.allow.empty())
         problems.add(allow_at, "has no effect with profile \"none\", which allows all but `deny`");
     if (!problems.empty()) return std::unexpected(std::move(problems).take());
-    SeccompFilter filter;
-    filter.source_ = seccomp;
-    filter.code_ = compiled().find(seccomp);
-    if (filter.code_) return filter;
-
     if (!is_deny_list) {
         (void)add_calls(allowed, seccomp.profile == SeccompProfile::strict ? "@strict" : "@system-service");
         std::erase_if(allowed, [&](int number) { return denied.contains(number); });
@@ -275,6 +278,15 @@ std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings con
                              : compile_allow_list(allowed, seccomp.action);
     if (!code) return std::unexpected(Problems{{at.text(), code.error().text()}});
     filter.code_ = std::make_shared<std::vector<sock_filter> const>(std::move(*code));
+    compiled().add(seccomp, filter.code_);
+    compiled().count_one();
+    return filter;
+}
+
+SeccompFilter SeccompFilter::compiled_elsewhere(SeccompSettings const& seccomp, Code code) {
+    SeccompFilter filter;
+    filter.source_ = seccomp;
+    filter.code_ = std::make_shared<Code const>(std::move(code));
     compiled().add(seccomp, filter.code_);
     return filter;
 }

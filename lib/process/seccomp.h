@@ -17,12 +17,19 @@ namespace triton::process {
 /// Equal filters share their code, as long as one of them lives.
 class SeccompFilter {
 public:
+    using Code = std::vector<sock_filter>;
+
     /// Profiles `default` and `strict` allow what they list; what they do not list gets the action, and what libseccomp
     /// does not know (newer kernels' calls) gets ENOSYS, so that libc takes its older way. `none` refuses only what is
     /// denied. `allow` adds to the profile, `deny` takes from both.
     /// Errors, at most 100 and the number of the others: "<at>.deny[0]: unknown system call \"foo\"", with the one that
     /// was probably meant; what no program could be started without.
     static std::expected<SeccompFilter, json::Problems> create(SeccompSettings const& seccomp, json::Where const& at);
+    /// What another process of the same program has compiled of these settings.
+    static SeccompFilter compiled_elsewhere(SeccompSettings const& seccomp, Code code);
+
+    [[nodiscard]] bool is_of(SeccompSettings const& seccomp) const { return source_ == seccomp; }
+    [[nodiscard]] Code const& code() const { return *code_; }
 
     /// For seccomp(2), SECCOMP_SET_MODE_FILTER. Lives as long as this or any copy.
     [[nodiscard]] sock_fprog program() const {
@@ -37,7 +44,7 @@ public:
 private:
     SeccompFilter() = default;
     SeccompSettings source_;
-    std::shared_ptr<std::vector<sock_filter> const> code_;
+    std::shared_ptr<Code const> code_;
 };
 
 }  // namespace triton::process

@@ -211,7 +211,7 @@ struct Unmap {
 }  // namespace
 
 Problems try_attributes(Settings const& settings, Attributes const& with, Where const& at, LoadMemory& memory) {
-    if (!has_something_to_try(with)) return {};
+    if (memory.is_tried || !has_something_to_try(with)) return {};
     Attributes tried = what_is_tried(with);
     auto const known = std::ranges::find(memory.trials, tried, &LoadMemory::Trial::tried);
     if (known != memory.trials.end()) return reasons(settings, with, known->refused, at);

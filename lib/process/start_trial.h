@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include <sys/resource.h>
@@ -34,7 +35,15 @@ struct LoadMemory {
     };
     std::vector<Trial> trials;
     std::vector<LandlockRuleset> rulesets;
+    std::vector<SeccompFilter> filters;  ///< each once, in the order in which they were asked for
+    bool is_tried = false;               ///< all of it, by another process: nothing is tried again
+    /// What another process has prepared for the same load: the code of `filters`. Nothing is compiled then.
+    std::optional<std::vector<SeccompFilter::Code>> prepared{};
 };
+
+/// Each filter of a document takes milliseconds to compile, and some kilobytes: whoever writes the document chooses how
+/// many there are.
+inline constexpr std::size_t most_filters = 64;
 
 /// What of a program's attributes the kernel would refuse at each start: ids, limits, nice value, OOM score, CPUs, root
 /// directory, bounding set. A child tries them and ends: whether they are possible depends on capabilities, user

@@ -86,6 +86,14 @@ public:
         if (living == 0) return std::unexpected(ECHILD);
         return Dead{};
     }
+    /// Its work is done at once, by us; its end is told by the test.
+    std::expected<pid_t, int> start_copy(int, std::function<void()> const& work) override {
+        calls.emplace_back("copy");
+        if (copy_error != 0) return std::unexpected(copy_error);
+        if (!copies_hang) work();
+        ++living;
+        return next_pid++;
+    }
     int signal(pid_t pid, int signo) override {
         calls.push_back("kill " + std::to_string(pid) + " " + std::to_string(signo));
         if (on_signal) on_signal(pid, signo);
@@ -156,6 +164,8 @@ public:
     std::map<pid_t, process::SpawnError> errors_of_children;
     std::deque<int> wait_errors;  // of the next waits; the last one stays when `refuses_to_wait`
     bool refuses_to_wait = false;
+    int copy_error = 0;
+    bool copies_hang = false;  // a copy does nothing
     std::deque<Dead> dead;
     int living = 0;
     pid_t next_pid = first_pid;

@@ -77,11 +77,11 @@ Result<> FakeBackend::signal(ProcessSelection const& which, int signo) {
     return result;
 }
 
-Result<> FakeBackend::reload() {
+Result<Reloaded> FakeBackend::reload() {
     if (refusal) return std::unexpected(*refusal);
     done.emplace_back("reload");
     on_command();
-    return {};
+    return reloaded;
 }
 
 Result<> FakeBackend::upgrade(std::string const& path) {

@@ -44,7 +44,8 @@ public:
     Result<> stop(ProcessSelection const& which) override { return command("stop", which); }
     Result<> restart(ProcessSelection const& which) override { return command("restart", which); }
     Result<> signal(ProcessSelection const& which, int signo) override;
-    Result<> reload() override;
+    Result<Reloaded> reload() override;
+    Reloaded reloaded = Reloaded::now;
     Result<> upgrade(std::string const& path) override;
     Result<> stage(StagingKind what, std::uint64_t ticket) override;
     ActiveConfiguration active_configuration() const override;

@@ -150,6 +150,104 @@ TEST_F(ConfigurationKeeperTest, GoesOnFromWhatWasActiveBeforeAnUpgrade) {
     EXPECT_EQ(again.configuration_changes, 7);
 }
 
+// A configuration that takes long is judged by a helper.
+
+/// More text than the launcher looks at by itself.
+std::string large(std::string const& document) { return document + std::string(20000, ' '); }
+
+TEST_F(ConfigurationKeeperTest, AHelperJudgesWhatTakesLong) {
+    begin(good);
+    write(options.configuration_path, large(better));
+    until([this] { return keeper.is_judging(); });
+    EXPECT_THAT(told, testing::Not(testing::Contains("accepted 2"))) << "before the verdict";
+    end(sys.next_pid - 1);
+    EXPECT_FALSE(keeper.is_judging());
+    EXPECT_THAT(told, testing::Contains("accepted 2"));
+}
+
+TEST_F(ConfigurationKeeperTest, WhateverBecomesOfAHelperIsAVerdict) {
+    struct Row {
+        int status;
+        char const* reason;
+    };
+    begin(good);
+    for (Row const& row : {Row{SIGXCPU, "checking it takes more than 5s of the processor's time"},
+                           Row{SIGSEGV, "checking it was ended by SIGSEGV"},
+                           Row{1 << 8, "checking it needs more than 128 MiB of memory"},
+                           Row{0, "cannot read the verdict of the helper: it is not one"}}) {
+        sys.copies_hang = true;
+        write(options.configuration_path, large(better) + std::string(static_cast<std::size_t>(row.status), ' '));
+        until([this] { return keeper.is_judging(); });
+        end(sys.next_pid - 1, row.status);
+        EXPECT_THAT(keeper.ledger().rejection(), ElementsAre(row.reason));
+        EXPECT_EQ(keeper.outcome().error().details, keeper.ledger().rejection());
+        EXPECT_EQ(keeper.ledger().state().text, good);
+    }
+    sys.copy_error = EAGAIN;
+    write(options.configuration_path, large(better));
+    until([this] { return keeper.ledger().rejection().front().starts_with("cannot start"); });
+    EXPECT_THAT(keeper.ledger().rejection(),
+                ElementsAre("cannot start a helper process: Resource temporarily unavailable"));
+    sys.copy_error = 0;
+    sys.copies_hang = false;
+    write(options.configuration_path, better);
+    until([this] { return keeper.ledger().rejection().empty(); });
+}
+
+TEST_F(ConfigurationKeeperTest, AChangeWhileAHelperRunsIsLookedAtAfterwards) {
+    begin(good);
+    write(options.configuration_path, large(better));
+    until([this] { return keeper.is_judging(); });
+    write(options.configuration_path, good);
+    keeper.look_again();
+    EXPECT_TRUE(keeper.is_judging());
+    end(sys.next_pid - 1);
+    EXPECT_EQ(keeper.ledger().state().text, large(better));
+    until([this] { return keeper.ledger().state().text == good; });
+}
+
+TEST_F(ConfigurationKeeperTest, AStopEndsTheHelper) {
+    begin(good);
+    sys.copies_hang = true;
+    write(options.configuration_path, large(better));
+    until([this] { return keeper.is_judging(); });
+    keeper.forget_files();
+    EXPECT_FALSE(keeper.is_judging());
+    EXPECT_THAT(sys.calls, testing::Contains("kill " + std::to_string(-(sys.next_pid - 1)) + " 9"));
+}
+
+TEST_F(ConfigurationKeeperTest, AnUpgradeThatIsRefusedGoesOnWithWhatItStopped) {
+    begin(good);
+    sys.copies_hang = true;
+    write(options.configuration_path, large(better));
+    until([this] { return keeper.is_judging(); });
+    pid_t const first = sys.next_pid - 1;
+    keeper.stop_judging();
+    EXPECT_FALSE(keeper.is_judging());
+    end(first, SIGKILL);
+    sys.copies_hang = false;
+    keeper.go_on_judging();
+    until([this] { return keeper.is_judging(); });
+    end(sys.next_pid - 1);
+    EXPECT_EQ(keeper.ledger().state().text, large(better));
+}
+
+/// The first look leaves it to a later one, so that signals are heard meanwhile.
+TEST_F(ConfigurationKeeperTest, AFirstConfigurationThatTakesLongIsDeferred) {
+    options.exit_on_bad_configuration = true;
+    write(options.configuration_path, large("{"));
+    auto const first = keeper.look_first();
+    EXPECT_TRUE(first.rejected);
+    EXPECT_TRUE(first.may_be_good);
+    keeper.tell(first);
+    EXPECT_THAT(logged(), testing::Not(HasSubstr("rejected")));
+    keeper.begin_to_watch();
+    until([this] { return keeper.is_judging(); });
+    end(sys.next_pid - 1);
+    EXPECT_THAT(logged(), HasSubstr("rejected:"));
+    EXPECT_THAT(told, testing::Contains("stop asked, 1"));
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

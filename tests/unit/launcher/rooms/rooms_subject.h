@@ -69,6 +69,7 @@ protected:
     }
     void command_ended(Children::Key key, Children::Outcome const& outcome) override {
         if (key == upgrade_key) upgrader.answered(outcome);
+        if (key == judge_key) keeper.judged(outcome);
     }
     void no_child_left() override {}
     void agent_connected(UniqueFd) override {}
@@ -212,7 +213,7 @@ protected:
     Channels channels{options, sys, *loop, console, log, table, supervisor, *this, line};
     AgentHost agent{options, source, environment, *loop, log, supervisor, channels, children, line, *this};
     Programs programs{*loop, log, table, supervisor, channels, agent, *this, *this};
-    ConfigurationKeeper keeper{options, source, environment, *loop, log, supervisor, programs, *this, line};
+    ConfigurationKeeper keeper{options, source, environment, *loop, log, supervisor, children, programs, *this, line};
     LifeCycle life{options, setup, sys, *loop, log, supervisor, agent.pod(), *this, *this};
     Upgrader upgrader{options, environment, sys, *loop, log, console, supervisor, children, line, *this};
     ControlPort port{options,

@@ -1,0 +1,150 @@
+// What a helper process says of a configuration, and what the launcher makes of it.
+
+#include "launcher/plan/verdict.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+
+namespace triton::launcher {
+
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr char const* environment[] = {"PATH=/bin", nullptr};
+constexpr char const* sandboxed = R"({"programs":{
+    "a":{"command":["true"],"seccomp":{"profile":"none","deny":["mount"]}},
+    "b":{"command":["/bin/true"],"seccomp":{"profile":"none","deny":["mount"]}},
+    "c":{"command":["/bin/true"],"seccomp":{"profile":"none","deny":["ptrace"]}}}})";
+
+SourceTexts texts(std::string document) { return {std::move(document), std::string()}; }
+
+TEST(Verdict, OfAGoodConfigurationHasWhatTakesLong) {
+    Verdict const verdict = judge(texts(sandboxed), {}, environment);
+    ASSERT_FALSE(verdict.rejected) << verdict.rejected->errors.front();
+    EXPECT_THAT(verdict.findings.commands, ElementsAre("/bin/true", "/bin/true", "/bin/true"));
+    EXPECT_THAT(verdict.findings.filters, SizeIs(2)) << "equal filters are one";
+    auto const read = read_verdict(write_verdict(verdict));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->findings, verdict.findings);
+}
+
+/// No filter is compiled and no file looked for by who follows.
+TEST(Verdict, IsFollowedWithoutDoingItAgain) {
+    Findings findings = judge(texts(sandboxed), {}, environment).findings;
+    findings.commands.front() = "/somewhere/else";
+    std::uint64_t const before = process::SeccompFilter::compilations();
+    auto const followed =
+        load_configuration(texts(sandboxed), {}, environment, BinaryCheck::required, LoadKind::follow, &findings);
+    ASSERT_TRUE(followed) << followed.error().errors.front();
+    EXPECT_EQ(process::SeccompFilter::compilations(), before);
+    EXPECT_STREQ(followed->programs.front()->start->program(), "/somewhere/else");
+    auto const whole = load_configuration(std::string(sandboxed), {}, environment);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(followed->programs.back()->start->attributes(), whole->programs.back()->start->attributes());
+}
+
+TEST(Verdict, ThatDoesNotFitIsARejection) {
+    Findings few = judge(texts(sandboxed), {}, environment).findings;
+    few.commands.clear();
+    few.filters.clear();
+    auto const followed =
+        load_configuration(texts(sandboxed), {}, environment, BinaryCheck::required, LoadKind::follow, &few);
+    ASSERT_FALSE(followed);
+    EXPECT_THAT(followed.error().errors, testing::Contains("programs.a.seccomp: nobody has prepared this filter"));
+    EXPECT_THAT(followed.error().errors,
+                testing::Contains("programs.a.command[0]: cannot find true: nobody has looked for it"));
+}
+
+TEST(Verdict, OfABadConfigurationHasEveryReason) {
+    Verdict const verdict =
+        judge(texts(R"({"programs":{"a":{"command":["/nonexistent"],"colour":1}}})"), {}, environment);
+    ASSERT_TRUE(verdict.rejected);
+    auto const read = read_verdict(write_verdict(verdict));
+    ASSERT_TRUE(read);
+    EXPECT_THAT(read->rejected->errors,
+                ElementsAre("programs.a.command[0]: cannot execute /nonexistent: No such file or directory"));
+    EXPECT_THAT(read->rejected->warnings, ElementsAre("programs.a: unknown key \"colour\""));
+    EXPECT_THAT(read->rejected->missing_binaries, ElementsAre("/nonexistent"));
+    EXPECT_EQ(read->rejected->document, verdict.rejected->document);
+    EXPECT_THAT(read->findings.commands, IsEmpty());
+}
+
+TEST(Verdict, ThatTakesLongToFollowIsARejection) {
+    Verdict const verdict = judge(texts(sandboxed), {}, environment, Duration{-1});
+    ASSERT_TRUE(verdict.rejected);
+    EXPECT_THAT(verdict.rejected->errors, ElementsAre(testing::EndsWith(" to follow")));
+    EXPECT_NE(verdict.rejected->document, 0);
+}
+
+/// A helper may die while it writes, or be somebody else's by then.
+TEST(Verdict, IsNotReadFromAnythingElse) {
+    std::string const good = write_verdict(judge(texts(sandboxed), {}, environment));
+    for (std::size_t size = 0; size < good.size(); ++size)
+        EXPECT_FALSE(read_verdict(std::string_view(good).substr(0, size))) << size;
+    EXPECT_FALSE(read_verdict(good + "x"));
+    std::string const endless(64, '\xff');
+    EXPECT_FALSE(read_verdict(endless));
+    for (std::size_t at = 0; at < good.size(); ++at) {
+        std::string changed = good;
+        changed[at] = static_cast<char>(changed[at] ^ 0x80);
+        (void)read_verdict(changed);  // whatever it says, it is read within its bytes
+    }
+    EXPECT_EQ(read_verdict("").error().kind, ErrorKind::corrupt);
+    Verdict const without_reason{.rejected = Rejected{}};
+    EXPECT_FALSE(read_verdict(write_verdict(without_reason)));
+}
+
+// What the launcher does by itself.
+
+TEST(SmallLoad, HasLimits) {
+    auto const load = [](std::string const& document) {
+        return load_configuration(texts(document), {}, environment, BinaryCheck::required, LoadKind::small, nullptr);
+    };
+    auto const programs = [](std::size_t count, std::string_view more) {
+        std::string document = R"({"programs":{)";
+        for (std::size_t i = 0; i < count; ++i) {
+            std::string const number = std::to_string(i);
+            std::string keys{more};
+            if (std::size_t const at = keys.find('#'); at != keys.npos) keys.replace(at, 1, std::to_string(1000 + i));
+            document += (i == 0 ? "\"p" : ",\"p") + number + R"(":{"command":["/bin/true"])" + keys + "}";
+        }
+        return document + "}}";
+    };
+    EXPECT_TRUE(load(programs(8, R"(,"limits":{"nofile":#})")));
+    auto const many = load(programs(12, R"(,"limits":{"nofile":#})"));
+    ASSERT_FALSE(many);
+    EXPECT_TRUE(many.error().is_too_much) << "each has a trial";
+    EXPECT_TRUE(load(programs(100, R"(,"limits":{"nofile":1000})"))) << "equal ones have one trial";
+    auto const probed = load(programs(1, R"(,"count":60000,"readiness":{"type":"tcp","address":)"
+                                         R"({"type":"Concatenate","values":["h:",{"type":"ProcessNumber"}]}})"));
+    ASSERT_FALSE(probed);
+    EXPECT_TRUE(probed.error().is_too_much) << "each target is rendered";
+    EXPECT_FALSE(may_be_small(texts(std::string(20000, ' ')), environment));
+    EXPECT_TRUE(may_be_small(texts(sandboxed), environment));
+    std::string const large = "A=" + std::string(70000, 'x');
+    char const* const entries[] = {large.c_str(), nullptr};
+    EXPECT_FALSE(may_be_small(texts(sandboxed), entries));
+}
+
+TEST(SmallLoad, DoesNotTakeMoreFiltersThanAreGood) {
+    std::string document = R"({"programs":{)";
+    for (std::size_t i = 0; i < 65; ++i) {
+        document += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) +
+                    R"(":{"command":["/bin/true"],"seccomp":{"profile":"none","deny":["mount")";
+        for (std::size_t more = 0; more < i; ++more)
+            document += R"(,"mount")";
+        document += "]}}";
+    }
+    auto const loaded = load_configuration(document + "}}", {}, environment);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.error().errors,
+                ElementsAre("programs.p64.seccomp: more than 64 different filters in one document"));
+}
+
+}  // namespace
+
+}  // namespace triton::launcher
