@@ -298,7 +298,17 @@ Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string con
     std::vector<UpdateChange> changes;
     for (Latch const& latch : latches) {
         TRY(shop.check_cancelled());
-        changes.push_back(TRY(update_one(shop, latch, is_dry_run, options)));
+        auto change = update_one(shop, latch, is_dry_run, options);
+        if (!change) {
+            changes.push_back({.reference = latch.reference,
+                               .old_digest = latch.digest,
+                               .new_digest = latch.digest,
+                               .old_image = latch.image,
+                               .new_image = {},
+                               .failure = change.error()});
+            continue;
+        }
+        changes.push_back(*std::move(change));
     }
     return changes;
 }

@@ -87,6 +87,7 @@ struct UpdateChange {
     std::string reference;
     std::string old_digest, new_digest;
     std::optional<Uuid> old_image, new_image;
+    std::optional<Error> failure = {};  ///< why it could not be resolved or imported; the others were
 };
 
 /// A thing that is removed, or would be.
@@ -148,7 +149,8 @@ public:
     Result<> remove(Uuid const& uuid);
     /// Images that no machine is made from, no image is an increment of, and nobody has pinned.
     Result<std::vector<Victim>> vacuum(bool is_dry_run);
-    /// Resolves the tags of installed images again and imports what they mean now. Empty: of all of them.
+    /// Resolves the tags of installed images again and imports what they mean now. Empty: of all of them. One that
+    /// fails does not keep the others. Errors: `not_found`: a reference that no image was imported by.
     Result<std::vector<UpdateChange>> update(std::span<std::string const> references, bool is_dry_run,
                                              ImportOptions const& options);
     /// From a directory, or from the tree of a machine ("machines/<uuid>").

@@ -56,7 +56,10 @@ private:
     [[nodiscard]] std::string shown() const { return reference_.text(); }
 
     Result<OciIndex> index_of_layout() {
-        auto file = TRY(directory_.open_file("index.json"));
+        auto opened = directory_.open_file("index.json");
+        if (!opened && opened.error().kind == ErrorKind::not_found)
+            return fail(ErrorKind::not_found, reference_.path + " is not an OCI layout: it has no index.json");
+        auto file = TRY(std::move(opened));
         role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
         auto const document = TRY(content::check_document(shop_->jobs(), request, std::move(file.fd)));
         auto read = TRY(read_index_or_manifest(document.json, document.media_type, shown() + "/index.json"));

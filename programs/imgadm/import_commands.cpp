@@ -133,8 +133,17 @@ Outcome update(Context& context, UpdateCommand const& command) {
     auto service = TRY_RUN(context.writer());
     auto const changes = service.update(command.references, command.is_dry_run, command.options);
     if (!changes) return std::unexpected(not_installed(changes.error()));
-    for (image::UpdateChange const& change : *changes)
-        context.message(describe(change, command.is_dry_run));
+    Error const* failure = nullptr;
+    for (image::UpdateChange const& change : *changes) {
+        if (!change.failure) {
+            context.message(describe(change, command.is_dry_run));
+            continue;
+        }
+        // The last one ends the command; those before it are told here.
+        if (failure) context.warning(failure->text());
+        failure = &*change.failure;
+    }
+    if (failure) return std::unexpected(failure_of(*failure));
     return {};
 }
 

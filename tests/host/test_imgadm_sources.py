@@ -167,6 +167,96 @@ def test_a_source_that_must_be_signed(area, host, index):
     assert host.uuids() == [UUID]
 
 
+@pytest.fixture
+def openpgp(area):
+    """Signs with a key of its own, and exports that."""
+    home = area / "gnupg"
+    home.mkdir(mode=0o700)
+
+    def gpg(*words):
+        run(program("gpg"), "--batch", "--quiet", "--homedir", home, "--pinentry-mode", "loopback", "--passphrase", "", *words)
+
+    gpg("--quick-generate-key", "images@example.org", "ed25519", "sign", "never")
+    gpg("--output", area / "keys.gpg", "--export")
+    gpg("--armor", "--output", area / "keys.asc", "--export")
+    yield gpg
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+
+
+@pytest.mark.parametrize("form", ["gpg", "asc"])
+def test_a_source_that_is_signed_with_openpgp(area, host, index, openpgp, form):
+    images = area / "images"
+    (archive,) = images.glob("*.tar")
+    sums = images / "SHA256SUMS"
+    sums.write_text(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    signature = images / f"SHA256SUMS.{form}"
+    openpgp(*(["--armor"] if form == "asc" else []), "--output", signature, "--detach-sign", sums)
+    host.run("sources", "-a", index.url, "-t", "directory", "--signature", "required", "--key", area / f"keys.{form}")
+    good = sums.read_text()
+    sums.write_text(good.replace(archive.name, "another"))
+    assert "imgadm: error (NotAuthorized): " in host.run("import", UUID, code=1).stderr
+    assert host.images() == []
+    sums.write_text(good)
+    host.run("import", UUID)
+    assert host.uuids() == [UUID]
+
+
+def test_the_sources_are_edited(area, host, imgapi):
+    def edit(text, code=0):
+        editor = area / "editor with blanks"
+        editor.write_text(f"#!/bin/sh\n{text}\n")
+        os.chmod(editor, 0o755)
+        return host.run("sources", "-e", code=code, env={"VISUAL": "", "EDITOR": f"'{editor}' --wait"})
+
+    assert edit("exit 0").stdout == "No change\n"
+    host.run("sources", "-a", imgapi.url)
+    before = (host.state / "imgadm/imgadm.conf").read_text()
+    assert edit("exit 0").stdout == "No change\n"
+    assert edit("exit 3", code=1).stderr == "imgadm: error (Refused): the editor failed, and nothing was changed\n"
+    bad = area / "bad.conf"
+    bad.write_text('{"sources": [{"type": "ftp"}]}')
+    wrong = edit(f'cat {bad} >"$2"', code=1).stderr
+    assert "what was edited is not a configuration of imgadm" in wrong and "sources[0].url: required key is missing" in wrong
+    assert (host.state / "imgadm/imgadm.conf").read_text() == before
+    changed = area / "changed.conf"
+    changed.write_text(before.replace('"url"', '"channel": "dev", "url"'))
+    assert edit(f'cat {changed} >"$2"').stdout == "Changed the sources\n"
+    (source,) = json.loads(host.run("sources", "-j").stdout)
+    assert (source["url"], source["channel"]) == (imgapi.url, "dev")
+    assert edit('test "$(stat -c %a "$2")" = 600 && grep -q dev "$2"').stdout == "No change\n"
+
+
+def test_an_update_of_a_layout_and_what_is_below_others(area, host):
+    layout = Layout(area / "layout")
+    layout.make("base", [fill(area / "base", {"a": "1"})])
+    layout.make("app", [fill(area / "app", {"b": "2"})], on="base")
+    host.run("import", f"oci:{layout.path}:base", f"oci:{layout.path}:app")
+    (base,) = host.run("list", "-H", "-o", "uuid", "version=base").stdout.split()
+    (app,) = host.run("list", "-H", "-o", "uuid", "version=app").stdout.split()
+    # Layers are shared, but one image is not an increment of the other: each can go by itself.
+    assert host.run("ancestry", app, "-H", "-o", "uuid").stdout.split() == [app]
+    assert [one["manifest"]["uuid"] for one in json.loads(host.run("get", "-r", app).stdout)] == [app]
+    host.run("delete", base)
+    assert (host.tree(app) / "a").read_text() == "1"
+    layout.make("app", [fill(area / "newer", {"c": "3"})], on="app")
+    assert host.run("update", "-n").stdout.startswith(f"Would move oci:{layout.path}:app from image {app} to sha256:")
+    host.run("update")
+    new = host.get(f"oci:{layout.path}:app")["manifest"]["uuid"]
+    assert new != app and (host.tree(new) / "c").read_text() == "3"
+    assert sorted(host.uuids()) == sorted([app, new])
+
+    # One that cannot be asked does not keep the others.
+    other = Layout(area / "other")
+    other.make("1", [fill(area / "o1", {"o": "1"})])
+    host.run("import", f"oci:{other.path}:1")
+    other.make("1", [fill(area / "o2", {"o": "2"})])
+    (layout.path / "index.json").unlink()
+    done = host.run("update", code=1)
+    assert done.stderr == (f"imgadm: error (ResourceNotFound): {layout.path} is not an OCI layout: it has no "
+                           "index.json\n")
+    assert f"Moved oci:{other.path}:1 from image " in done.stdout
+
+
 def test_a_registry_with_credentials(area, host, registry):
     layout = Layout(area / "layout")
     layout.make("1", [fill(area / "base", {"a": "b"})])
