@@ -127,8 +127,11 @@ Result<> Ingest::reserve(std::uint64_t size) const {
     std::uint64_t const free = std::uint64_t{space.f_bavail} * space.f_frsize;
     std::uint64_t const usable = free > settings_.least_free_bytes ? free - settings_.least_free_bytes : 0;
     if (needed > usable) {
+        std::string const kept = settings_.least_free_bytes == 0
+                                     ? ""
+                                     : " beside " + in_bytes(settings_.least_free_bytes) + " that stay free";
         return fail(ErrorKind::unavailable, "store " + key_,
-                    in_bytes(needed) + " are needed, and " + std::to_string(usable) + " are free");
+                    in_bytes(needed) + " are needed" + kept + ", and " + std::to_string(free) + " are free");
     }
     if (space.f_files != 0 && space.f_favail < settings_.least_free_inodes) {
         return fail(ErrorKind::unavailable, "store " + key_,

@@ -101,7 +101,8 @@ public:
     [[nodiscard]] int directory() const { return directory_.get(); }
 
     /// Makes sure that this many bytes fit, and takes the blocks where the file system can promise them.
-    /// Errors: `unavailable`: "cannot store <key>: 2000000 bytes are needed, and 400000 are free".
+    /// Errors: `unavailable`: "cannot store <key>: 2000000 bytes are needed beside 67108864 bytes that stay free, and
+    /// 400000 are free".
     Result<> reserve(std::uint64_t size) const;
 
     /// Empties it: what was there is of something else. Errors: those of ftruncate(2).

@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused_before_it_comes(place, server):
     fetch = f"tool fetch url={server.url('/blob')} digest={digest_of(content)} size={len(content)}"
     first, second = in_small_file_system(place, f"{fetch}; mount -o remount,size=12M {place.directory}; {fetch}", "size=4M")
     assert first["error"] == "unavailable"
-    assert re.fullmatch(rf"cannot store {digest_of(content)}: {len(content)} bytes are needed, and \d+ are free", first["text"])
+    assert re.fullmatch(rf"cannot store {digest_of(content)}: {len(content)} bytes are needed beside \d+ bytes that stay free, and \d+ are free", first["text"])
     assert second["digest"] == digest_of(content)
     assert len(server.requests) == 1
 
