@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "host/image/authfile.h"
 #include "host/image/file_import.h"
 #include "host/image/installation.h"
 #include "host/image/local_content.h"
 #include "lib/base/read_file.h"
+#include "lib/base/write_all.h"
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -24,6 +29,9 @@ namespace {
 
 constexpr std::uint64_t largest_list = 64 << 20;
 constexpr std::uint64_t largest_manifest = 4 << 20;
+/// Manifests of a directory that one process reads.
+constexpr std::size_t most_in_batch = 256;
+constexpr std::size_t largest_batch = 2 * largest_manifest;
 constexpr std::size_t most_images = 100'000;  // of one source: who runs it controls how many there are
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
@@ -101,26 +109,88 @@ Result<std::vector<std::string>> manifest_names(std::string const& path) {
     return names;
 }
 
-Result<std::string> read_local_json(Workshop& shop, std::string const& path) {
-    UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file) return fail(errno, "open " + path);
-    role::ReadDocument const request{.kind = role::DocumentKind::other, .expected = {.maximum = largest_manifest}};
+/// One JSON document of whoever fills a directory, read by who has no rights first.
+Result<std::string> checked_json(Workshop& shop, std::string_view text) {
+    UniqueFd file(::memfd_create("manifests", MFD_CLOEXEC));
+    if (!file || !write_all(file.get(), text) || ::lseek(file.get(), 0, SEEK_SET) < 0)
+        return fail(errno, "keep a manifest");
+    role::ReadDocument const request{.kind = role::DocumentKind::other, .expected = {.maximum = largest_batch}};
     return TRY(content::check_document(shop.jobs(), request, std::move(file))).json;
 }
 
-/// A process to read one manifest is started for each: the sum of them all is one document, and costs one.
+struct LocalFile {
+    std::string path;
+    std::string text;
+};
+
+/// Errors: that a file is too long, or cannot be read.
+Result<LocalFile> read_local_file(std::string const& path) {
+    UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file) return fail(errno, "open " + path);
+    return LocalFile{path, TRY(read_open_file(file.get(), path, largest_manifest))};
+}
+
+/// The manifests of some files by one process. Errors: at least one of the files is not what it should be.
+Result<std::vector<Manifest>> read_batch(Workshop& shop, std::span<LocalFile const> files) {
+    std::string array = "[";
+    for (LocalFile const& file : files)
+        array += (array.size() == 1 ? "" : ",\n") + file.text;
+    std::string const text = TRY(checked_json(shop, array + "]"));
+    json::ProblemList problems(list_limits.problems);
+    auto const node = json::read_json(text, list_limits, problems);
+    auto const* const elements = node ? node->get<json::Array>() : nullptr;
+    if (!elements || elements->size() != files.size()) return fail(ErrorKind::corrupt, "not one manifest in each file");
+    std::vector<Manifest> manifests;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        json::Writer out;
+        out.value((*elements)[i]);
+        manifests.push_back(TRY(read_manifest(out.text(), files[i].path, ManifestUse::install)).manifest);
+    }
+    return manifests;
+}
+
+/// What is wrong with one file is told, and it is left out.
+void tell_bad(Workshop& shop, LocalFile const& file) {
+    auto const text = checked_json(shop, file.text);
+    if (!text) return shop.observer->warning(file.path + ": " + text.error().text());
+    auto const read = read_manifest(*text, file.path, ManifestUse::install);
+    shop.observer->warning(read ? file.path + " is not a manifest" : read.error().text());
+}
+
+/// In halves, and halves of those, until the bad ones are found: they do not hide the others.
+void read_some(Workshop& shop, std::span<LocalFile const> files, std::vector<Manifest>& manifests) {
+    if (files.empty()) return;
+    if (auto read = read_batch(shop, files)) {
+        std::ranges::move(*read, std::back_inserter(manifests));
+        return;
+    }
+    if (files.size() == 1) return tell_bad(shop, files.front());
+    read_some(shop, files.first(files.size() / 2), manifests);
+    read_some(shop, files.subspan(files.size() / 2), manifests);
+}
+
+/// A process is started for some manifests together, not for each.
 Result<std::vector<Manifest>> local_manifests(Workshop& shop, std::string const& path) {
     std::vector<Manifest> manifests;
+    std::vector<LocalFile> batch;
+    std::size_t bytes = 0;
+    auto const flush = [&] {
+        read_some(shop, batch, manifests);
+        batch.clear();
+        bytes = 0;
+    };
     for (std::string const& name : TRY(manifest_names(path))) {
-        auto const text = read_local_json(shop, path + "/" + name);
-        auto read = text ? read_manifest(*text, path + "/" + name, ManifestUse::install)
-                         : Result<ReadManifest>(std::unexpected(text.error()));
-        if (read) {
-            manifests.push_back(std::move(read->manifest));
-        } else {
-            shop.observer->warning(read.error().text());
+        TRY(shop.check_cancelled());
+        auto file = read_local_file(path + "/" + name);
+        if (!file) {
+            shop.observer->warning(file.error().text());
+            continue;
         }
+        if (batch.size() == most_in_batch || bytes + file->text.size() > largest_batch / 2) flush();
+        bytes += file->text.size();
+        batch.push_back(*std::move(file));
     }
+    flush();
     return manifests;
 }
 

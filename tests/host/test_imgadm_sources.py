@@ -84,6 +84,23 @@ def test_a_directory_is_a_source(area, host):
     assert look(host.tree(UUID)) == look(tree)
 
 
+def test_one_bad_manifest_of_a_directory_does_not_hide_the_others(area, host):
+    images = area / "images"
+    images.mkdir()
+    for number in range(300):
+        text = {"v": 2, "uuid": f"{number:08}{UUID[8:]}", "name": f"n{number}", "version": "1", "type": "other", "os": "linux"}
+        (images / f"{number:03}.imgmanifest").write_text(json.dumps(text))
+    host.run("sources", "-a", images, "-t", "directory")
+    listed = host.run("avail", "-H", "-o", "name")
+    assert len(listed.stdout.split()) == 300 and listed.stderr == ""
+    good = (images / "007.imgmanifest").read_text()
+    for text in (f"{good},{good}", "[]", "", "x" * (5 << 20)):
+        (images / "007.imgmanifest").write_text(text)
+        listed = host.run("avail", "-H", "-o", "name")
+        assert len(listed.stdout.split()) == 299 and listed.stderr.count("imgadm: warning: ") == 1
+        assert "/007.imgmanifest" in listed.stderr
+
+
 class Files:
     """An HTTP server of one directory, as any web server is."""
 
