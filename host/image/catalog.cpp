@@ -147,6 +147,11 @@ Result<> Catalog::hold(Uuid const& uuid, std::string_view holder) {
     return transaction.commit();
 }
 
+Result<> Catalog::release_all(std::string_view holder) {
+    TRY(database_->run("DELETE FROM image_holder WHERE holder = ?", holder));
+    return {};
+}
+
 Result<> Catalog::release(Uuid const& uuid, std::string_view holder) {
     TRY(database_->run("DELETE FROM image_holder WHERE uuid = ? AND holder = ?", uuid.text(), holder));
     return {};

@@ -66,6 +66,7 @@ public:
     Result<std::vector<std::string>> holders(Uuid const& uuid);
     Result<> hold(Uuid const& uuid, std::string_view holder);
     Result<> release(Uuid const& uuid, std::string_view holder);
+    Result<> release_all(std::string_view holder);
 
     Result<std::optional<Latch>> latch(std::string_view reference);
     Result<std::vector<Latch>> latches();

@@ -336,6 +336,11 @@ Result<> ImageService::release(Uuid const& uuid, std::string_view holder) {
     return catalog ? catalog->release(uuid, holder) : Result<>();
 }
 
+Result<> ImageService::release_all(std::string_view holder) {
+    Catalog* const catalog = implementation_->catalog();
+    return catalog ? catalog->release_all(holder) : Result<>();
+}
+
 std::vector<Source> const& ImageService::sources() const {
     return implementation_->workshop ? implementation_->workshop->configuration.sources
                                      : implementation_->reader->configuration.sources;

@@ -163,6 +163,8 @@ public:
     Result<> hold(Uuid const& uuid, std::string_view holder);
     /// Success too when it is not held, or not there.
     Result<> release(Uuid const& uuid, std::string_view holder);
+    /// Every image that this one holds.
+    Result<> release_all(std::string_view holder);
 
     // Sources.
     [[nodiscard]] std::vector<Source> const& sources() const;

@@ -33,6 +33,8 @@ public:
     virtual Result<> hold(Uuid const& image, Uuid const& holder) = 0;
     /// Success too when it is not held, or not there.
     virtual Result<> release(Uuid const& image, Uuid const& holder) = 0;
+    /// Every image that it holds: of a machine whose file is garbage nobody can tell which.
+    virtual Result<> release_all(Uuid const& holder) = 0;
 };
 
 /// What systemd says of a machine's unit.

@@ -251,14 +251,31 @@ Result<> Machines::derive(Machine const& machine) {
 }
 
 Result<std::vector<BrokenFile>> Machines::prepare() {
-    auto loaded = TRY(store_.load_all());
-    for (Machine& machine : loaded.machines) {
-        if (machine.phase != Phase::installed) continue;
-        auto made = load_parts(machine);
-        if (made) made = derive(machine);
-        if (!made) loaded.broken.push_back({machine.uuid.text(), std::move(made).error()});
+    std::vector<BrokenFile> failed;
+    for (Uuid const& uuid : TRY(store_.marked())) {
+        if (auto done = recover_marked(uuid); !done) failed.push_back({uuid.text(), std::move(done).error()});
     }
-    return std::move(loaded.broken);
+    auto loaded = TRY(store_.load_all());
+    for (Machine const& machine : loaded.machines) {
+        if (machine.phase != Phase::installed) continue;
+        if (auto made = prepare_one(machine.uuid); !made)
+            loaded.broken.push_back({machine.uuid.text(), std::move(made).error()});
+    }
+    for (BrokenFile& broken : loaded.broken) {
+        // What an earlier boot has left must not start it.
+        if (auto const uuid = Uuid::parse(broken.name)) (void)underive(*uuid);
+        failed.push_back(std::move(broken));
+    }
+    return failed;
+}
+
+Result<> Machines::prepare_one(Uuid const& uuid) {
+    MachineLock const own = TRY(lock(uuid, "prepare"));
+    Machine const machine = TRY(load(uuid));
+    // Without its tree it would get the configuration of a machine without a launch configuration.
+    if (!TRY(parts_.pool.exists(tree_of(uuid))))
+        return fail(ErrorKind::not_found, "the pool does not have its tree " + tree_of(uuid).text());
+    return derive(machine);
 }
 
 Result<> Machines::underive(Uuid const& uuid) {
@@ -385,12 +402,16 @@ Operation Machines::installation(Machine const& machine) {
 Operation Machines::deletion(Uuid const& uuid) {
     Operation operation{.name = "delete", .after_kill = Outcome::finished};
     auto const machine = store_.load(uuid);
-    std::optional<Uuid> const image = machine ? machine->image_uuid : std::nullopt;
+    // A machine that was never installed can go while systemd does not answer.
+    bool const has_unit = !machine || machine->phase != Phase::configured;
+    auto const of_unit = [has_unit](std::function<Result<>()> run) {
+        return has_unit ? std::move(run) : std::function<Result<>()>([] { return Result<>(); });
+    };
 
     operation.steps = {
-        {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
-        {.name = "autostart", .run = [this, uuid] { return parts_.units.set_autostart(uuid, false); }},
-        {.name = "limits", .run = [this, uuid] { return parts_.units.forget_limits(uuid); }},
+        {.name = "halt", .run = of_unit([this, uuid] { return parts_.units.halt(uuid); })},
+        {.name = "autostart", .run = of_unit([this, uuid] { return parts_.units.set_autostart(uuid, false); })},
+        {.name = "limits", .run = of_unit([this, uuid] { return parts_.units.forget_limits(uuid); })},
         {.name = "configuration for systemd", .run = [this, uuid] { return underive(uuid); }},
         {.name = "tree",
          .run = [this, uuid]() -> Result<> {
@@ -399,11 +420,7 @@ Operation Machines::deletion(Uuid const& uuid) {
                  parts_.pool.destroy(*storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text()))));
              return destroy_tree(uuid);
          }},
-        {.name = "hold of the image",
-         .run = [this, uuid, image]() -> Result<> {
-             if (!image) return {};
-             return parts_.images.release(*image, uuid);
-         }},
+        {.name = "hold of the image", .run = [this, uuid] { return parts_.images.release_all(uuid); }},
         {.name = "file of the machine", .run = [this, uuid] { return store_.remove(uuid); }},
     };
     return operation;
@@ -581,6 +598,8 @@ Result<> Machines::destroy(Uuid const& uuid) {
         return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot delete");
     if (machine && machine->indestructible_delegated == std::optional(true))
         return fail(ErrorKind::refused, "indestructible_delegated is set, cannot delete");
+    // the machine's file says only afterwards that it has a unit
+    if (mark && mark->operation == "install") TRY(finish_interrupted(uuid));
     TRY(perform_marked(uuid, deletion(uuid)));
     store_.forget_lock(uuid);
     return {};
@@ -694,16 +713,20 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
 
 // --- recovery ---
 
+Result<> Machines::recover_marked(Uuid const& uuid) {
+    MachineLock const own = TRY(lock(uuid, "recover"));
+    TRY(finish_interrupted(uuid));
+    if (!store_.exists(uuid)) store_.forget_lock(uuid);
+    return {};
+}
+
 Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uuid) {
     std::vector<std::string> done;
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
     telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
     for (Uuid const& marked : TRY(store_.marked())) {
-        if (uuid && marked != *uuid) continue;
-        MachineLock const own = TRY(lock(marked, "recover"));
-        TRY(telling.finish_interrupted(marked));
-        if (!store_.exists(marked)) store_.forget_lock(marked);
+        if (!uuid || marked == *uuid) TRY(telling.recover_marked(marked));
     }
     for (Machine& machine : TRY(store_.load_all()).machines) {
         if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;

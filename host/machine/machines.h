@@ -104,8 +104,9 @@ public:
     /// Makes what systemd needs from the machine's properties: before each start, and at the boot of the host.
     Result<> derive(Machine const& machine);
 
-    /// The same for all that are installed: for the boot of the host, whose /run is empty. Returns those that could not
-    /// be, with the reasons; the others are ready all the same.
+    /// For the boot of the host, whose /run is empty: finishes or undoes what was interrupted, and derives for all that
+    /// are installed. Returns those that could not be made ready, with the reasons: they will not start, the others are
+    /// ready all the same.
     Result<std::vector<BrokenFile>> prepare();
 
     /// Refuses a launch configuration that the launcher refuses. Errors: `invalid`.
@@ -119,6 +120,8 @@ private:
     void observe(Machine& machine, UnitStatus const& status);
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
+    Result<> recover_marked(Uuid const& uuid);
+    Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
     /// Makes a machine by an operation; uids and addresses are looked for and taken by one command at a time.
     Result<> add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make);

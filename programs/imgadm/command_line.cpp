@@ -10,7 +10,7 @@
 #include "host/image/manifest.h"
 #include "lib/base/nearest.h"
 #include "lib/json/text.h"
-#include "programs/imgadm/completion.h"
+#include "programs/completion/completion.h"
 
 namespace triton::program {
 
@@ -49,6 +49,14 @@ std::expected<void, Failure> check_command(std::vector<std::string> const& words
                       (meant ? "; did you mean " + json::quoted(*meant) + "?" : "; imgadm --help lists all commands")));
 }
 
+/// Commands whose words are images that are installed.
+bool takes_images(CLI::App const& command) {
+    return std::ranges::any_of(command.get_options(), [](CLI::Option const* option) {
+        return option->get_positional() && option->get_name() == "image";
+    });
+}
+constexpr Things images{"image", "imgadm list -H -o uuid 2>/dev/null", takes_images};
+
 /// Commands that only print a text: the callback of each puts it there.
 struct Texts {
     std::string shell;
@@ -78,7 +86,7 @@ std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run)
     CLI::App* const completion = app->add_subcommand("completion", "print the completion of a shell");
     completion->add_option("shell", texts->shell, "bash, zsh or fish")->required();
     completion->callback([texts, &run, grammar = app.get()] {
-        auto text = completion_for(*grammar, texts->shell);
+        auto text = completion_for(*grammar, texts->shell, images);
         if (!text) throw CLI::ValidationError(text.error().text());
         run = [text = *std::move(text)](Context&) -> Outcome {
             TRY_RUN(Context::print(text));

@@ -31,7 +31,8 @@ std::string usage_text() {
            "  -E                 errors as JSON, for programs\n"
            "  -q, --quiet        no progress, no notes\n"
            "  --root DIR         in place of / [$TRITON_ROOT]\n"
-           "  -h, --help         this text; of a command: its options\n\n"
+           "  -h, --help         this text; of a command: its options\n"
+           "  --version          the version\n\n"
            "Exit codes: 0 done, 1 it failed, 2 usage.\n";
 }
 
@@ -40,6 +41,7 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.add_option("--root", options.root, "A directory in place of /.")->envname("TRITON_ROOT");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
+    app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     for (Command const& command : commands()) {
         CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));
         if (!command.alias.empty()) sub.alias(std::string(command.alias));

@@ -70,7 +70,8 @@ struct Command {
     std::string_view description;
     void (*add_options)(CLI::App& app, Options& options);
     Outcome (*run)(Options const& options);
-    bool takes_command = false;  ///< what stands behind the VM is another program's
+    bool takes_command = false;   ///< what stands behind the VM is another program's
+    bool is_for_anybody = false;  ///< it needs no rights
 };
 std::span<Command const> commands();
 

@@ -72,6 +72,8 @@ Result<> InstalledImages::release(Uuid const& image, Uuid const& holder) {
     return TRY(service())->release(image, holder_text(holder));
 }
 
+Result<> InstalledImages::release_all(Uuid const& holder) { return TRY(service())->release_all(holder_text(holder)); }
+
 // --- systemd ---
 
 Result<systemd::Bus*> SystemdUnits::bus() {

@@ -19,6 +19,7 @@ public:
     Result<machine::ImageTree> find(Uuid const& image) override;
     Result<> hold(Uuid const& image, Uuid const& holder) override;
     Result<> release(Uuid const& image, Uuid const& holder) override;
+    Result<> release_all(Uuid const& holder) override;
 
 private:
     Result<image::ImageService*> service();

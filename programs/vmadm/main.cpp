@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -85,7 +86,8 @@ int run(std::vector<std::string> words) {
         (void)write_all(STDERR_FILENO, usage_text());
         return 2;
     }
-    if (!word) {
+    bool const asks_version = std::ranges::find(words, "--version") != words.end();
+    if (!word && !asks_version) {
         (void)write_all(STDERR_FILENO, usage_text());
         return 2;
     }
@@ -95,10 +97,14 @@ int run(std::vector<std::string> words) {
     } catch (CLI::CallForHelp const&) {
         (void)write_all(STDOUT_FILENO, app.get_subcommand(std::string(find_command(*word)->name))->help());
         return 0;
+    } catch (CLI::CallForVersion const&) {
+        (void)write_all(STDOUT_FILENO, "vmadm " TRITON_VERSION "\n");
+        return 0;
     } catch (CLI::ParseError const& error) {
         return wrong_usage(error.what(), options.has_json_errors);
     }
-    if (::geteuid() != 0) return wrong_usage("vmadm can only be run as root.", options.has_json_errors);
+    if (!chosen->is_for_anybody && ::geteuid() != 0)
+        return wrong_usage("vmadm can only be run as root.", options.has_json_errors);
     Outcome const outcome = chosen->run(options);
     if (outcome) return 0;
     if (!outcome.error().is_told) tell(outcome.error().error, options.has_json_errors);

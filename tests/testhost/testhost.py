@@ -19,18 +19,39 @@ class TestHost:
 
     def __init__(self, name: str, directory: Path, build: Path):
         roots = subprocess.run([HERE / "build"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        self.name = name
+        self.build = build
         self.root = directory / "host"
         self.machine_root = Path(roots[1])
         subprocess.run(["cp", "-a", "--reflink=auto", roots[0], self.root], check=True)
         (self.root / "build").mkdir()
         self.log = directory / "host.log"
-        address = directory / "notify"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, self.log.open("w") as log:
+        self.power_on()
+
+    def power_on(self) -> None:
+        """Boots it, and returns when its systemd says that it is up."""
+        address = self.log.with_name("notify")
+        address.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready, self.log.open("a") as log:
             ready.bind(str(address))
             self.process = subprocess.Popen(
-                [HERE / "boot", name, self.root, "--notify-ready=yes", f"--bind-ro={build}:/build", f"--bind-ro={self.machine_root}:/mnt"],
+                [HERE / "boot", self.name, self.root, "--notify-ready=yes", f"--bind-ro={self.build}:/build",
+                 f"--bind-ro={self.machine_root}:/mnt"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(address)})
             self.leader = self._wait_until_ready(ready)
+
+    def power_off(self) -> None:
+        """Shuts it down as its power button does; what is in its files stays."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.cut_power()
+
+    def cut_power(self) -> None:
+        """Ends it without asking anybody."""
+        os.kill(self.leader, signal.SIGKILL)
+        self.process.wait(60)
 
     def _wait_until_ready(self, ready: socket.socket) -> int:
         leader = 0
@@ -73,10 +94,5 @@ class TestHost:
         return self.root / inside.lstrip("/")
 
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.kill(self.leader, signal.SIGKILL)
-            self.process.wait(60)
+        self.power_off()
         shutil.rmtree(self.root)

@@ -62,7 +62,8 @@ FOLDERS = {
     "host/image": ("triton::image", "lib/base lib/json lib/log lib/files lib/process host/storage host/content"),
     "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/varlink host/storage"),
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
-    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/machine host/systemd"),
+    "programs/completion": ("triton::program", "lib/base lib/json"),
+    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/machine host/systemd programs/completion"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
@@ -72,7 +73,7 @@ FOLDERS = {
     "programs/triton-download": ("", "lib/base lib/json host/role host/download"),
     "programs/triton-verify": ("", "lib/base lib/json host/role host/verify"),
     "programs/triton-unpack": ("", "lib/base lib/json host/role host/unpack"),
-    "programs/imgadm": ("triton::program", "lib/base lib/json lib/log lib/files lib/process host/storage host/content host/image"),
+    "programs/imgadm": ("triton::program", "lib/base lib/json lib/log lib/files lib/process host/storage host/content host/image programs/completion"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
@@ -83,7 +84,7 @@ SEEN_BY = {
     re.compile(r"^curl/"): "host/download",
     re.compile(r"^sqlite3"): "host/content",
     re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
-    re.compile(r"^CLI/"): "programs/imgadm programs/vmadm",
+    re.compile(r"^CLI/"): "programs/completion programs/imgadm programs/vmadm",
     re.compile(r"^systemd/sd-"): "host/systemd",
 }
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "programs/imgadm/completion.h"
+#include "programs/completion/completion.h"
 #include "programs/imgadm/failure.h"
 #include "programs/imgadm/harmless.h"
 #include "programs/imgadm/listing.h"
@@ -73,15 +73,27 @@ TEST(CommandLine, EveryOptionHasAHelp) {
     }
 }
 
-TEST(CommandLine, MakesCompletions) {
+std::string completion(std::string const& shell) {
+    auto const line = parse_command_line({"completion", shell});
+    EXPECT_TRUE(line);
     GlobalOptions options;
     program::Run run;
     auto const app = command_line_grammar(options, run);
-    EXPECT_THAT(*completion_for(*app, "bash"), HasSubstr("import) words='"));
-    EXPECT_THAT(*completion_for(*app, "bash"), HasSubstr("--insecure"));
-    EXPECT_THAT(*completion_for(*app, "zsh"), HasSubstr("#compdef imgadm"));
-    EXPECT_THAT(*completion_for(*app, "fish"), HasSubstr("complete -c imgadm"));
-    EXPECT_EQ(completion_for(*app, "csh").error().text(), "\"csh\" is none of the shells bash, zsh, fish");
+    return *completion_for(
+        *app, shell, {"image", "imgadm list", [](CLI::App const& command) { return command.get_name() == "get"; }});
+}
+
+TEST(CommandLine, MakesCompletions) {
+    EXPECT_THAT(completion("bash"), HasSubstr("import) words='"));
+    EXPECT_THAT(completion("bash"), HasSubstr("--insecure"));
+    EXPECT_THAT(completion("bash"), HasSubstr("complete -F _imgadm imgadm\n"));
+    EXPECT_THAT(completion("zsh"),
+                HasSubstr("#compdef imgadm\n_imgadm_image() { compadd -- ${(f)\"$(imgadm list)\"} }\n"));
+    EXPECT_THAT(completion("zsh"), HasSubstr("'*:image:_imgadm_image'"));
+    EXPECT_THAT(completion("fish"),
+                HasSubstr("complete -c imgadm -f -n '__fish_seen_subcommand_from get' -a '(imgadm list)'\n"));
+    EXPECT_EQ(parse_command_line({"completion", "csh"}).error().error.text(),
+              "\"csh\" is none of the shells bash, zsh, fish");
 }
 
 TEST(Failures, AreShown) {

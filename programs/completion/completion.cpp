@@ -1,4 +1,4 @@
-#include "programs/imgadm/completion.h"
+#include "programs/completion/completion.h"
 
 #include <string>
 #include <vector>
@@ -34,22 +34,12 @@ std::vector<CLI::App const*> commands_of(CLI::App const& app) {
     return app.get_subcommands([](CLI::App const*) { return true; });
 }
 
-/// Commands whose words are images that are installed.
-bool takes_images(CLI::App const& command) {
-    for (CLI::Option const* const option : command.get_options()) {
-        if (option->get_positional() && option->get_name() == "image") return true;
-    }
-    return false;
-}
-
 std::string quoted_for_shell(std::string_view text) {
     std::string out = "'";
     for (char const c : text)
         out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'";
 }
-
-constexpr std::string_view installed = "imgadm list -H -o uuid 2>/dev/null";
 
 std::string words_of(CLI::App const& app) {
     std::string words;
@@ -60,17 +50,18 @@ std::string words_of(CLI::App const& app) {
     return words;
 }
 
-std::string bash(CLI::App const& app) {
+std::string bash(CLI::App const& app, Things const& things) {
+    std::string const program = app.get_name();
     std::string names;
     std::string cases;
     for (CLI::App const* const command : commands_of(app)) {
         names += (names.empty() ? "" : " ") + command->get_name();
         cases += "        " + command->get_name() + ") words=" + quoted_for_shell(words_of(*command)) +
-                 " images=" + (takes_images(*command) ? "yes" : "") + " ;;\n";
+                 " things=" + (things.are_words_of(*command) ? "yes" : "") + " ;;\n";
     }
-    return "# bash completion for imgadm\n"
-           "_imgadm() {\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} command= words= images= i\n"
+    return "# bash completion for " + program + "\n_" + program +
+           "() {\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} command= words= things= i\n"
            "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
            "        [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }\n"
            "    done\n"
@@ -78,13 +69,14 @@ std::string bash(CLI::App const& app) {
            cases + "        '') words=" + quoted_for_shell(words_of(app) + " " + names) +
            " ;;\n"
            "    esac\n"
-           "    [[ -z $images || $word == -* ]] || words=$(" +
-           std::string(installed) +
+           "    [[ -z $things || $word == -* ]] || words=$(" +
+           std::string(things.lister) +
            ")\n"
            "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
            "    ((${#COMPREPLY[@]})) || compopt -o default\n"
            "}\n"
-           "complete -F _imgadm imgadm\n";
+           "complete -F _" +
+           program + " " + program + "\n";
 }
 
 std::string zsh_options(CLI::App const& app, std::string_view indent) {
@@ -101,19 +93,22 @@ std::string zsh_options(CLI::App const& app, std::string_view indent) {
     return text;
 }
 
-std::string zsh(CLI::App const& app) {
+std::string zsh(CLI::App const& app, Things const& things) {
+    std::string const program = app.get_name();
+    std::string const things_function = "_" + program + "_" + std::string(things.name);
     std::string names;
     std::string cases;
     for (CLI::App const* const command : commands_of(app)) {
         names += "        " + quoted_for_shell(command->get_name() + ":" + command->get_description()) + "\n";
         cases += "        " + command->get_name() + ") _arguments \\\n" + zsh_options(*command, "            ") +
-                 "            " + (takes_images(*command) ? "'*:image:_imgadm_images'" : "'*:file:_files'") + " ;;\n";
+                 "            " +
+                 (things.are_words_of(*command) ? "'*:" + std::string(things.name) + ":" + things_function + "'"
+                                                : std::string("'*:file:_files'")) +
+                 " ;;\n";
     }
-    return "#compdef imgadm\n"
-           "_imgadm_images() { compadd -- ${(f)\"$(" +
-           std::string(installed) +
-           ")\"} }\n"
-           "_imgadm() {\n"
+    return "#compdef " + program + "\n" + things_function + "() { compadd -- ${(f)\"$(" + std::string(things.lister) +
+           ")\"} }\n_" + program +
+           "() {\n"
            "    local -a commands\n"
            "    commands=(\n" +
            names +
@@ -130,13 +125,14 @@ std::string zsh(CLI::App const& app) {
            "        esac ;;\n"
            "    esac\n"
            "}\n"
-           "_imgadm \"$@\"\n";
+           "_" +
+           program + " \"$@\"\n";
 }
 
-std::string fish_options(CLI::App const& app, std::string const& condition) {
+std::string fish_options(CLI::App const& app, std::string const& program, std::string const& condition) {
     std::string text;
     for (OptionWords const& option : options_of(app)) {
-        text += "complete -c imgadm" + condition;
+        text += "complete -c " + program + condition;
         for (std::string const& name : option.names)
             text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
         text += std::string(option.has_value ? " -r" : "") + " -d " + quoted_for_shell(option.help) + "\n";
@@ -144,24 +140,25 @@ std::string fish_options(CLI::App const& app, std::string const& condition) {
     return text;
 }
 
-std::string fish(CLI::App const& app) {
-    std::string text = "# fish completion for imgadm\n" + fish_options(app, "");
+std::string fish(CLI::App const& app, Things const& things) {
+    std::string const program = app.get_name();
+    std::string text = "# fish completion for " + program + "\n" + fish_options(app, program, "");
     for (CLI::App const* const command : commands_of(app)) {
         std::string const condition = " -n '__fish_seen_subcommand_from " + command->get_name() + "'";
-        text += "complete -c imgadm -f -n __fish_use_subcommand -a " + command->get_name() + " -d " +
-                quoted_for_shell(command->get_description()) + "\n" + fish_options(*command, condition);
-        if (takes_images(*command))
-            text += "complete -c imgadm -f" + condition + " -a '(" + std::string(installed) + ")'\n";
+        text += "complete -c " + program + " -f -n __fish_use_subcommand -a " + command->get_name() + " -d " +
+                quoted_for_shell(command->get_description()) + "\n" + fish_options(*command, program, condition);
+        if (things.are_words_of(*command))
+            text += "complete -c " + program + " -f" + condition + " -a '(" + std::string(things.lister) + ")'\n";
     }
     return text;
 }
 
 }  // namespace
 
-Result<std::string> completion_for(CLI::App const& app, std::string_view shell) {
-    if (shell == "bash") return bash(app);
-    if (shell == "zsh") return zsh(app);
-    if (shell == "fish") return fish(app);
+Result<std::string> completion_for(CLI::App const& app, std::string_view shell, Things const& things) {
+    if (shell == "bash") return bash(app, things);
+    if (shell == "zsh") return zsh(app, things);
+    if (shell == "fish") return fish(app, things);
     return fail(json::quoted(shell) + " is none of the shells bash, zsh, fish");
 }
 

@@ -1,0 +1,77 @@
+"""The host goes down and comes up again: what was to run does, from files that are made anew, and nothing else."""
+
+import json
+import uuid as uuids
+
+from machine_place import UNIT, inside_cgroup, left_of, new_uuid, payload, sleeping
+
+SERVICE = "triton-machines.service"
+
+
+def state_of_boot(host) -> str:
+    """Returns when all that starts with the host has started, or has failed."""
+    return host.run("systemctl", "is-system-running", "--wait").stdout.strip()
+
+
+def shown(host, unit: str, *properties: str) -> dict[str, str]:
+    words = [word for name in properties for word in ("-p", name)]
+    return dict(line.split("=", 1) for line in host.run("systemctl", "show", *words, unit, check=True).stdout.splitlines())
+
+
+def running_machines(host) -> set[str]:
+    return {line.split()[0] for line in host.run("machinectl", "list", "--no-legend", check=True).stdout.splitlines()}
+
+
+def states(vmadm) -> dict[str, str]:
+    return dict(line.split(":") for line in vmadm.ok("list", "-p", "-o", "uuid,state").split())
+
+
+def test_what_starts_with_the_host(host, vmadm, tiny, debian):
+    auto, deb, off, stopped, lost, broken = (new_uuid() for _ in range(6))
+    vmadm.ok("create", payload=payload(tiny, uuid=auto, ram=96, launch=sleeping()))
+    vmadm.ok("create", payload=payload(debian, uuid=deb, ram=256))
+    vmadm.ok("create", payload=payload(tiny, uuid=off, autoboot=False, launch=sleeping()))
+    for uuid in (stopped, lost, broken):
+        vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    vmadm.ok("stop", stopped)
+    assert shown(host, SERVICE, "ActiveState", "UnitFileState") == {"ActiveState": "active", "UnitFileState": "enabled"}
+    trees = {uuid: json.loads(vmadm.ok("get", uuid))["zonepath"] for uuid in (auto, lost)}
+
+    host.power_off()
+    host.path(f"/var/lib/machines/{auto}").unlink()
+    host.path(f"/var/triton/vmadm/machines/{broken}.json").write_text("garbage\n")
+    tree = host.path(trees[lost])
+    tree.rename(tree.with_name("@gone"))
+    host.power_on()
+
+    assert state_of_boot(host) == "degraded"  # two machines cannot be what they should
+    assert states(vmadm) == {auto: "running", deb: "running", off: "stopped", stopped: "stopped", lost: "stopped", broken: "unreadable"}
+    assert running_machines(host) == {auto, deb}
+    assert host.run("readlink", f"/var/lib/machines/{auto}", check=True).stdout == f"{trees[auto]}/root\n"
+    derived = host.run("sh", "-c", "cd /run/systemd/nspawn && echo *.nspawn", check=True).stdout.split()
+    assert derived == sorted(f"{uuid}.nspawn" for uuid in (auto, deb, off, stopped))
+    assert host.run("cat", f"/proc/{json.loads(vmadm.ok('get', auto))['pid']}/comm", check=True).stdout == "triton-launch\n"
+    assert inside_cgroup(host, "memory", auto, "memory.limit_in_bytes") == 96 << 20
+    assert shown(host, UNIT.format(broken), "ActiveState", "AssertResult") == {"ActiveState": "inactive", "AssertResult": "no"}
+    said = host.run("journalctl", "--boot", "--output=cat", f"--unit={SERVICE}", check=True).stdout
+    assert f"VM {broken}: cannot read /var/triton/vmadm/machines/{broken}.json" in said
+    assert f"VM {lost}: the pool does not have its tree machines/{lost}" in said
+
+    vmadm.ok("delete", broken)
+    vmadm.ok("delete", lost)
+    host.run("rm", "-r", f"{trees[lost].rsplit('/', 1)[0]}", check=True)
+    assert left_of(host, lost) == []
+    host.run("systemctl", "restart", SERVICE, check=True)  # now all is well, and what runs does not notice
+    assert running_machines(host) == {auto, deb}
+
+
+def test_a_machine_of_somebody_else_needs_nothing_of_ours(host):
+    name = str(uuids.uuid4())
+    host.run("sh", "-ec", f"""mkdir -p /var/lib/machines/{name}/usr /run/systemd/nspawn
+        cp -a /mnt/. /var/lib/machines/{name}""", check=True)
+    try:
+        host.run("systemctl", "start", UNIT.format(name), check=True)
+        assert name in running_machines(host)
+    finally:
+        host.run("systemctl", "stop", UNIT.format(name), check=True)
+        host.run("rm", "-rf", f"/var/lib/machines/{name}", f"/var/lib/machines/.#{name}.lck", check=True)
