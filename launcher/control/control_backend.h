@@ -177,6 +177,7 @@ struct OutputLine {
     bool is_stderr = false;
     std::int64_t time = 0;  ///< microseconds since 1970, UTC; 0: unknown
     std::string_view text;
+    std::uint64_t sequence = 0;  ///< grows from line to line of a program; 0: unknown
 };
 
 /// Takes lines of output; returns whether it wants another.
@@ -238,9 +239,14 @@ public:
     /// Errors: refused when there is nothing of that kind to copy, while stopping, or when too many are under way.
     virtual Result<> stage(StagingKind what, std::uint64_t ticket) = 0;
 
-    /// Hands the kept lines of a program's output to the sink, newest first, until it wants no more.
-    /// Errors: refused when the program's output is not captured ("inherit").
-    virtual Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
+    /// Hands the kept lines of a program's output to the sink, newest first, until it wants no more. Returns which
+    /// lines of the program are there, or have been: what is not in between is not known here. Errors: refused when the
+    /// program's output is not captured ("inherit").
+    struct KeptLines {
+        std::uint64_t first = 0;  ///< no line before this sequence is kept
+        std::uint64_t end = 0;    ///< no line has had this sequence or one behind it
+    };
+    virtual Result<KeptLines> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
 
     /// Asked when a call begins to watch it, and after ControlServer::configuration_changed().
     [[nodiscard]] virtual ActiveConfiguration active_configuration() const = 0;

@@ -14,7 +14,6 @@ namespace triton::launcher {
 
 namespace {
 
-constexpr std::int64_t most_lines = 10'000;
 constexpr double most_delay = 100.0 * 366 * 24 * 3600;  // seconds: a lifetime, and far from what a Duration can hold
 constexpr double most_time = 1e12;                      // seconds since 1970: likewise for microseconds
 
@@ -66,6 +65,13 @@ bool read_word(Node const& node, CallParameters& parameters) {
     auto const name = text ? std::ranges::find(Names, *text) : Names.end();
     if (name == Names.end()) return false;
     parameters.*Member = static_cast<std::remove_reference_t<decltype(parameters.*Member)>>(name - Names.begin());
+    return true;
+}
+
+bool read_after(Node const& node, CallParameters& parameters) {
+    auto const* const number = node.get<std::int64_t>();
+    if (!number || *number < 0) return false;
+    parameters.after = static_cast<std::uint64_t>(*number);
     return true;
 }
 
@@ -158,9 +164,9 @@ constexpr std::array verb_parameters{program, process, wait};
 constexpr std::array signal_parameters{program, process, ParameterRow{"signal", true, read_signal}};
 constexpr std::array wait_parameters{
     program, process, ParameterRow{"condition", true, read_word<&CallParameters::condition, condition_names>}};
-constexpr std::array logs_parameters{program, process,
-                                     ParameterRow{"lines", false, read_number<&CallParameters::lines, 0, most_lines>},
-                                     ParameterRow{"follow", false, read_flag<&CallParameters::follows>}};
+constexpr std::array logs_parameters{
+    program, process, ParameterRow{"lines", false, read_number<&CallParameters::lines, 0, most_log_lines>},
+    ParameterRow{"follow", false, read_flag<&CallParameters::follows>}, ParameterRow{"after", false, read_after}};
 constexpr std::array path_only{ParameterRow{"path", true, read_path}};
 constexpr std::array what_only{ParameterRow{"what", true, read_word<&CallParameters::what, staging_kind_names>}};
 constexpr std::array result_parameters{

@@ -31,6 +31,7 @@ struct CallParameters {
     WaitCondition condition = WaitCondition::ready;
     int signo = 0;
     std::uint32_t lines = 10;
+    std::optional<std::uint64_t> after;  ///< sequence of a line
     bool waits = false;
     bool follows = false;
     StagingKind what = StagingKind::all;
@@ -40,6 +41,8 @@ struct CallParameters {
     PodState pod;
     ReporterStatus reporter;
 };
+
+inline constexpr std::int64_t most_log_lines = 10'000;  ///< that one call of Logs may ask for
 
 /// Bounds of what the agent tells.
 inline constexpr std::size_t most_variables = 1000;

@@ -139,18 +139,26 @@ void WaitJob::not_reached(Session& session, ProcessStatus const& process) {
 // Logs.
 
 void LogsJob::add(OutputLine const& line) {
-    lines_.push_back({line.process, line.is_stderr, line.time, text_.size(), line.text.size()});
+    lines_.push_back({line.process, line.is_stderr, line.time, text_.size(), line.text.size(), line.sequence});
     text_ += line.text;
 }
 
 OutputLine LogsJob::at(std::size_t index) const {
     Line const& line = lines_[index];
-    return {line.process, line.is_stderr, line.time, std::string_view(text_).substr(line.begin, line.size)};
+    return {line.process, line.is_stderr, line.time, std::string_view(text_).substr(line.begin, line.size),
+            line.sequence};
 }
 
 bool LogsJob::take(OutputLine const& line) {
-    if (lines_.size() < wanted_) add(line);
-    return lines_.size() < wanted_;
+    if (after_ && line.sequence <= *after_) return false;
+    is_cut_ = lines_.size() == wanted_;
+    if (!is_cut_) add(line);
+    // Whoever says after which line counts on what is in between: one more tells whether that is all.
+    return after_ ? !is_cut_ : lines_.size() < wanted_;
+}
+
+void LogsJob::compare(ControlBackend::KeptLines const& kept) {
+    if (after_) is_missing_ = is_cut_ || *after_ < kept.first;
 }
 
 void LogsJob::begin(std::size_t room) {
@@ -189,6 +197,7 @@ void LogsJob::run(Session& session) {
     for (; next_ < lines_.size() && out.size() < context_.server->stream_limit() / 2; ++next_)
         write_line(out, at(next_));
     out.close(']');
+    if (std::exchange(is_missing_, false)) out.key("missing").value(true);
     if (missing > 0) out.key("lost").value(static_cast<std::int64_t>(missing));
     bool const is_told = next_ == lines_.size();
     if (is_told) session.begin(follows_ ? std::make_unique<FollowJob>(program_, process_) : nullptr);

@@ -98,15 +98,23 @@ private:
 class LogsJob : public TaggedJob<JobTag::logs>, public OutputLineSink {
 public:
     LogsJob(ControlContext& context, std::string program, std::optional<std::uint32_t> process, std::uint32_t wanted,
-            bool follows)
-        : context_(context), program_(std::move(program)), process_(process), wanted_(wanted), follows_(follows) {}
+            std::optional<std::uint64_t> after, bool follows)
+        : context_(context),
+          program_(std::move(program)),
+          process_(process),
+          wanted_(wanted),
+          after_(after),
+          follows_(follows) {}
     [[nodiscard]] bool is_due() const override { return true; }
     [[nodiscard]] bool is_answering() const override { return true; }
     [[nodiscard]] bool may_tell_lost() const override { return false; }  // what is older comes first
     void run(varlink::Session& session) override;
 
-    /// Takes the newest lines, newest first, until there are as many as were asked for.
+    /// Takes the newest lines, newest first, until there are as many as were asked for, or the one after which they
+    /// were asked for comes.
     bool take(OutputLine const& line) override;
+    /// After them: whether what was asked for is not all there any more.
+    void compare(ControlBackend::KeptLines const& kept);
     /// All have been taken. `room`: of the one answer without "more", in which the oldest have no place; 0: there are
     /// several.
     void begin(std::size_t room);
@@ -123,6 +131,7 @@ private:
         std::int64_t time = 0;
         std::size_t begin = 0;  // in text_
         std::size_t size = 0;
+        std::uint64_t sequence = 0;
     };
     void add(OutputLine const& line);
     [[nodiscard]] OutputLine at(std::size_t index) const;
@@ -132,7 +141,10 @@ private:
     std::string program_;
     std::optional<std::uint32_t> process_;
     std::uint32_t wanted_;
+    std::optional<std::uint64_t> after_;
     bool follows_;
+    bool is_cut_ = false;      // there were more lines than were asked for
+    bool is_missing_ = false;  // lines behind after_, and nobody has been told
     std::string text_;
     std::vector<Line> lines_;  // oldest first, once all have been found
     std::size_t next_ = 0;     // of them

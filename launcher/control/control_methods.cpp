@@ -77,10 +77,19 @@ void ControlMethods::logs(Session& session, CallParameters const& parameters) {
         return context_.server->fail_call(session, varlink::service_name("ExpectedMore"), "{}");
     auto const which = context_.select(session, *parameters.program, parameters.process);
     if (!which || session.is_oneway) return;
-    auto job =
-        std::make_unique<LogsJob>(context_, *parameters.program, which->number, parameters.lines, parameters.follows);
-    if (auto const found = backend_.output_lines(*which, *job); !found)
-        return context_.server->fail_call(session, found.error());
+    auto const make_job = [&](std::optional<std::uint64_t> after) {
+        return std::make_unique<LogsJob>(context_, *parameters.program, which->number, parameters.lines, after,
+                                         parameters.follows);
+    };
+    auto job = make_job(parameters.after);
+    auto found = backend_.output_lines(*which, *job);
+    if (found && parameters.after && *parameters.after >= found->end) {
+        // No line has had it: it is of another launcher, and everything is new.
+        job = make_job(0);
+        found = backend_.output_lines(*which, *job);
+    }
+    if (!found) return context_.server->fail_call(session, found.error());
+    job->compare(*found);
     job->begin(session.wants_more ? 0 : context_.server->stream_limit() / 2);
     session.begin(std::move(job));
 }

@@ -123,6 +123,7 @@ void write_line(json::Writer& out, OutputLine const& line) {
     out.open('{').key("process").value(std::int64_t{line.process});
     out.key("stream").value(std::string_view(line.is_stderr ? "stderr" : "stdout"));
     if (line.time != 0) out.key("time").value(line.time);
+    if (line.sequence != 0) out.key("sequence").value(static_cast<std::int64_t>(line.sequence));
     out.key("text").value(line.text).close('}');
 }
 

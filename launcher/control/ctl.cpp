@@ -188,8 +188,8 @@ private:
 
     Result<> command(std::string_view method);
 
-    template <class Show>
-    Result<> stream(std::string_view method, std::string const& first, std::string const& again, Show const& show);
+    template <class Again, class Show>
+    Result<> stream(std::string_view method, std::string const& first, Again const& again, Show const& show);
 
     CtlOptions options_;
     bool is_colored_;
@@ -334,8 +334,8 @@ Result<> Ctl::reload() {
 
 /// A call with "more" until the launcher ends. It comes again where an upgrade has cut it off; `again`: what it asks
 /// then.
-template <class Show>
-Result<> Ctl::stream(std::string_view method, std::string const& first, std::string const& again, Show const& show) {
+template <class Again, class Show>
+Result<> Ctl::stream(std::string_view method, std::string const& first, Again const& again, Show const& show) {
     varlink::Connection connection = TRY(connect());
     connection.call(launcher_name(method), first, true);
     for (bool is_answered = false;;) {
@@ -353,7 +353,7 @@ Result<> Ctl::stream(std::string_view method, std::string const& first, std::str
         auto next_connection = varlink::Connection::connect(options_.socket, options_.timeout.value_or(answer_limit));
         if (!next_connection) return {};
         connection = std::move(*next_connection);
-        connection.call(launcher_name(method), again, true);
+        connection.call(launcher_name(method), again(), true);
         is_answered = false;
         // Of a launcher that ends, the last connections are cut off before they are answered.
         auto const greeting = next(connection, Patience::answer);
@@ -372,16 +372,22 @@ Result<> Ctl::logs() {
         Programs const found = TRY(programs(connection, options_.targets));
         is_one = found.empty() || list_of(found.front(), "processes").size() <= 1;
     }
-    auto const parameters = [&](std::uint32_t lines) {
+    auto const parameters = [&](std::int64_t lines, std::optional<std::int64_t> after) {
         json::Writer out = target_parameters(target);
-        out.key("lines").value(std::int64_t{lines}).key("follow").value(options_.follows);
+        out.key("lines").value(lines).key("follow").value(options_.follows);
+        if (after) out.key("after").value(*after);
         return out.close('}').text();
     };
-    return stream("Logs", parameters(options_.lines), parameters(0), [&](json::Object const& reply) -> Result<> {
+    std::int64_t last = -1;  // sequence of the last line that was shown
+    auto const where_it_ended = [&] { return last < 0 ? parameters(0, {}) : parameters(most_log_lines, last); };
+    return stream("Logs", parameters(options_.lines, {}), where_it_ended, [&](json::Object const& reply) -> Result<> {
         std::string text;
+        if (flag_of(reply, "missing"))
+            complain("lines are missing here: they were written during an upgrade, and are not kept any more");
         for (json::Node const& node : list_of(reply, "lines")) {
             auto const* const line = node.get<json::Object>();
             if (!line) continue;
+            last = number_of(*line, "sequence").value_or(last);
             if (options_.is_json) {
                 text += json_text(*line);
             } else {
@@ -395,11 +401,13 @@ Result<> Ctl::logs() {
 }
 
 Result<> Ctl::events() {
-    return stream("Subscribe", "{}", "{}", [this](json::Object const& reply) -> Result<> {
-        json::Object const& event = object_of(reply, "event");
-        if (event.empty()) return {};
-        return print(options_.is_json ? json_text(event) + "\n" : event_text(event));
-    });
+    return stream(
+        "Subscribe", "{}", [] { return std::string("{}"); },
+        [this](json::Object const& reply) -> Result<> {
+            json::Object const& event = object_of(reply, "event");
+            if (event.empty()) return {};
+            return print(options_.is_json ? json_text(event) + "\n" : event_text(event));
+        });
 }
 
 Result<> Ctl::wait() {

@@ -16,7 +16,7 @@ struct Header {
     std::uint32_t is_error;
     std::uint32_t is_partial;
 };
-constexpr std::string_view magic = "TLRING1\n";
+constexpr std::string_view magic = "TLRING2\n";  // and the sequence of the first chunk
 
 Header header_at(char const* at) {
     Header header;
@@ -107,6 +107,7 @@ std::uint64_t LogRing::read(std::uint64_t sequence, std::function<bool(LogChunk 
 
 std::string LogRing::save() const {
     std::string saved{magic};
+    saved.append(reinterpret_cast<char const*>(&first_sequence_), sizeof first_sequence_);
     read(0, [&saved](LogChunk const& chunk) {
         std::size_t const at = saved.size();
         saved.resize(at + sizeof(Header) + chunk.text.size());
@@ -117,8 +118,10 @@ std::string LogRing::save() const {
 }
 
 void LogRing::load(std::string_view saved) {
-    if (!saved.starts_with(magic)) return;
-    saved.remove_prefix(magic.size());
+    if (!saved.starts_with(magic) || saved.size() < magic.size() + sizeof first_sequence_) return;
+    std::memcpy(&first_sequence_, saved.data() + magic.size(), sizeof first_sequence_);
+    next_sequence_ = first_sequence_;
+    saved.remove_prefix(magic.size() + sizeof first_sequence_);
     while (saved.size() >= sizeof(Header)) {
         if (header_at(saved.data()).length > saved.size() - sizeof(Header)) return;
         LogChunk const chunk = chunk_at(saved.data(), 0);

@@ -22,10 +22,17 @@ struct LogChunk {
     std::string_view text = {};
 };
 
+/// Where a line of a chunk stands in the output of its program: it grows from line to line, over upgrades, too. A chunk
+/// is shorter than what its low bits count.
+inline constexpr unsigned line_bits = 14;
+[[nodiscard]] inline std::uint64_t line_sequence(LogChunk const& chunk, std::string_view line) {
+    return chunk.sequence << line_bits | static_cast<std::uint64_t>(line.data() + line.size() - chunk.text.data());
+}
+
 /// The last output of one program, in bounded memory that is taken when the first line comes. Oldest chunks give way.
 class LogRing {
 public:
-    static constexpr std::size_t default_capacity = 64 * 1024;
+    static constexpr std::size_t default_capacity = 64 * 1024;  // chunks are an eighth of it at most: see line_bits
     /// `capacity`: at least 1024; 0: nothing is kept.
     explicit LogRing(std::size_t capacity = default_capacity);
 
@@ -34,6 +41,8 @@ public:
 
     /// The chunks from `sequence` on, oldest first, as long as `each` returns true. Returns the sequence to go on with.
     std::uint64_t read(std::uint64_t sequence, std::function<bool(LogChunk const&)> const& each) const;
+    /// Of the oldest chunk that is kept, or of the next one when none is.
+    [[nodiscard]] std::uint64_t first_sequence() const { return first_sequence_; }
     [[nodiscard]] std::uint64_t next_sequence() const { return next_sequence_; }
 
     /// Everything in it as one text, and back: for an upgrade. What is not of that form is not taken.

@@ -533,6 +533,11 @@ std::uint64_t OutputCapture::read_log(std::uint32_t program, std::uint64_t seque
     return found ? found->ring.read(sequence, each) : sequence;
 }
 
+OutputCapture::Kept OutputCapture::kept(std::uint32_t program) const {
+    Program const* const found = find(program);
+    return found ? Kept{found->ring.first_sequence(), found->ring.next_sequence()} : Kept{};
+}
+
 void OutputCapture::follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk) {
     follower_ = std::move(on_chunk);
 }

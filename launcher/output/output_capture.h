@@ -121,6 +121,12 @@ public:
     /// The chunks kept for a program, from `sequence` on; see LogRing::read(). Returns `sequence` when there are none.
     std::uint64_t read_log(std::uint32_t program, std::uint64_t sequence,
                            std::function<bool(LogChunk const&)> const& each) const;
+    /// Of the chunks kept for a program, the first one and the one that comes next; see LogRing.
+    struct Kept {
+        std::uint64_t first = 1;
+        std::uint64_t next = 1;
+    };
+    [[nodiscard]] Kept kept(std::uint32_t program) const;
     /// Is called with each new chunk of any program. Must not block and must not call back into this object; the text
     /// is borrowed for the call. Empty: nobody follows.
     void follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk);

@@ -340,8 +340,11 @@ void Channels::forget(ProgramId id) { output_->forget(static_cast<std::uint32_t>
 void Channels::tell_output(std::uint32_t program, LogChunk const& chunk) {
     if (!line_.has_followers()) return;
     for_each_line(chunk.text, [&](std::string_view text) {
-        line_.publish_output(table_.name(program),
-                             {chunk.process, chunk.stream == OutputStream::err, chunk.microseconds, text});
+        line_.publish_output(table_.name(program), {.process = chunk.process,
+                                                    .is_stderr = chunk.stream == OutputStream::err,
+                                                    .time = chunk.microseconds,
+                                                    .text = text,
+                                                    .sequence = line_sequence(chunk, text)});
     });
 }
 

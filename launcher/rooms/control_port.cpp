@@ -340,7 +340,7 @@ void ControlPort::control_failed(std::string_view reason) {
 
 // Output.
 
-Result<> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
+Result<ControlBackend::KeptLines> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     ProgramId const id = rooms_.table.shown()[which.program];
     ProgramTable::Entry const& program = rooms_.table[id];
     if (!program.is_captured()) return fail(ErrorKind::refused, "the output of " + program.name + " is not captured");
@@ -353,8 +353,12 @@ Result<> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink
     (void)rooms_.channels.output()->read_log(static_cast<std::uint32_t>(id), 0, [&](LogChunk const& chunk) {
         if (which.number && chunk.process != *which.number) return true;
         for_each_line(chunk.text, [&](std::string_view text) {
-            lines.push_back(
-                {{chunk.process, chunk.stream == OutputStream::err, chunk.microseconds, {}}, std::string(text)});
+            lines.push_back({{.process = chunk.process,
+                              .is_stderr = chunk.stream == OutputStream::err,
+                              .time = chunk.microseconds,
+                              .text = {},
+                              .sequence = line_sequence(chunk, text)},
+                             std::string(text)});
         });
         return true;
     });
@@ -362,7 +366,8 @@ Result<> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink
         line.line.text = line.text;
         if (!sink.take(line.line)) break;
     }
-    return {};
+    auto const kept = rooms_.channels.output()->kept(static_cast<std::uint32_t>(id));
+    return KeptLines{kept.first << line_bits, kept.next << line_bits};
 }
 
 }  // namespace triton::launcher

@@ -73,7 +73,7 @@ private:
     Result<Reloaded> reload() override;
     Result<> upgrade(std::string const& path) override { return rooms_.upgrader.begin(path); }
     Result<> stage(StagingKind what, std::uint64_t ticket) override { return rooms_.agent.stage(what, ticket); }
-    Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    Result<KeptLines> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
     [[nodiscard]] ActiveConfiguration active_configuration() const override { return rooms_.keeper.ledger().state(); }
     void set_pod(PodState state) override { rooms_.agent.set_pod(std::move(state)); }
     void set_reporter(ReporterStatus status) override { rooms_.agent.set_reporter(std::move(status)); }

@@ -1,10 +1,12 @@
 """What an upgrade hands over, looked at from outside: descriptors, environment, files that are watched, programs."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -209,6 +211,56 @@ def test_helper_under_way(place, area):
     assert controlled.process("web")["state"] == "held"
     controlled.ctl("start", "web")
     assert launcher.wait_up()["pid"] != pid
+
+
+@contextlib.contextmanager
+def echoing(place, area):
+    """A launcher with a program that writes what comes through a pipe; its control, and that pipe."""
+    os.mkfifo(area / "lines")
+    controlled = Controlled(place, {"echo": {"command": ["/bin/cat", str(area / "lines")],
+                                             "output": {"file": str(area / "echo.log")}}})
+    try:
+        with open(area / "lines", "wb", buffering=0) as lines:
+            yield controlled, lines
+    finally:
+        controlled.close()
+
+
+def test_followed_lines_are_whole(place, area):
+    """`logs -f` shows each line once and in order, though they are written while one upgrade follows another."""
+    with echoing(place, area) as (controlled, lines):
+        lines.write(b"0\n")
+        follower = controlled.follow("logs", "-f", "echo")
+        follower.wait_for("0")
+        written = 1
+        for _ in range(4):
+            upgrade = threading.Thread(target=controlled.upgrade, daemon=True)
+            upgrade.start()
+            for _ in range(100):
+                lines.write(b"%d\n" % written)
+                written += 1
+            upgrade.join()
+        follower.wait_for(lambda line: line == str(written - 1))
+        assert follower.lines == [str(number) for number in range(written)]
+
+
+def test_followed_lines_that_are_gone(place, area):
+    """What is not kept any more when `logs -f` comes again is told."""
+    with echoing(place, area) as (controlled, lines):
+        lines.write(b"first\n")
+        follower = controlled.follow("logs", "-f", "echo")
+        follower.wait_for("first")
+        follower.process.send_signal(signal.SIGSTOP)
+        controlled.upgrade()
+        for number in range(20000):
+            lines.write(b"%d\n" % number)
+        lines.write(b"last\n")
+        eventually(lambda: controlled.ctl("logs", "-n", "1", "echo") == "last\n", "all is kept, or has been")
+        follower.process.send_signal(signal.SIGCONT)
+        follower.wait_for("last")
+        follower.process.kill()
+        assert b"lines are missing here: they were written during an upgrade, and are not kept any more" in \
+            follower.process.communicate()[1]
 
 
 def test_follower_comes_again(place):

@@ -118,13 +118,14 @@ void FakeBackend::probe_result(std::uint64_t id, bool ok, std::string_view detai
     results.push_back(std::to_string(id) + (ok ? " ok " : " not ok ") + std::string(detail));
 }
 
-Result<> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
+Result<ControlBackend::KeptLines> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     Program const& program = programs.at(which.program);
     if (!program.is_captured) return std::unexpected(Error{ErrorKind::refused, {}, "its output is not captured", {}});
     for (auto line = program.lines.rbegin(); line != program.lines.rend(); ++line) {
-        if (!sink.take({.text = *line})) break;
+        auto const at = static_cast<std::uint64_t>(program.lines.rend() - line - 1);
+        if (!sink.take({.text = *line, .sequence = first_line == 0 ? 0 : first_line + at})) break;
     }
-    return {};
+    return KeptLines{first_line, first_line + program.lines.size()};
 }
 
 void FakeBackend::command_given(std::string_view command, varlink::Peer const& peer) {

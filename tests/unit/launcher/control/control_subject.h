@@ -53,7 +53,8 @@ public:
     void set_reporter(ReporterStatus reporter) override { reporters.push_back(std::move(reporter)); }
     void probes_wanted(bool is_wanted) override;
     void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
-    Result<> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    Result<KeptLines> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    std::uint64_t first_line = 0;  // the sequence of the first line of each program, if it has one; the others follow
     void command_given(std::string_view command, varlink::Peer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
 

@@ -224,6 +224,9 @@ TEST(LogRing, IsSavedAndLoaded) {
     EXPECT_EQ(texts(other), texts(ring));
     EXPECT_EQ(other.save(), saved);
     EXPECT_GT(texts(ring).size(), 10);
+    EXPECT_EQ(other.next_sequence(), 101) << "who follows goes on where it was";
+    EXPECT_EQ(other.first_sequence(), ring.first_sequence());
+    EXPECT_GT(ring.first_sequence(), 1);
 }
 
 TEST(LogRing, LoadsNothingFromWhatItDidNotSave) {
