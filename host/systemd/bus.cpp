@@ -202,6 +202,10 @@ Result<ServiceFacts> Bus::service(std::string const& unit) {
     return facts;
 }
 
+Result<std::string> Bus::control_group(std::string const& unit) {
+    return state_->text(TRY(path_of(unit)), service_interface, "ControlGroup");
+}
+
 /// Handles messages until something is so, or the deadline has passed. Returns whether it is so.
 Result<bool> Bus::wait_until(TimePoint deadline, std::function<bool()> const& is_reached) {
     for (;;) {

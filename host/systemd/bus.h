@@ -48,6 +48,8 @@ public:
     /// Units whose names match a pattern as of fnmatch(3), as far as they are loaded.
     Result<std::vector<ListedUnit>> list_units(std::string const& pattern);
     Result<ServiceFacts> service(std::string const& unit);
+    /// The path of its control group: "/machine.slice/..."; empty when it does not run.
+    Result<std::string> control_group(std::string const& unit);
 
     /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, and the job goes on; `refused` when
     /// it ends otherwise than well: "its job has failed (exit-code)".

@@ -81,6 +81,10 @@ Result<systemd::Bus*> SystemdUnits::bus() {
     return &*bus_;
 }
 
+Result<std::string> SystemdUnits::control_group(Uuid const& uuid) {
+    return TRY(bus())->control_group(machine::unit_of(uuid));
+}
+
 Result<UnitStatus> SystemdUnits::status(Uuid const& uuid) {
     systemd::Bus& bus = *TRY(this->bus());
     systemd::ServiceFacts const facts = TRY(bus.service(machine::unit_of(uuid)));
@@ -181,18 +185,36 @@ Result<> HostLauncher::check(std::string_view document) {
     return std::unexpected(std::move(error));
 }
 
-std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_t root_uid) {
+namespace {
+
+constexpr std::chrono::seconds status_limit{2};
+constexpr std::chrono::seconds upgrade_limit{60};
+
+Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid) {
     // The machine may have put anything there: the path is not followed out of its root.
     std::string const root = "/proc/" + std::to_string(leader) + "/root";
-    auto const socket = files::open_confined(root, std::string(machine::control_socket_inside), O_PATH | O_CLOEXEC);
-    if (!socket) return std::nullopt;
-    constexpr std::chrono::seconds limit{2};
-    auto connection = connect_as(static_cast<uid_t>(root_uid), "/proc/self/fd/" + std::to_string(socket->get()), limit);
+    UniqueFd const socket =
+        TRY(files::open_confined(root, std::string(machine::control_socket_inside), O_PATH | O_CLOEXEC));
+    return connect_as(static_cast<uid_t>(root_uid), "/proc/self/fd/" + std::to_string(socket.get()), status_limit);
+}
+
+std::string launcher_method(std::string_view name) { return "org.tritonlaunch.Launcher." + std::string(name); }
+
+std::string text_of(json::Object const& object, std::string_view name) {
+    json::Node const* const node = varlink::find_member(object, name);
+    auto const* const text = node ? node->get<std::string>() : nullptr;
+    return text ? *text : "";
+}
+
+}  // namespace
+
+std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_t root_uid) {
+    auto connection = connect_to_launcher(leader, root_uid);
     if (!connection) return std::nullopt;
     json::Object answers;
     for (char const* const method : {"GetStatus", "List"}) {
-        connection->call(std::string("org.tritonlaunch.Launcher.") + method, "{}", false);
-        auto reply = connection->reply(std::chrono::steady_clock::now() + limit);
+        connection->call(launcher_method(method), "{}", false);
+        auto reply = connection->reply(std::chrono::steady_clock::now() + status_limit);
         if (!reply || !reply->error.empty()) return std::nullopt;
         for (json::Member& member : reply->parameters)
             answers.push_back(std::move(member));
@@ -200,6 +222,31 @@ std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_
     json::Writer out;
     out.value(answers);
     return std::move(out).text();
+}
+
+Result<HostLauncher::Versions> HostLauncher::upgrade(std::int64_t leader, std::int64_t root_uid,
+                                                     std::string_view inside) {
+    constexpr std::string_view what = "upgrade the launcher";
+    auto connection = connect_to_launcher(leader, root_uid);
+    if (!connection) return fail(ErrorKind::unavailable, std::string(what), "it does not answer");
+    TimePoint const deadline = std::chrono::steady_clock::now() + upgrade_limit;
+    json::Writer parameters;
+    parameters.open('{').member("path", inside).close('}');
+    connection->call(launcher_method("Upgrade"), parameters.text(), true);
+    Versions versions;
+    for (bool is_first = true;; is_first = false) {
+        auto const reply = connection->reply(deadline);
+        if (!reply && reply.error() == varlink::Connection::Silence::timed_out)
+            return fail(ErrorKind::timeout, std::string(what), "it does not answer");
+        // Its successor has no connections: the end of this one is the sign that it has taken over.
+        if (!reply && !is_first) return versions;
+        if (!reply) return fail(ErrorKind::unavailable, std::string(what), "it does not answer");
+        if (!reply->error.empty()) {
+            std::string reason = text_of(reply->parameters, "reason");
+            return fail(ErrorKind::refused, std::string(what), reason.empty() ? reply->error : std::move(reason));
+        }
+        versions = {text_of(reply->parameters, "from"), text_of(reply->parameters, "to")};
+    }
 }
 
 // --- storage ---

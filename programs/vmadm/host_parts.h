@@ -42,6 +42,9 @@ public:
     Result<> forget_limits(Uuid const& uuid) override;
     Result<> set_autostart(Uuid const& uuid, bool is_on) override;
 
+    /// The path of a machine's control group; empty when it does not run.
+    Result<std::string> control_group(Uuid const& uuid);
+
     /// Whether all() also asks for each machine's processes and times.
     void set_detailed(bool is_detailed) { is_detailed_ = is_detailed; }
 
@@ -57,6 +60,14 @@ public:
     Result<> check(std::string_view document) override;
     Result<std::string> program() override;
     std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) override;
+
+    struct Versions {
+        std::string from;
+        std::string to;
+    };
+    /// Has the launcher of a machine replace itself by the program at a path inside, and waits until it has.
+    /// Errors: `unavailable` when it does not answer; `refused` with its reason.
+    Result<Versions> upgrade(std::int64_t leader, std::int64_t root_uid, std::string_view inside);
 };
 
 /// Opens the pool that the host's configuration names. Errors: those of image::read_site() and storage::open_pool().

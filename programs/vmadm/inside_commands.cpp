@@ -8,9 +8,11 @@
 
 #include "host/machine/file_transfer.h"
 #include "host/machine/properties.h"
+#include "host/machine/unit_texts.h"
 #include "lib/json/text.h"
 #include "programs/vmadm/context.h"
 #include "programs/vmadm/enter.h"
+#include "programs/vmadm/lend_file.h"
 
 namespace triton::program {
 
@@ -136,6 +138,31 @@ Outcome run_cp(Options const& options) {
     return {};
 }
 
+Result<HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& uuid) {
+    Machine const machine = TRY(host.machines().get(uuid));
+    std::string const what = "upgrade the launcher of VM " + uuid.text();
+    if (!machine.launch) return fail(ErrorKind::refused, what, "it has no launch configuration");
+    if (!machine.pid) return fail(ErrorKind::refused, what, "it is not running");
+    std::string const program = TRY(host.launcher().program());
+    struct stat status{};
+    if (::stat(program.c_str(), &status) != 0) return fail(errno, "open " + program);
+    // a place of its own for each version, as long as the machine is not started again
+    std::string const inside = std::string(machine::launcher_inside) + "-" + std::to_string(status.st_ino) + "-" +
+                               std::to_string(status.st_mtim.tv_sec);
+    TRY(lend_file(*machine.pid, program, inside, is_current(host, {uuid, *machine.pid})));
+    return host.launcher().upgrade(*machine.pid, machine.first_uid.value_or(0), inside);
+}
+
+Outcome run_upgrade_launcher(Options const& options) {
+    return for_each_machine(options, "upgrade-launcher", [](Host& host, Uuid const& uuid) -> Result<> {
+        auto const versions = TRY(recorded(host.machines(), uuid, "upgrade-launcher", "",
+                                           [&] { return upgrade_launcher(host, uuid); }));
+        say("Successfully upgraded the launcher of VM " + uuid.text() + " from " + machine::harmless(versions.from) +
+            " to " + machine::harmless(versions.to));
+        return {};
+    });
+}
+
 void add_nothing(CLI::App&, Options&) {}
 
 }  // namespace
@@ -145,6 +172,8 @@ std::span<Command const> inside_commands() {
         {"console", "", "VM", "a terminal in a VM; Ctrl-] leaves it", add_words, run_console},
         {"cp", "", "SOURCE TARGET", "copies files into or out of a VM: VM:/PATH", add_words, run_cp},
         {"exec", "", "VM COMMAND [ARG...]", "runs a command in a VM, as its root", add_nothing, run_exec, true},
+        {"upgrade-launcher", "", "VM...", "replaces the launcher of running VMs by that of this host", add_words,
+         run_upgrade_launcher},
     });
     return rows;
 }

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <csignal>
 
+#include "host/machine/cgroup_usage.h"
 #include "lib/base/write_all.h"
+#include "lib/json/text.h"
 #include "programs/vmadm/context.h"
 #include "programs/vmadm/run_program.h"
 
@@ -151,6 +154,87 @@ Outcome run_logs(Options const& options) {
     return std::unexpected(Failure{fail("journalctl ended with " + std::to_string(code)).error()});
 }
 
+constexpr std::uint64_t mebibyte = 1 << 20;
+
+/// A figure of stats: its name in JSON, its column in the table, and what it is counted in there.
+struct Figure {
+    std::string_view name;
+    std::optional<std::uint64_t> machine::CgroupUsage::* member;
+    std::string_view column;
+    std::string_view title;
+    std::uint64_t unit = 1;
+};
+constexpr std::array<Figure, 8> figures{{
+    {"cpu_nanoseconds", &machine::CgroupUsage::cpu_nanoseconds, "cpu", "CPU_S", 1'000'000'000},
+    {"memory_bytes", &machine::CgroupUsage::memory_bytes, "memory", "MEM_MIB", mebibyte},
+    {"memory_limit_bytes", &machine::CgroupUsage::memory_limit, "memory_limit", "MEM_MAX", mebibyte},
+    {"swap_bytes", &machine::CgroupUsage::swap_bytes, "swap", "SWAP_MIB", mebibyte},
+    {"tasks", &machine::CgroupUsage::tasks, "tasks", "TASKS"},
+    {"tasks_limit", &machine::CgroupUsage::tasks_limit, "tasks_limit", "TASKS_MAX"},
+    {"read_bytes", &machine::CgroupUsage::read_bytes, "read", "READ_MIB", mebibyte},
+    {"written_bytes", &machine::CgroupUsage::written_bytes, "written", "WRITE_MIB", mebibyte},
+}};
+
+json::Node number_node(std::uint64_t value) { return json::Node{static_cast<std::int64_t>(value)}; }
+
+/// What a machine uses, for programs or for a table.
+json::Node stats_of(Host& host, Uuid const& uuid, json::Node const& machine, bool for_programs) {
+    auto const group = host.units().control_group(uuid);
+    machine::CgroupUsage usage;
+    if (group && !group->empty()) usage = machine::read_cgroup_usage("/sys/fs/cgroup", *group);
+    json::Object row{{"uuid", json::Node{uuid.text()}}, {"state", json::Node{machine::text_at(machine, "state")}}};
+    if (std::string alias = machine::text_at(machine, "alias"); !alias.empty())
+        row.push_back({"alias", json::Node{std::move(alias)}});
+    for (Figure const& figure : figures) {
+        auto const& value = usage.*figure.member;
+        if (value && for_programs) row.push_back({std::string(figure.name), number_node(*value)});
+        if (value && !for_programs)
+            row.push_back({std::string(figure.column), number_node((*value + figure.unit / 2) / figure.unit)});
+    }
+    auto const disk = host.pool().usage(machine::tree_of(uuid));
+    if (disk && for_programs) {
+        row.push_back({"disk_bytes", number_node(disk->used)});
+        if (disk->quota) row.push_back({"disk_quota_bytes", number_node(*disk->quota)});
+    } else if (disk) {
+        row.push_back({"disk", number_node((disk->used + mebibyte / 2) / mebibyte)});
+    }
+    return json::Node{std::move(row)};
+}
+
+Outcome run_stats(Options const& options) {
+    auto host = Host::open(options);
+    if (!host) return std::unexpected(host.error());
+    Machines& machines = (*host)->machines();
+    std::vector<Uuid> uuids;
+    if (!options.words.empty()) {
+        auto named = several_machines(machines, options, "stats");
+        if (!named) return std::unexpected(named.error());
+        uuids = std::move(*named);
+    }
+    json::Array rows;
+    for (Machine const& machine : TRY_RUN(machines.list()).machines) {
+        bool const is_wanted = uuids.empty() || std::ranges::find(uuids, machine.uuid) != uuids.end();
+        if (is_wanted) rows.push_back(stats_of(**host, machine.uuid, node_of(machine), options.as_json));
+    }
+    if (options.as_json) return print(machine::pretty(json::Node{std::move(rows)}));
+    std::vector<machine::ListColumn> columns{{"uuid", "UUID", 36}, {"alias", "ALIAS", 10}, {"state", "STATE", 8}};
+    for (Figure const& figure : figures)
+        columns.push_back({std::string(figure.column), std::string(figure.title), figure.title.size()});
+    columns.push_back({"disk", "DISK_MIB", 8});
+    return print(machine::table_text(rows, columns, !options.no_header));
+}
+
+Outcome run_events(Options const& options) {
+    if (options.words.size() > 1) return usage("too many arguments for events: " + json::quoted(options.words[1]));
+    return failed(ErrorKind::unavailable,
+                  "Events come from vminfod, which this version does not have; history tells what was done.");
+}
+
+void add_stats(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-j", options.as_json, "An array of objects; all in bytes.");
+    app.add_flag("-H", options.no_header, "No header line.");
+}
 void add_list(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_flag("-p", options.is_parsable, "Values with \":\" between; \"\\\" before a \":\" of a value.");
@@ -183,6 +267,8 @@ std::span<Command const> look_commands() {
         {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "a table of VMs", add_list, run_list},
         {"logs", "", "[-f] [-n LINES] VM", "what the VM has written to its console", add_logs, run_logs},
         {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "uuids of VMs, or objects", add_lookup, run_lookup},
+        {"events", "", "[VM]", "is refused: needs vminfod", add_words, run_events},
+        {"stats", "", "[-j] [-H] [VM | F=V]...", "what VMs use now", add_stats, run_stats},
         {"sysrq", "", "VM nmi|screenshot", "is refused: for virtual hardware", add_words, run_sysrq},
     });
     return rows;

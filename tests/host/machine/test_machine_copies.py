@@ -215,3 +215,44 @@ def test_a_console_is_a_terminal_of_the_machine(host, vmadm, tiny, debian):
     terminal.expect("root\r\n")
     terminal.type("exit\n")
     assert terminal.end() == 0
+
+
+def test_a_newer_launcher_takes_over_without_an_exit(host, vmadm, tiny, debian):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="old", launch=sleeping()))
+    before = json.loads(vmadm.ok("get", "old"))
+    newer = "/var/tmp/newer-launch"
+    host.run("cp", "/build/triton-launch", newer, check=True)
+
+    def upgrade():
+        return host.run("env", f"TRITON_LAUNCHER={newer}", "/build/vmadm", "upgrade-launcher", "old")
+
+    for _ in range(2):
+        done = upgrade()
+        assert (done.returncode, done.stderr) == (0, f"Successfully upgraded the launcher of VM {uuid} from 0.1.0 to 0.1.0\n")
+        inodes = host.run("stat", "-Lc", "%i", f"/proc/{before['pid']}/exe", newer, check=True).stdout.split()
+        assert inodes[0] == inodes[1]
+    after = json.loads(vmadm.ok("get", "old"))
+    assert after["pid"] == before["pid"]
+    processes = [machine["launch_status"]["programs"][0]["processes"][0]["pid"] for machine in (before, after)]
+    assert processes[0] == processes[1]
+    host.run("cp", "--remove-destination", "/bin/true", newer, check=True)
+    assert upgrade().returncode == 1
+    assert json.loads(vmadm.ok("get", "old"))["pid"] == before["pid"]
+    other = new_uuid()
+    vmadm.ok("create", payload=payload(debian, uuid=other, autoboot=False))
+    assert vmadm.says("upgrade-launcher", other) == (1, f"cannot upgrade the launcher of VM {other}: it has no launch configuration\n")
+
+
+def test_what_a_machine_uses(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="use", ram=100, max_lwps=80, launch=sleeping()))
+    (stats,) = json.loads(vmadm.ok("stats", "-j", "use"))
+    assert (stats["uuid"], stats["state"], stats["memory_limit_bytes"], stats["tasks_limit"]) == (uuid, "running", 100 << 20, 80)
+    assert stats["cpu_nanoseconds"] > 0 and 0 < stats["memory_bytes"] < 100 << 20 and stats["tasks"] >= 2 and stats["disk_bytes"] > 0
+    header, row = vmadm.ok("stats").splitlines()
+    assert header.split()[:6] == ["UUID", "ALIAS", "STATE", "CPU_S", "MEM_MIB", "MEM_MAX"] and row.split()[:3] == [uuid, "use", "running"]
+    vmadm.ok("stop", "-F", "use")
+    (stats,) = json.loads(vmadm.ok("stats", "-j", "alias=use"))
+    assert stats["state"] == "stopped" and "memory_bytes" not in stats
+    assert vmadm.says("events", "use") == (1, "Events come from vminfod, which this version does not have; history tells what was done.\n")

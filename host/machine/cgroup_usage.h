@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace triton::machine {
+
+/// What the processes of a control group use now, and may use. What the kernel does not tell is missing; a limit that
+/// is missing may also be none.
+struct CgroupUsage {
+    std::optional<std::uint64_t> cpu_nanoseconds = {};  ///< since it was started
+    std::optional<std::uint64_t> memory_bytes = {};
+    std::optional<std::uint64_t> memory_limit = {};
+    std::optional<std::uint64_t> swap_bytes = {};
+    std::optional<std::uint64_t> tasks = {};
+    std::optional<std::uint64_t> tasks_limit = {};
+    std::optional<std::uint64_t> read_bytes = {};     ///< from disks
+    std::optional<std::uint64_t> written_bytes = {};  ///< to disks
+};
+
+/// Reads it from the files of the kernel, of either version of control groups or of both side by side. `top`: where
+/// they are mounted, "/sys/fs/cgroup". `path`: "/machine.slice/...". Source: Linux
+/// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{memory,cpuacct,pids,blkio-controller}.rst.
+CgroupUsage read_cgroup_usage(std::string const& top, std::string const& path);
+
+}  // namespace triton::machine

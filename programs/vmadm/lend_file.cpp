@@ -1,0 +1,60 @@
+#include "programs/vmadm/lend_file.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/unique_fd.h"
+
+namespace triton::program {
+
+namespace {
+
+/// In a child: system calls only. It keeps the rights of the host, which count in the machine's mount namespace,
+/// whoever owns that; a path there leads to nothing that is not in it. Ends with errno.
+[[noreturn]] void attach(int pidfd, int root, int tree, char const* inside) {
+    bool const is_inside = ::setns(pidfd, CLONE_NEWNS) == 0 && ::fchdir(root) == 0 && ::chroot(".") == 0;
+    if (!is_inside) ::_exit(errno);
+    // A file of the host that was replaced since has no name any more, and nothing can be mounted on it: so here.
+    int const place = ::open(inside, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0755);
+    if (place < 0 && errno != EACCES && errno != EROFS) ::_exit(errno);
+    long const moved = ::syscall(SYS_move_mount, tree, "", AT_FDCWD, inside, MOVE_MOUNT_F_EMPTY_PATH);
+    ::_exit(moved == 0 ? 0 : errno);
+}
+
+}  // namespace
+
+Result<> lend_file(std::int64_t leader, std::string const& path, std::string const& inside,
+                   std::function<bool()> const& is_current) {
+    std::string const what = "lend " + path + " to the machine";
+    UniqueFd const pidfd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(leader), 0)));
+    if (!pidfd) return fail(errno, what);
+    UniqueFd const root(
+        ::open(("/proc/" + std::to_string(leader) + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root) return fail(errno, what);
+    if (!is_current()) return fail(ErrorKind::not_found, what, "it has just ended");
+    UniqueFd const tree(
+        static_cast<int>(::syscall(SYS_open_tree, AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)));
+    mount_attr attributes{};
+    attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    attributes.propagation = MS_PRIVATE;
+    if (!tree || ::syscall(SYS_mount_setattr, tree.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0)
+        return fail(errno, what);
+    pid_t const child = ::fork();
+    if (child < 0) return fail(errno, what);
+    if (child == 0) attach(pidfd.get(), root.get(), tree.get(), inside.c_str());
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+    if (WIFEXITED(status)) return fail(WEXITSTATUS(status), what + " at " + inside);
+    return fail(ErrorKind::internal, what, "the child that should do it was killed");
+}
+
+}  // namespace triton::program
