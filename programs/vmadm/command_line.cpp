@@ -27,7 +27,7 @@ std::string usage_text() {
     return text +
            "\nA VM is named by its uuid, by the beginning of it that no other has, or by its alias; start, stop, "
            "reboot,\n"
-           "kill and delete also take filters, as list does: vmadm stop alias=~^web\n\n"
+           "kill, delete, stats and upgrade-launcher also take filters, as list does: vmadm stop alias=~^web\n\n"
            "  -E                 errors as JSON, for programs\n"
            "  -q, --quiet        no progress, no notes\n"
            "  --root DIR         in place of / [$TRITON_ROOT]\n"
@@ -39,6 +39,7 @@ std::string usage_text() {
 void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_help_flag();
     app.add_option("--root", options.root, "A directory in place of /.")->envname("TRITON_ROOT");
+    app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
     app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");

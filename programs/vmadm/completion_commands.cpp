@@ -11,7 +11,7 @@ namespace {
 /// Commands whose words are VMs.
 bool takes_machines(CLI::App const& command) {
     Command const* const row = find_command(command.get_name());
-    return row && (row->arguments.starts_with("VM") || row->arguments.find(" VM") != std::string_view::npos);
+    return row && row->arguments.find("VM") != std::string_view::npos;
 }
 constexpr Things vms{"VM", "vmadm -q list -p -o uuid,alias 2>/dev/null | tr : \"\\n\"", takes_machines};
 

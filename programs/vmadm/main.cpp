@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/machine/listing.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
@@ -25,9 +26,10 @@ void tell(Error const& error, bool as_json) {
         out.key("details").list(error.details).close('}').close('}');
         text = std::move(out).text() + "\n";
     } else {
-        text = error.text() + "\n";
+        // machines choose names of files, and whoever sends a machine chooses what is wrong with it
+        text = machine::harmless(error.text()) + "\n";
         for (std::string const& detail : error.details)
-            text += "  " + detail + "\n";
+            text += "  " + machine::harmless(detail) + "\n";
     }
     (void)write_all(STDERR_FILENO, text);  // nobody to tell
 }
@@ -79,6 +81,10 @@ int run(std::vector<std::string> words) {
     bool const asks = !words.empty() && (words.front() == "-h" || words.front() == "--help" || words.front() == "-?");
     if (asks || (word && *word == "help")) {
         (void)write_all(STDOUT_FILENO, usage_text());  // a closed standard output is nobody's loss
+        return 0;
+    }
+    if (!words.empty() && words.front() == "--version") {
+        (void)write_all(STDOUT_FILENO, "vmadm " TRITON_VERSION "\n");  // the same
         return 0;
     }
     if (word && !find_command(*word)) {

@@ -17,10 +17,12 @@ class TestHost:
 
     __test__ = False
 
-    def __init__(self, name: str, directory: Path, build: Path):
+    def __init__(self, name: str, directory: Path, build: Path, options: tuple[str, ...] = ()):
+        """`options`: more of systemd-nspawn's."""
         roots = subprocess.run([HERE / "build"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
         self.name = name
         self.build = build
+        self.options = options
         self.root = directory / "host"
         self.machine_root = Path(roots[1])
         subprocess.run(["cp", "-a", "--reflink=auto", roots[0], self.root], check=True)
@@ -36,7 +38,7 @@ class TestHost:
             ready.bind(str(address))
             self.process = subprocess.Popen(
                 [HERE / "boot", self.name, self.root, "--notify-ready=yes", f"--bind-ro={self.build}:/build",
-                 f"--bind-ro={self.machine_root}:/mnt"],
+                 f"--bind-ro={self.machine_root}:/mnt", *self.options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(address)})
             self.leader = self._wait_until_ready(ready)
 
