@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.process import FORWARDABLE, Exit, eventually, signal_mask
+from harness.process import FORWARDABLE, TIMEOUT, Exit, eventually, signal_mask, wait_readable
 
 TRAP = ("trap", "say:up", "wait")
 
@@ -70,20 +70,26 @@ def test_group_signal_reaches_grandchildren_only_when_asked(place):
     assert launcher.wait_for_probe("signal", role="child")["signal"] == signal.SIGUSR2
 
 
-def test_command_starts_with_the_inherited_mask_and_ignores(place):
+# Those with which libc starts after all: by then PID 1 has blocked all signals for itself.
+LATE_STARTS = pytest.mark.parametrize("how", [[], ["--stop-timeout", "5s"], ["-v"], ["-w"]], ids=" ".join)
+
+
+@LATE_STARTS
+def test_command_starts_with_the_inherited_mask_and_ignores(place, how):
     """Pitfall 7: what we block and ignore for ourselves is put back, and only that."""
     ignored = [signal.SIGPIPE, signal.SIGUSR2, signal.SIGTTOU]
     blocked = [signal.SIGUSR1, 40]
     options = [word for number in ignored for word in ("--ignore", str(int(number)))]
     options += [word for number in blocked for word in ("--block", str(int(number)))]
-    report = place.wrap("report", place=options).wait_for_probe("report")
+    report = place.wrap("report", options=how, place=options).wait_for_probe("report")
     assert report["ignored"] == sum(1 << (number - 1) for number in ignored)
     assert report["blocked"] == sum(1 << (number - 1) for number in blocked)
 
 
-def test_command_starts_with_clean_signals(place):
+@LATE_STARTS
+def test_command_starts_with_clean_signals(place, how):
     """Pitfall 7."""
-    report = place.wrap("report").wait_for_probe("report")
+    report = place.wrap("report", options=how).wait_for_probe("report")
     assert (report["ignored"], report["blocked"]) == (0, 0)
 
 
@@ -164,6 +170,17 @@ def test_stop_timeout_kills_a_deaf_command(place, number):
     launcher.wait_signal(number)
     assert launcher.wait() == Exit(code=128 + signal.SIGKILL)
     assert time.monotonic() - started >= 1
+
+
+def test_a_repeated_stop_does_not_postpone_its_end(place):
+    """Whoever asks again and again, as a supervisor above may, gets what was said the first time."""
+    launcher = place.wrap("trap", "say:up", "wait", options=["--stop-timeout", "500ms"])
+    launcher.wait_up()
+    deadline = time.monotonic() + TIMEOUT
+    while not wait_readable([launcher.pidfd], time.monotonic() + 0.05):
+        assert time.monotonic() < deadline, "each SIGTERM begins the time anew"
+        launcher.signal(signal.SIGTERM)
+    assert launcher.wait() == Exit(code=128 + signal.SIGKILL)
 
 
 def test_stop_timeout_kills_a_command_that_left_its_group(place):
