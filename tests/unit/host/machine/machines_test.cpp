@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -309,6 +310,64 @@ TEST_F(MachinesTest, ACreationThatWasKilledCanSimplyBeRepeated) {
         EXPECT_EQ(host.machines->get(made.machine.uuid)->state, State::running) << n;
         EXPECT_EQ(host.notices.empty() ? "" : host.notices.front(),
                   "VM " + made.machine.uuid.text() + ": an interrupted create was undone");
+    }
+}
+
+TEST_F(MachinesTest, ACloneThatIsKilledAnywhereLeavesAllOrNothing) {
+    Uuid const source = creation().machine.uuid;
+    {
+        Creation first = creation();
+        first.machine.uuid = source;
+        ASSERT_EQ(text_of(Host(directory()).machines->create(first)), "ok");
+    }
+    int kills = 0;
+    for (int n = 0;; ++n) {
+        Creation const made = creation();
+        Uuid const uuid = made.machine.uuid;
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.clone(source, "", made); });
+        Host host(directory());
+        ASSERT_TRUE(host.machines->recover(uuid)) << n;
+        auto const machine = host.machines->get(uuid);
+        if (machine) {  // killed at its first start
+            EXPECT_EQ(machine->phase, Phase::installed) << n;
+            EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok") << n;
+        }
+        EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;  // also no snapshot of the source
+        EXPECT_TRUE(host.machines->get(source)) << n;
+        if (!was_killed) break;
+        ++kills;
+    }
+    EXPECT_GT(kills, 12);
+}
+
+TEST_F(MachinesTest, AReceptionThatIsKilledAnywhereLeavesAllOrNothing) {
+    std::string const file = (directory() / "stream").string();
+    Creation made = creation(R"(,"tags":{"a":1})");
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        UniqueFd const to(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        ASSERT_EQ(text_of(host.machines->send(uuid, to.get())), "ok");
+        ASSERT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    }
+    auto const receive = [&](Machines& machines) -> Result<> {
+        UniqueFd const from(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+        StreamReader stream(from.get());
+        StreamHead const head = TRY(stream.head());
+        return machines.receive(stream, head.storage, made);
+    };
+    for (int n = 0;; ++n) {
+        bool const was_killed = kill_at(n, receive);
+        Host host(directory());
+        ASSERT_TRUE(host.machines->recover(uuid)) << n;
+        if (!was_killed) {
+            auto const machine = host.machines->get(uuid);
+            ASSERT_TRUE(machine);
+            EXPECT_EQ(machine->state, State::stopped);
+            break;
+        }
+        EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
     }
 }
 
