@@ -93,6 +93,7 @@ Outcome run_delete(Options const& options) {
     });
 }
 Outcome run_recover(Options const& options) {
+    if (options.words.size() > 1) return usage("too many arguments for recover: " + json::quoted(options.words[1]));
     auto host = Host::open(options);
     if (!host) return std::unexpected(host.error());
     std::optional<Uuid> uuid;

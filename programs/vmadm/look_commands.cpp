@@ -93,17 +93,20 @@ Outcome run_lookup(Options const& options) {
 
 Outcome run_info(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for info");
+    if (options.words.size() > 2) return usage("too many arguments for info: " + json::quoted(options.words[2]));
     return std::unexpected(Failure{fail(ErrorKind::unsupported, "no info types supported for brand lx").error()});
 }
 
 Outcome run_sysrq(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for sysrq");
+    if (options.words.size() > 2) return usage("too many arguments for sysrq: " + json::quoted(options.words[2]));
     return std::unexpected(Failure{
         fail(ErrorKind::unsupported, "The sysrq command is only supported for VMs of brands \"bhyve\" or \"kvm\".")
             .error()});
 }
 
 Outcome run_history(Options const& options) {
+    if (options.words.size() > 1) return usage("too many arguments for history: " + json::quoted(options.words[1]));
     machine::Store const store{machine::Layout{options.root}};
     std::optional<Uuid> uuid;
     // also of a machine that is gone: then only by its whole uuid

@@ -256,3 +256,41 @@ def test_what_a_machine_uses(host, vmadm, tiny):
     (stats,) = json.loads(vmadm.ok("stats", "-j", "alias=use"))
     assert stats["state"] == "stopped" and "memory_bytes" not in stats
     assert vmadm.says("events", "use") == (1, "Events come from vminfod, which this version does not have; history tells what was done.\n")
+
+
+def test_names_and_payloads_of_enemies(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="plain", autoboot=False))
+    for name in ("../../etc", "a/b", "..", "pl\nain", "", "\x1b[2J", "*", uuid[:3], uuid + "/.."):
+        for command in ("get", "start", "delete", "send", "console", "exec", "logs", "rename"):
+            words = {"exec": (name, "/bin/true"), "rename": (name, "x")}.get(command, (name,))
+            code, text = vmadm.says(command, *words)
+            assert code in (1, 2) and "\x1b" not in text and text.count("\n") == 1, (command, name, text)
+    for members in ({"uuid": "../../../etc/x"}, {"uuid": "a/b"}, {"alias": "a\nb"}, {"hostname": "a\nBoot=no"}, {"zonename": "../x"},
+                    {"init_name": "/sbin/init\n[Files]"}, {"filesystems": [{"type": "lofs", "source": "/a\nBind=/", "target": "/x"}]},
+                    {"nics": [{"nic_tag": "../x", "ips": ["dhcp"]}]}):
+        code, text = vmadm.says("create", payload=payload(tiny, **members))
+        assert code == 1 and "\x1b" not in text, (members, text)
+    for snapshot in ("../x", "a/b", "", "a\nb", "x" * 65):
+        assert vmadm.says("create-snapshot", "plain", snapshot) == (1, "Invalid snapshot name\n")
+    assert vmadm.ok("list", "-p", "-o", "alias") == "plain\n"
+    # metadata of megabytes goes in and comes out; more than a payload may have does not
+    large = {"large": "x" * (4 << 20)}
+    vmadm.ok("update", "plain", payload=json.dumps({"set_customer_metadata": large}))
+    assert json.loads(vmadm.ok("get", "plain"))["customer_metadata"] == large
+    code, text = vmadm.says("update", "plain", payload=json.dumps({"set_customer_metadata": {"x": "x" * (17 << 20)}}))
+    assert code == 1 and text.count("\n") == 1
+    assert vmadm.ok("list", "-p", "-o", "alias") == "plain\n"
+
+
+def test_only_root_may(host, vmadm):
+    done = host.run("setpriv", "--reuid", "65534", "--clear-groups", "vmadm", "list")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "vmadm can only be run as root.\n")
+    assert host.run("setpriv", "--reuid", "65534", "--clear-groups", "vmadm", "help").returncode == 0
+
+
+def test_stray_words_are_errors(vmadm):
+    for command in ("create", "receive", "prepare"):
+        assert vmadm.says(command, "x") == (2, f'too many arguments for {command}: "x"\n')
+    for command in ("get", "install", "logs", "send", "console", "history", "recover"):
+        assert vmadm.says(command, "x", "y") == (2, f'too many arguments for {command}: "y"\n')
