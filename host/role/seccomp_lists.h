@@ -22,7 +22,7 @@ inline constexpr std::string_view verify_calls = "fsync fdatasync sync_file_rang
 inline constexpr std::string_view unpack_calls =
     "openat2 mkdirat unlinkat symlinkat linkat fchown fchownat fchmod fchmodat utimensat fsetxattr fgetxattr "
     "flistxattr "
-    "fremovexattr getdents64 readlinkat fallocate fadvise64 umask";
+    "fremovexattr getdents64 readlinkat fallocate fadvise64 sync_file_range umask";
 
 /// A program that reads files and writes to descriptors: to start, and to work. It starts no other.
 inline constexpr std::string_view executed_calls =
