@@ -44,7 +44,6 @@ private:
     role::UnpackLimits limits_;
     archive* reader_ = nullptr;
     std::optional<Error> stream_error_;
-    bool is_empty_ = false;
 };
 
 }  // namespace triton::unpack
