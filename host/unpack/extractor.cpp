@@ -251,7 +251,8 @@ Result<> Extractor::write_content(int file, Entry const& entry, Archive& archive
         }
     }
     if (end < entry.size && ::ftruncate(file, static_cast<off_t>(entry.size)) != 0) return fail(errno, "set its size");
-    // The disk begins now, and not when the whole tree is made durable at the end. A wish: what it says does not matter.
+    // The disk begins now, and not when the whole tree is made durable at the end. A wish: what it says does not
+    // matter.
     if (end >= worth_writing_early) (void)::sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
     return {};
 }
