@@ -10,6 +10,7 @@
 
 #include "host/machine/unit_texts.h"
 #include "host/machine/uuid.h"
+#include "host/network/documents.h"
 #include "host/storage/names.h"
 #include "lib/base/result.h"
 
@@ -91,6 +92,23 @@ public:
     /// What the launcher of a running machine reports, as JSON; nullopt: it does not answer. `root_uid`: the uid that
     /// root of the machine has on the host.
     virtual std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) = 0;
+};
+
+/// The networks of the host. The unit of a machine makes its links before each start and removes them afterwards; what
+/// is here is for those who change machines.
+class Networks {
+public:
+    virtual ~Networks() = default;
+    /// Errors: `invalid` configuration of the host, with the place.
+    virtual Result<network::Tags> tags() = 0;
+    /// The path of triton-machine-init. Errors: `unavailable`.
+    virtual Result<std::string> first_program() = 0;
+    /// Whether the host has what these ports need. Errors: with the NIC.
+    virtual Result<> check(std::span<network::Port const> ports) = 0;
+    /// Gives ports that are there other rules.
+    virtual Result<> guard(std::span<network::Port const> ports) = 0;
+    /// Success too when they are not there.
+    virtual Result<> lower(std::span<network::Port const> ports) = 0;
 };
 
 }  // namespace triton::machine

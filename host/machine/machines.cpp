@@ -242,7 +242,8 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
 Result<> Machines::derive(Machine const& machine) {
     std::string const launcher = machine.launch ? TRY(parts_.launcher.program()) : std::string();
     std::string const root = path(machine.uuid) + "/root";
-    MachinePaths const paths{root, path(machine.uuid) + "/config/launch", launcher};
+    MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
+    TRY(derive_network(machine, paths));
     TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", nspawn_text(machine, paths),
                      0644));
     if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
@@ -279,6 +280,7 @@ Result<> Machines::prepare_one(Uuid const& uuid) {
 }
 
 Result<> Machines::underive(Uuid const& uuid) {
+    TRY(underive_network(uuid));
     TRY(remove_file(store_.layout().nspawn() + "/" + uuid.text() + ".nspawn"));
     std::string const link = store_.layout().links() + "/" + uuid.text();
     // nspawn keeps a lock file for each image beside it
@@ -379,7 +381,11 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
                                .run = std::move(tree),
                                .undo = [this, uuid] { return destroy_tree(uuid); }});
     operation.steps.push_back({.name = "quota", .run = [this, machine] { return set_quota(machine, true); }});
-    operation.steps.push_back({.name = "metadata", .run = [this, machine] { return write_config(machine); }});
+    operation.steps.push_back({.name = "metadata", .run = [this, machine, needs_image]() -> Result<> {
+                                   if (needs_image || machine.maintain_resolvers == std::optional(true))
+                                       write_resolvers(machine, path(machine.uuid));
+                                   return write_config(machine);
+                               }});
     if (machine.create_only) {
         operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
                                        Machine configured = machine;
@@ -432,12 +438,18 @@ Operation Machines::change(Machine const& machine) {
     Operation operation{.name = "update", .after_kill = Outcome::finished, .data = whole_text(machine)};
     operation.steps = {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
-        {.name = "metadata", .run = [this, machine] { return write_config(machine); }},
+        {.name = "metadata",
+         .run = [this, machine]() -> Result<> {
+             if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(machine.uuid));
+             return write_config(machine);
+         }},
         {.name = "quota", .run = [this, machine, is_quota_new] { return set_quota(machine, is_quota_new); }},
     };
     if (machine.phase != Phase::installed) return operation;
     operation.steps.push_back(
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }});
+    operation.steps.push_back(
+        {.name = "rules of its links", .run = [this, machine] { return guard_network(machine); }});
     operation.steps.push_back({.name = "limits", .run = [this, machine] { return apply_limits(machine); }});
     operation.steps.push_back({.name = "autostart", .run = [this, machine] {
                                    return parts_.units.set_autostart(machine.uuid, machine.autoboot.value_or(false));
@@ -461,7 +473,10 @@ Operation Machines::reprovisioning(Machine const& machine) {
              return parts_.pool.clone(image.tree, image.snapshot, incoming);
          }},
         {.name = "metadata",
-         .run = [this, machine, incoming] { return write_config(machine, parts_.pool.path(incoming)); }},
+         .run = [this, machine, incoming]() -> Result<> {
+             write_resolvers(machine, parts_.pool.path(incoming));
+             return write_config(machine, parts_.pool.path(incoming));
+         }},
         {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
         {.name = "swap",
          .run = [this, uuid, incoming]() -> Result<> {
@@ -541,6 +556,8 @@ Result<> Machines::create(Creation const& creation_of) {
 Result<> Machines::add(Machine machine, std::string_view command,
                        std::function<Operation(Machine const&)> const& make) {
     TRY(check_launch(machine));
+    TRY(check_network(machine));
+    if (!machine.create_only && machine.autoboot.value_or(false)) TRY(check_links(machine));
     MachineLock const own = TRY(lock(machine.uuid, command));
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
@@ -583,6 +600,7 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     Machine const before = TRY(load(uuid));
     Update update = TRY(make(before));
     TRY(check_launch(update.machine));
+    TRY(check_network(update.machine));
     TRY(check_conflicts(update.machine));
     TRY(perform_marked(uuid, change(update.machine)));
     return update;
@@ -630,9 +648,11 @@ Result<bool> Machines::start(Uuid const& uuid) {
     if (state != State::stopped)
         return fail(ErrorKind::refused, "Unable to start VM " + uuid.text() + ": Cannot start vm from state \"" +
                                             std::string(name_of(state)) + "\", must be \"stopped\".");
+    TRY(check_links(machine));
     machine.autoboot = true;
     TRY(store_.save(machine));
     TRY(parts_.units.set_autostart(uuid, true));
+    if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
     TRY(derive(machine));
     TRY(parts_.units.reset(uuid));
     TRY(parts_.units.start(uuid, start_limit));
@@ -661,6 +681,8 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (state != State::running)
         return fail(ErrorKind::refused,
                     "Cannot reboot vm from state \"" + std::string(name_of(state)) + "\", must be \"running\"");
+    TRY(check_links(machine));
+    if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
     TRY(derive(machine));
     if (!force) return parts_.units.reboot(uuid, std::chrono::minutes(3));
     TRY(parts_.units.halt(uuid));
@@ -748,6 +770,7 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
         store_.forget_lock(*owner);
         done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
     }
+    std::ranges::move(TRY(remove_stray_networks()), std::back_inserter(done));
     return done;
 }
 

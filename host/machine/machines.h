@@ -9,6 +9,7 @@
 
 #include "host/machine/host.h"
 #include "host/machine/machine_stream.h"
+#include "host/machine/network_plan.h"
 #include "host/machine/payload.h"
 #include "host/machine/store.h"
 #include "host/storage/pool.h"
@@ -24,6 +25,7 @@ struct HostParts {
     std::function<std::int64_t()> now;             ///< microseconds since 1970
     Progress progress = {};                        ///< of long work
     std::function<void(std::string)> notice = {};  ///< a sentence that the user should read
+    Networks* networks = nullptr;                  ///< none: NICs are kept, and nothing is made of them
 };
 
 struct StopOptions {
@@ -112,6 +114,9 @@ public:
     /// Refuses a launch configuration that the launcher refuses. Errors: `invalid`.
     Result<> check_launch(Machine const& machine);
 
+    /// Refuses NICs and routes that this host cannot make. Errors: `invalid`.
+    Result<> check_network(Machine const& machine);
+
 private:
     Result<MachineLock> lock(Uuid const& uuid, std::string_view command);
     Result<Machine> load(Uuid const& uuid);
@@ -139,6 +144,14 @@ private:
     void add_install_steps(Operation& operation, Machine const& machine);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
+    Result<NetworkPlan> plan_network(Machine const& machine);
+    Result<> derive_network(Machine const& machine, MachinePaths& paths);
+    Result<> underive_network(Uuid const& uuid);
+    Result<> guard_network(Machine const& machine);
+    Result<> check_links(Machine const& machine);
+    Result<std::vector<std::string>> remove_stray_networks();
+    void write_resolvers(Machine const& machine, std::string const& tree);
+    [[nodiscard]] std::string network_path(Uuid const& uuid) const;
     Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
     Result<> write_config(Machine const& machine, std::string const& tree);
     Result<> apply_limits(Machine const& machine);

@@ -100,7 +100,8 @@ bool is_interface_name(std::string_view name) {
                                    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
                                           c == '_' || c == '.' || c == '-';
                                }) &&
-           name != "." && name != "..";
+           name != "." && name != ".." && name != "lo" && name != "all" &&
+           name != "default";  // the kernel's settings have these two
 }
 
 void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
@@ -191,8 +192,8 @@ std::span<Row<Nic> const> table(json::TableOf<Nic, json::Reading>) {
                                                           "It may send what is neither IP nor ARP."),
         row_of<&Nic::allowed_ips, TextList, Nic>("allowed_ips",
                                                  "Further addresses and networks that it may send from."),
-        row_of<&Nic::allowed_dhcp_cids, TextList, Nic>("allowed_dhcp_cids",
-                                                       "DHCP client IDs that it may use, in hexadecimal."),
+        row_of<&Nic::allowed_dhcp_cids, TextList, Nic>(
+            "allowed_dhcp_cids", "DHCP client IDs that it may use, in hexadecimal. Stored, not enforced."),
         row_of<&Nic::blocked_outgoing_ports, TextList, Nic>("blocked_outgoing_ports",
                                                             "TCP and UDP ports that it may not send to."),
         row_of<&Nic::dhcp_server, Flag, Nic>("dhcp_server", "It may answer as a DHCP server."),

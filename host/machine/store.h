@@ -10,6 +10,7 @@
 
 #include "host/machine/machine.h"
 #include "host/machine/steps.h"
+#include "host/network/documents.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -24,6 +25,7 @@ struct Layout {
     [[nodiscard]] std::string machines() const { return state() + "/machines"; }
     [[nodiscard]] std::string images() const { return root + "/var/triton/imgadm/images"; }
     [[nodiscard]] std::string nspawn() const { return root + "/run/systemd/nspawn"; }
+    [[nodiscard]] std::string networks() const { return root + std::string(network::directory); }
     [[nodiscard]] std::string links() const { return root + "/var/lib/machines"; }
     [[nodiscard]] std::string configuration() const { return root + "/etc/triton/triton.json"; }
 };

@@ -45,21 +45,32 @@ void add_bind(std::string& text, bool is_read_only, std::string_view source, std
     add(text, is_read_only ? "BindReadOnly" : "Bind", bind_path(source) + ":" + bind_path(target));
 }
 
-void add_first_program(std::string& text, Machine const& machine) {
-    if (machine.launch) {
-        add(text, "Boot", "no");
-        add(text, "Parameters",
-            std::string(launcher_inside) + " --input-dir " + std::string(launch_directory_inside) +
-                " --input-monitor-conf " + std::string(launch_file_name) + " --control-socket " +
-                std::string(control_socket_inside));
-        add(text, "KillSignal", "SIGTERM");
-    } else if (machine.init_name) {
-        add(text, "Boot", "no");
-        add(text, "Parameters", quoted_word(*machine.init_name));
-        add(text, "KillSignal", "SIGRTMIN+3");
-    } else {
-        add(text, "Boot", "yes");
-    }
+/// The program that a machine has as its PID 1, and the signal that it shuts down by; no words: the init of its image.
+struct FirstProgram {
+    std::string words = {};
+    std::string_view kill_signal = "SIGRTMIN+3";
+};
+
+FirstProgram first_program(Machine const& machine) {
+    if (machine.launch)
+        return {std::string(launcher_inside) + " --input-dir " + std::string(launch_directory_inside) +
+                    " --input-monitor-conf " + std::string(launch_file_name) + " --control-socket " +
+                    std::string(control_socket_inside),
+                "SIGTERM"};
+    if (machine.init_name) return {quoted_word(*machine.init_name)};
+    return {};
+}
+
+void add_first_program(std::string& text, Machine const& machine, MachinePaths const& paths) {
+    FirstProgram const program = first_program(machine);
+    std::string words;
+    if (!paths.network.empty())  // it connects the machine, and becomes the program behind
+        words = std::string(first_program_inside) + " " + std::string(network_inside);
+    if (!program.words.empty()) words += (words.empty() ? "" : " ") + program.words;
+    if (words.empty()) return add(text, "Boot", "yes");
+    add(text, "Boot", "no");
+    add(text, "Parameters", words);
+    add(text, "KillSignal", program.kill_signal);
 }
 
 std::string variable_name(std::string_view key) {
@@ -88,7 +99,7 @@ bool fits(std::string_view value) {
 
 std::string nspawn_text(Machine const& machine, MachinePaths const& paths) {
     std::string text = "# Made by vmadm from the properties of the machine, again at each start.\n[Exec]\n";
-    add_first_program(text, machine);
+    add_first_program(text, machine, paths);
     std::string const range = ":" + std::to_string(uids_of_machine);
     if (machine.first_uid) add(text, "PrivateUsers", std::to_string(*machine.first_uid) + range);
     add(text, "MachineID", machine.uuid.digits());
@@ -110,6 +121,10 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths) {
         add_bind(text, true, paths.launcher, launcher_inside);
         add_bind(text, true, paths.launch, launch_directory_inside);
     }
+    if (!paths.network.empty()) {
+        add_bind(text, true, paths.first_program, first_program_inside);
+        add_bind(text, true, paths.network, network_inside);
+    }
     for (Filesystem const& filesystem : machine.filesystems) {
         bool const is_read_only = std::ranges::find(filesystem.options, "ro") != filesystem.options.end();
         add_bind(text, is_read_only, filesystem.source, filesystem.target);
@@ -117,6 +132,8 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths) {
     text += "\n[Network]\n";
     add(text, "Private", "yes");
     add(text, "VirtualEthernet", "no");
+    for (std::string const& link : paths.links)
+        text.append(link).append("\n");
     return text;
 }
 
@@ -129,16 +146,24 @@ std::vector<std::string> launch_environment(Machine const& machine) {
     add_variable("TRITON_UUID", machine.uuid.text());
     if (machine.alias) add_variable("TRITON_ALIAS", *machine.alias);
     if (machine.hostname) add_variable("TRITON_HOSTNAME", *machine.hostname);
+    if (machine.dns_domain) add_variable("TRITON_DNS_DOMAIN", *machine.dns_domain);
     if (machine.owner_uuid) add_variable("TRITON_OWNER_UUID", machine.owner_uuid->text());
     if (machine.image_uuid) add_variable("TRITON_IMAGE_UUID", machine.image_uuid->text());
     if (machine.max_physical_memory) add_variable("TRITON_MEMORY_MIB", std::to_string(*machine.max_physical_memory));
     for (std::size_t i = 0; i < machine.nics.size(); ++i) {
         Nic const& nic = machine.nics[i];
         std::string const prefix = "TRITON_NIC" + std::to_string(i) + "_";
-        if (nic.ip && nic.primary == std::optional(true)) add_variable("TRITON_IP", *nic.ip);
-        if (nic.ip) add_variable(prefix + "IP", *nic.ip);
+        bool const is_primary = nic.primary == std::optional(true);
+        bool const has_address = nic.ip && parse_address(*nic.ip);
+        if (has_address && is_primary) add_variable("TRITON_IP", *nic.ip);
+        if (nic.gateway && is_primary) add_variable("TRITON_GATEWAY", *nic.gateway);
+        if (nic.interface) add_variable(prefix + "INTERFACE", *nic.interface);
+        if (has_address) add_variable(prefix + "IP", *nic.ip);
+        if (has_address && nic.netmask) add_variable(prefix + "NETMASK", *nic.netmask);
+        if (nic.gateway) add_variable(prefix + "GATEWAY", *nic.gateway);
         add_variable(prefix + "MAC", nic.mac);
         add_variable(prefix + "TAG", nic.nic_tag);
+        if (nic.vlan_id) add_variable(prefix + "VLAN", std::to_string(*nic.vlan_id));
     }
     for (json::Member const& member : machine.customer_metadata)
         add_variable(variable_name(member.key), scalar_text(member.node));

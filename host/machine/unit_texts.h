@@ -11,10 +11,17 @@ namespace triton::machine {
 
 /// Where the parts of one machine are on the host.
 struct MachinePaths {
-    std::string root;      ///< its root directory
-    std::string launch;    ///< the directory of its launch configuration
-    std::string launcher;  ///< the triton-launch that is its PID 1
+    std::string root;                     ///< its root directory
+    std::string launch;                   ///< the directory of its launch configuration
+    std::string launcher;                 ///< the triton-launch that is its PID 1
+    std::string network = {};             ///< the description of its network; empty: it gets no links
+    std::string first_program = {};       ///< the triton-machine-init that reads it
+    std::vector<std::string> links = {};  ///< lines of the section [Network]
 };
+
+/// Inside a machine with network interfaces.
+inline constexpr std::string_view first_program_inside = "/run/triton/triton-machine-init";
+inline constexpr std::string_view network_inside = "/run/triton/network.json";
 
 /// Inside a machine with a launch configuration.
 inline constexpr std::string_view launcher_inside = "/run/triton/triton-launch";
@@ -30,8 +37,9 @@ inline constexpr std::int64_t uids_of_machine = 65536;
 std::string nspawn_text(Machine const& machine, MachinePaths const& paths);
 
 /// What a launch configuration may use in substitutions: TRITON_UUID, TRITON_ALIAS, TRITON_HOSTNAME,
-/// TRITON_OWNER_UUID, TRITON_IMAGE_UUID, TRITON_MEMORY_MIB, TRITON_IP (of the primary interface), TRITON_NIC<N>_IP,
-/// TRITON_NIC<N>_MAC, TRITON_NIC<N>_TAG, and TRITON_METADATA_<KEY> for each key of the customer metadata: in upper
+/// TRITON_DNS_DOMAIN, TRITON_OWNER_UUID, TRITON_IMAGE_UUID, TRITON_MEMORY_MIB; TRITON_IP and TRITON_GATEWAY of the
+/// primary interface; of each interface TRITON_NIC<N>_INTERFACE, _IP (an address, and never the word "dhcp"),
+/// _NETMASK, _GATEWAY, _MAC, _TAG and _VLAN; and TRITON_METADATA_<KEY> for each key of the customer metadata: in upper
 /// case, what is neither letter nor digit as "_". Values of several lines, or longer than 4096 bytes, are left out.
 /// NAME=value each.
 std::vector<std::string> launch_environment(Machine const& machine);

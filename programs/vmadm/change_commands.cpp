@@ -58,6 +58,7 @@ Outcome run_update(Options const& options) {
         machine::Update const update = TRY_RUN(make(before));
         if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
         TRY_RUN(machines.check_launch(update.machine));
+        TRY_RUN(machines.check_network(update.machine));
         return print(change_lines(update.changes));
     }
     auto const updated = machines.update(uuid, make);
@@ -65,10 +66,6 @@ Outcome run_update(Options const& options) {
            updated ? changes_json(updated->changes) : "");
     machine::Update const update = TRY_RUN(updated);
     if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
-    bool const has_new_nics = std::ranges::any_of(update.changes, [](machine::Change const& change) {
-        return change.property == "nics" && change.after != "[]";
-    });
-    if (has_new_nics) (*host)->note(no_networks);
     if (update.changes.empty()) (*host)->note("note: nothing has changed");
     std::vector<std::string> const late = update.at_start();
     auto const status = late.empty() ? Result<machine::UnitStatus>() : (*host)->units().status(uuid);
@@ -133,6 +130,14 @@ Outcome run_validate(Options const& options) {
             faults.bad_values.emplace_back("launch");
             faults.reasons.push_back("launch: " + judged.error().text());
             faults.reasons.insert(faults.reasons.end(), judged.error().details.begin(), judged.error().details.end());
+        }
+    }
+    if (faults.is_empty() && !checked.nics.empty()) {
+        HostNetworks networks{machine::Layout{options.root}};
+        if (auto const plan = machine::network_plan(checked, TRY_RUN(networks.tags())); !plan) {
+            std::string reason = plan.error().text();
+            faults.bad_values.emplace_back(reason.starts_with("routes") ? "routes" : "nics");
+            faults.reasons.push_back(std::move(reason));
         }
     }
     if (!faults.is_empty()) {

@@ -47,6 +47,7 @@ Host::Host(Options const& options, machine::Layout const& layout, std::unique_pt
       has_progress_(!options.is_quiet && ::isatty(STDERR_FILENO) == 1),
       pool_(std::move(pool)),
       images_(layout),
+      networks_(layout),
       machines_(layout, parts()) {}
 
 void Host::note(std::string_view text) const {
@@ -55,6 +56,7 @@ void Host::note(std::string_view text) const {
 
 machine::HostParts Host::parts() {
     machine::HostParts parts{.pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = now};
+    parts.networks = &networks_;
     parts.notice = [this](std::string const& text) { note(text); };
     if (has_progress_)
         parts.progress = [](std::string_view operation, std::string_view step) {

@@ -13,6 +13,7 @@
 #include "host/machine/payload.h"
 #include "lib/json/reader.h"
 #include "programs/vmadm/command_line.h"
+#include "programs/vmadm/host_networks.h"
 #include "programs/vmadm/host_parts.h"
 
 namespace triton::program {
@@ -47,6 +48,7 @@ private:
     bool has_progress_;
     std::unique_ptr<storage::Pool> pool_;
     InstalledImages images_;
+    HostNetworks networks_;
     SystemdUnits units_;
     HostLauncher launcher_;
     machine::Machines machines_;
@@ -78,10 +80,6 @@ std::expected<json::Object, Failure> key_value_words(std::span<std::string const
 /// Says what of a payload was left out or changed. Errors: with --strict, the first thing that was left out.
 Outcome tell(Host const& host, Options const& options, std::vector<std::string> const& ignored,
              std::vector<std::string> const& notices);
-
-/// Whether a machine that gets NICs gets no links for them.
-inline constexpr std::string_view no_networks =
-    "note: nics: they are kept and shown, and this version makes no links for them: the VM has a loopback only";
 
 // --- which machines ---
 

@@ -23,7 +23,6 @@ Outcome run_create(Options const& options) {
     auto host = Host::open(options);
     if (!host) return std::unexpected(host.error());
     if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
-    if (!creation->machine.nics.empty()) (*host)->note(no_networks);
     Uuid const uuid = creation->machine.uuid;
     Machines& machines = (*host)->machines();
     TRY_RUN(recorded(machines, uuid, "create", "", [&] { return machines.create(*creation); }));

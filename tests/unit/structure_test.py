@@ -27,6 +27,7 @@ FOLDERS = {
     "lib/files": ("triton::files", "lib/base lib/json"),
     "lib/varlink": ("triton::varlink", "lib/base lib/json"),
     "lib/process": ("triton::process", "lib/base lib/json lib/files"),
+    "lib/netlink": ("triton::netlink", "lib/base"),
     "lib/net": ("triton::net", "lib/base lib/json lib/log lib/files"),
     "config": ("triton::config", "lib/base lib/json lib/process"),
     "launcher/wrap": ("triton::launcher", "lib/base lib/process"),
@@ -60,10 +61,11 @@ FOLDERS = {
     "host/download": ("triton::download", "lib/base lib/json host/role"),
     "host/content": ("triton::content", "lib/base lib/json lib/files lib/process host/role"),
     "host/image": ("triton::image", "lib/base lib/json lib/log lib/files lib/process host/storage host/content"),
-    "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/varlink host/storage"),
+    "host/network": ("triton::network", "lib/base lib/json lib/netlink lib/process"),
+    "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/netlink lib/varlink host/storage host/network"),
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
-    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/machine host/systemd programs/completion"),
+    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd programs/completion"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
@@ -73,6 +75,8 @@ FOLDERS = {
     "programs/triton-download": ("", "lib/base lib/json host/role host/download"),
     "programs/triton-verify": ("", "lib/base lib/json host/role host/verify"),
     "programs/triton-unpack": ("", "lib/base lib/json host/role host/unpack"),
+    "programs/triton-machine-init": ("triton::program", "lib/base lib/json lib/netlink host/network"),
+    "programs/triton-machine-network": ("triton::program", "lib/base lib/json lib/netlink host/network"),
     "programs/imgadm": ("triton::program", "lib/base lib/json lib/log lib/files lib/process host/storage host/content host/image programs/completion"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)

@@ -2,9 +2,7 @@
 
 import json
 import uuid as uuids
-from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[3]
 UNIT = "systemd-nspawn@{}.service"
 
 
@@ -244,26 +242,6 @@ def test_a_machine_cannot_lead_its_host_elsewhere(host, vmadm, tiny):
     assert "launch_status" not in json.loads(vmadm.ok("get", uuid))
     vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", "rm -r /run/triton-launch; ln -s /proc/1/root /run/triton-launch")
     assert "launch_status" not in json.loads(vmadm.ok("get", uuid))
-
-
-def test_machines_start_with_the_host(host, vmadm, tiny):
-    uuid = new_uuid()
-    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
-    units = SOURCE / "packaging/host"
-    service = (units / "triton-machines.service").read_text().replace("/usr/bin/vmadm", "/build/vmadm")
-    host.run("tee", "/etc/systemd/system/triton-machines.service", input=service, check=True)
-    host.run("mkdir", "-p", "/etc/systemd/system/systemd-nspawn@.service.d", check=True)
-    drop_in = (units / "systemd-nspawn@.service.d/50-triton.conf").read_text()
-    host.run("tee", "/etc/systemd/system/systemd-nspawn@.service.d/50-triton.conf", input=drop_in, check=True)
-    # as after a boot: nothing runs, and /run is empty
-    host.run("systemctl", "stop", UNIT.format(uuid), check=True)
-    host.run("rm", f"/run/systemd/nspawn/{uuid}.nspawn", check=True)
-    host.run("systemctl", "daemon-reload", check=True)
-    assert "triton-machines.service" in host.run("systemctl", "show", "-p", "After", UNIT.format(uuid)).stdout
-    host.run("systemctl", "start", "triton-machines.service", "machines.target", check=True)
-    machine = json.loads(vmadm.ok("get", uuid))
-    assert machine["state"] == "running"
-    assert host.run("cat", f"/proc/{machine['pid']}/comm", check=True).stdout == "triton-launch\n"
 
 
 def test_an_image_that_a_machine_needs_is_not_deleted(host, vmadm, tiny):

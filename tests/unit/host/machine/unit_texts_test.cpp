@@ -52,6 +52,25 @@ TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
               "\n[Network]\nPrivate=yes\nVirtualEthernet=no\n");
 }
 
+TEST(Nspawn, AMachineWithNicsIsConnectedByItsFirstProgram) {
+    MachinePaths connected = paths;
+    connected.network = "/run/n/inside.json";
+    connected.first_program = "/x/triton-machine-init";
+    connected.links = {"VirtualEthernetExtra=tm1:eth0", "MACVLAN=eth1"};
+    std::string const tail =
+        "BindReadOnly=/x/triton-machine-init:/run/triton/triton-machine-init\n"
+        "BindReadOnly=/run/n/inside.json:/run/triton/network.json\n"
+        "\n[Network]\nPrivate=yes\nVirtualEthernet=no\nVirtualEthernetExtra=tm1:eth0\nMACVLAN=eth1\n";
+    std::string const first = "[Exec]\nBoot=no\nParameters=/run/triton/triton-machine-init /run/triton/network.json";
+    EXPECT_THAT(nspawn_text(machine(), connected), testing::HasSubstr(first + "\nKillSignal=SIGRTMIN+3\n"));
+    EXPECT_THAT(nspawn_text(machine(), connected), testing::EndsWith(tail));
+    Machine made = machine();
+    made.init_name = "/my init";
+    EXPECT_THAT(nspawn_text(made, connected), testing::HasSubstr(first + " '/my init'\nKillSignal=SIGRTMIN+3\n"));
+    made.launch = json::Object{};
+    EXPECT_THAT(nspawn_text(made, connected), testing::HasSubstr(first + " /run/triton/triton-launch --input-dir "));
+}
+
 TEST(Nspawn, DirectoriesOfTheHostAreBound) {
     Machine made = machine();
     made.filesystems = {{"lofs", "/da:ta", "/mnt/a b", {}, {"ro"}}, {"lofs", "/rw", "/rw", {}, {}}};
@@ -61,7 +80,16 @@ TEST(Nspawn, DirectoriesOfTheHostAreBound) {
 TEST(Environment, HasNicsAndMetadata) {
     Machine made = machine();
     made.nics = {{.mac = "02:00:00:00:00:01", .nic_tag = "a", .ip = "10.0.0.1"},
-                 {.mac = "02:00:00:00:00:02", .nic_tag = "b", .ip = "10.0.0.2", .primary = true}};
+                 {.mac = "02:00:00:00:00:02",
+                  .interface = "eth1",
+                  .nic_tag = "b",
+                  .vlan_id = 7,
+                  .ip = "10.0.0.2",
+                  .netmask = "255.255.255.0",
+                  .gateway = "10.0.0.254",
+                  .primary = true},
+                 {.mac = "02:00:00:00:00:03", .nic_tag = "c", .ip = "dhcp"}};
+    made.dns_domain = "local";
     made.customer_metadata = {{"db.host", json::Node{"pg"}},
                               {"db-host", json::Node{"again"}},
                               {"port", json::Node{std::int64_t{5432}}},
@@ -69,10 +97,13 @@ TEST(Environment, HasNicsAndMetadata) {
                               {"long", json::Node{std::string(5000, 'x')}}};
     EXPECT_THAT(launch_environment(made),
                 testing::ElementsAre("TRITON_UUID=371f18c0-9f73-6e86-94f6-c1cf71188d23", "TRITON_HOSTNAME=web0",
-                                     "TRITON_MEMORY_MIB=512", "TRITON_NIC0_IP=10.0.0.1",
+                                     "TRITON_DNS_DOMAIN=local", "TRITON_MEMORY_MIB=512", "TRITON_NIC0_IP=10.0.0.1",
                                      "TRITON_NIC0_MAC=02:00:00:00:00:01", "TRITON_NIC0_TAG=a", "TRITON_IP=10.0.0.2",
-                                     "TRITON_NIC1_IP=10.0.0.2", "TRITON_NIC1_MAC=02:00:00:00:00:02",
-                                     "TRITON_NIC1_TAG=b", "TRITON_METADATA_DB_HOST=pg", "TRITON_METADATA_PORT=5432"));
+                                     "TRITON_GATEWAY=10.0.0.254", "TRITON_NIC1_INTERFACE=eth1",
+                                     "TRITON_NIC1_IP=10.0.0.2", "TRITON_NIC1_NETMASK=255.255.255.0",
+                                     "TRITON_NIC1_GATEWAY=10.0.0.254", "TRITON_NIC1_MAC=02:00:00:00:00:02",
+                                     "TRITON_NIC1_TAG=b", "TRITON_NIC1_VLAN=7", "TRITON_NIC2_MAC=02:00:00:00:00:03",
+                                     "TRITON_NIC2_TAG=c", "TRITON_METADATA_DB_HOST=pg", "TRITON_METADATA_PORT=5432"));
 }
 
 TEST(Limits, HaveTheUnitsOfSystemd) {

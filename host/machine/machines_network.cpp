@@ -1,0 +1,113 @@
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/machine/machines.h"
+#include "host/machine/resolvers.h"
+
+/// What Machines does about networks.
+namespace triton::machine {
+
+namespace {
+
+std::string file_of(std::string const& directory, std::string_view name) { return directory + "/" + std::string(name); }
+
+/// All ports that a machine may have on the host: for its next start, and of the one before.
+Result<std::vector<network::Port>> all_ports(std::string const& directory) {
+    auto ports = TRY(network::read_ports(file_of(directory, network::ports_name)));
+    for (network::Port& port : TRY(network::read_ports(file_of(directory, network::raised_name))))
+        ports.push_back(std::move(port));
+    return ports;
+}
+
+/// What systemd-nspawn makes, as a line of its file.
+std::string systemd_link(network::Port const& port, network::Interface const& interface) {
+    switch (port.tag.attachment) {
+        case network::Attachment::bridge: return "VirtualEthernetExtra=" + port.host_link() + ":" + interface.name;
+        case network::Attachment::macvlan: return "MACVLAN=" + port.macvlan_base();
+    }
+    std::unreachable();
+}
+
+}  // namespace
+
+std::string Machines::network_path(Uuid const& uuid) const { return store_.layout().networks() + "/" + uuid.text(); }
+
+Result<NetworkPlan> Machines::plan_network(Machine const& machine) {
+    if (!parts_.networks || machine.nics.empty()) return NetworkPlan();
+    return network_plan(machine, TRY(parts_.networks->tags()));
+}
+
+Result<> Machines::check_network(Machine const& machine) {
+    (void)TRY(plan_network(machine));
+    return {};
+}
+
+Result<> Machines::check_links(Machine const& machine) {
+    NetworkPlan const plan = TRY(plan_network(machine));
+    if (plan.ports.empty()) return {};
+    return parts_.networks->check(plan.ports);
+}
+
+Result<> Machines::derive_network(Machine const& machine, MachinePaths& paths) {
+    if (!parts_.networks) return {};
+    NetworkPlan const plan = TRY(plan_network(machine));
+    std::string const directory = network_path(machine.uuid);
+    TRY(replace_file(file_of(directory, network::ports_name), network::ports_text(plan.ports), 0600));
+    if (plan.ports.empty()) return remove_file(file_of(directory, network::inside_name));
+    paths.first_program = TRY(parts_.networks->first_program());
+    paths.network = file_of(directory, network::connect_name);
+    for (std::size_t i = 0; i < plan.ports.size(); ++i)
+        paths.links.push_back(systemd_link(plan.ports[i], plan.inside.interfaces[i]));
+    return replace_file(file_of(directory, network::inside_name), network::inside_text(plan.inside), 0600);
+}
+
+Result<> Machines::underive_network(Uuid const& uuid) {
+    std::string const directory = network_path(uuid);
+    if (parts_.networks) {
+        auto const ports = TRY(all_ports(directory));
+        TRY(parts_.networks->lower(ports));
+    }
+    for (std::string_view const name :
+         {network::connect_name, network::raised_name, network::inside_name, network::ports_name})
+        TRY(remove_file(file_of(directory, name)));
+    if (::rmdir(directory.c_str()) != 0 && errno != ENOENT) return fail(errno, "remove " + directory);
+    return {};
+}
+
+Result<> Machines::guard_network(Machine const& machine) {
+    if (!parts_.networks) return {};
+    auto raised = TRY(network::read_ports(file_of(network_path(machine.uuid), network::raised_name)));
+    return parts_.networks->guard(guarded(std::move(raised), machine));
+}
+
+Result<std::vector<std::string>> Machines::remove_stray_networks() {
+    std::vector<std::string> done;
+    std::unique_ptr<DIR, int (*)(DIR*)> const all(::opendir(store_.layout().networks().c_str()), ::closedir);
+    if (!all && errno == ENOENT) return done;
+    if (!all) return fail(errno, "open " + store_.layout().networks());
+    while (dirent const* const entry = ::readdir(all.get())) {
+        auto const uuid = Uuid::parse(entry->d_name);
+        if (!uuid || store_.exists(*uuid)) continue;
+        MachineLock const own = TRY(lock(*uuid, "recover"));
+        if (store_.exists(*uuid)) continue;
+        TRY(underive(*uuid));
+        store_.forget_lock(*uuid);
+        done.push_back("network of VM " + uuid->text() + ": removed, there is no such VM");
+    }
+    return done;
+}
+
+/// A machine whose /etc leads elsewhere must not stop its owner's commands: it keeps what it has.
+void Machines::write_resolvers(Machine const& machine, std::string const& tree) {
+    std::string const text = resolvers_text(machine);
+    if (text.empty()) return;
+    if (auto const written = write_resolv_conf(tree + "/root", text); !written)
+        notice("note: resolvers: " + written.error().text());
+}
+
+}  // namespace triton::machine

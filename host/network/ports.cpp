@@ -1,0 +1,143 @@
+#include "host/network/ports.h"
+
+#include <utility>
+
+#include "host/network/guard.h"
+#include "lib/json/text.h"
+
+namespace triton::network {
+
+namespace {
+
+std::string text_of(NicTag const& tag) {
+    return std::string(attachment_names[static_cast<std::size_t>(tag.attachment)]) + " " + json::quoted(tag.link) +
+           " of nic_tag " + json::quoted(tag.name);
+}
+
+/// The link that a port is joined to. Errors: it is missing, of another kind, or cannot have this port.
+Result<netlink::Link> find_base(Port const& port, Host& host) {
+    auto base = host.link(port.tag.link);
+    if (!base && base.error().kind == ErrorKind::not_found)
+        return fail(ErrorKind::not_found, text_of(port.tag) + " does not exist on this host");
+    TRY(base);
+    if (port.tag.attachment == Attachment::bridge && base->kind != "bridge")
+        return fail(ErrorKind::invalid, text_of(port.tag) + " is not a bridge");
+    if (port.mtu > base->mtu)
+        return fail(ErrorKind::invalid, "mtu " + std::to_string(port.mtu) + " is more than the " +
+                                            std::to_string(base->mtu) + " of " + text_of(port.tag));
+    if (port.tag.attachment == Attachment::bridge && port.vlan > 0 && base->does_filter_vlans != std::optional(true))
+        return fail(ErrorKind::unsupported,
+                    "vlan_id " + std::to_string(port.vlan) + ": " + text_of(port.tag) + " does not filter VLANs");
+    return base;
+}
+
+netlink::HardwareAddress hardware_address(Port const& port) {
+    return netlink::parse_hardware_address(port.mac).value_or(netlink::HardwareAddress{});
+}
+
+/// A bridge takes the lowest hardware address of its ports for its own: that of our end is one of the highest.
+netlink::HardwareAddress host_address(netlink::HardwareAddress address) {
+    address[0] = 0xfe;
+    return address;
+}
+
+/// The host's end of the pair that systemd-nspawn has made.
+Result<> join_bridge_port(Port const& port, Host& host) {
+    netlink::Link const bridge = TRY(find_base(port, host));
+    int const link = TRY(host.link(port.host_link())).index;
+    TRY(host.change(link, {.is_up = false}));
+    TRY(host.change(link, {.alias = port.alias,
+                           .mac = host_address(hardware_address(port)),
+                           .mtu = bridge.mtu,  // a bridge takes the lowest of its ports
+                           .has_no_own_addresses = true}));
+    if (!port.rules.empty()) TRY(host.change_rules(guard_transaction(port.host_link(), port.rules)));
+    TRY(host.change(link, {.master = bridge.index}));
+    if (port.vlan > 0) TRY(host.set_port_vlan(link, static_cast<std::uint16_t>(port.vlan)));
+    return host.change(link, {.is_up = true});
+}
+
+/// The VLAN of a link is a link of its own, which all machines in it share.
+Result<> prepare_macvlan(Port const& port, netlink::Link const& base, Host& host) {
+    std::string const name = port.macvlan_base();
+    auto found = host.link(name);
+    if (!found && found.error().kind == ErrorKind::not_found) {
+        TRY(host.add(netlink::NewVlan{name, base.index, static_cast<std::uint16_t>(port.vlan)}));
+        found = host.link(name);
+        TRY(found);
+        TRY(host.change(found->index, {.alias = "VLAN of machines", .is_up = true, .has_no_own_addresses = true}));
+    }
+    TRY(found);
+    return host.wait_until_known(*found);
+}
+
+Result<> prepare_port(Port const& port, Interface& interface, Host& host) {
+    netlink::Link const base = TRY(find_base(port, host));
+    interface.mtu = port.mtu > 0 ? port.mtu : base.mtu;
+    switch (port.tag.attachment) {
+        case Attachment::bridge: return {};
+        case Attachment::macvlan: return prepare_macvlan(port, base, host);
+    }
+    std::unreachable();
+}
+
+Result<> lower_port(Port const& port, Host& host) {
+    TRY(host.remove(port.host_link()));
+    if (port.rules.empty()) return {};
+    return host.change_rules(unguard_transaction(port.host_link()));
+}
+
+/// An error with the NIC before it.
+template <class T>
+Result<> of_port(Port const& port, Result<T> const& done) {
+    if (done) return {};
+    return fail(done.error().kind, port.nic + ": " + done.error().text());
+}
+
+}  // namespace
+
+Result<> check_ports(std::span<Port const> ports, Host& host) {
+    for (Port const& port : ports)
+        TRY(of_port(port, find_base(port, host)));
+    return {};
+}
+
+Result<> prepare_ports(std::span<Port const> ports, Inside& inside, Host& host) {
+    if (inside.interfaces.size() != ports.size())
+        return fail(ErrorKind::corrupt, "the documents of the machine's network do not belong together");
+    for (std::size_t i = 0; i < ports.size(); ++i)
+        TRY(of_port(ports[i], prepare_port(ports[i], inside.interfaces[i], host)));
+    return {};
+}
+
+Result<> join_ports(std::span<Port const> ports, TimePoint deadline, Host& host) {
+    for (Port const& port : ports) {
+        if (port.tag.attachment != Attachment::bridge) continue;
+        for (;;) {  // until the deadline
+            auto const link = host.link(port.host_link());
+            if (link) break;
+            if (link.error().kind != ErrorKind::not_found) return of_port(port, link);
+            TRY(of_port(port, host.wait_for_links(deadline)));
+        }
+        TRY(of_port(port, join_bridge_port(port, host)));
+    }
+    return {};
+}
+
+Result<> lower_ports(std::span<Port const> ports, Host& host) {
+    Result<> result;
+    for (Port const& port : ports) {  // all that can go should go
+        if (auto lowered = of_port(port, lower_port(port, host)); !lowered && result) result = std::move(lowered);
+    }
+    return result;
+}
+
+Result<> guard_ports(std::span<Port const> ports, Host& host) {
+    for (Port const& port : ports) {
+        if (port.tag.attachment != Attachment::bridge) continue;
+        TRY(of_port(port, host.change_rules(port.rules.empty() ? unguard_transaction(port.host_link())
+                                                               : guard_transaction(port.host_link(), port.rules))));
+    }
+    return {};
+}
+
+}  // namespace triton::network
