@@ -7,35 +7,17 @@
 #include <vector>
 
 #include "lib/json/table.h"
+#include "lib/json/writable_row.h"
 #include "lib/json/writer.h"
 
 namespace triton::machine {
 
-/// Writes a member of an object, with its key, or nothing when there is nothing to tell.
 template <class Object>
-using Write = void (*)(std::string_view name, Object const& object, json::Writer& out);
+using Write = json::WriteMember<Object>;
+template <class Object>
+using Row = json::WritableRow<Object>;
 
-/// A row of lib/json's table engine that can also be written and taken back: one key has its reader, its writer, its
-/// shape and its description in one place.
-template <class Object>
-struct Row {
-    std::string_view name = {};
-    json::Need need = json::Need::optional;
-    json::NeededWhen<json::Reading> needed_when = {};
-    json::Value<Object, json::Reading> value = {};
-    std::string_view description = {};
-    Write<Object> write = nullptr;
-    void (*clear)(Object& object) = nullptr;
-};
-
-/// All that is set, in the order of the table.
-template <class Object>
-void write_rows(json::Writer& out, Object const& object) {
-    out.open('{');
-    for (auto const& row : table(json::TableOf<Object, json::Reading>{}))
-        row.write(row.name, object, out);
-    out.close('}');
-}
+// How the values of machines are written; those of other areas have kinds that know it.
 
 inline void write_value(json::Writer& out, std::string const& text) { out.value(std::string_view(text)); }
 inline void write_value(json::Writer& out, bool flag) { out.value(flag); }
@@ -49,7 +31,7 @@ void write_value(json::Writer& out, T const& value) {
 template <class T>
     requires requires { table(json::TableOf<T, json::Reading>{}); }
 void write_value(json::Writer& out, T const& object) {
-    write_rows(out, object);
+    json::write_rows(out, object);
 }
 template <class T>
 void write_value(json::Writer& out, std::vector<T> const& list) {

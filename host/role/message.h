@@ -17,6 +17,7 @@
 #include "lib/base/result.h"
 #include "lib/json/table.h"
 #include "lib/json/values.h"
+#include "lib/json/writable_row.h"
 #include "lib/json/writer.h"
 
 namespace triton::role {
@@ -36,14 +37,7 @@ namespace triton::role {
 /// The reader takes nothing but what the writer writes: unknown keys, keys given twice and further members are errors.
 /// It is as strict to the library as to a role.
 template <class Object>
-struct Row {
-    std::string_view name = {};
-    json::Need need = json::Need::optional;
-    json::NeededWhen<json::Reading> needed_when = {};
-    json::Value<Object, json::Reading> value = {};
-    std::string_view description = {};
-    void (*write)(json::Writer& writer, std::string_view name, Object const& object) = nullptr;
-};
+using Row = json::WritableRow<Object>;
 
 /// A value of a message, both ways: `Kind` has read() and write(), and a Shape.
 using Count = json::Integer<std::uint64_t, 0, INT64_MAX>;
@@ -100,12 +94,7 @@ struct ObjectOf {
     static std::optional<T> read(json::Node const& node, json::Where const& at, json::Reading& reading) {
         return json::read_object<T>(node, at, reading);
     }
-    static void write(json::Writer& writer, T const& object) {
-        writer.open('{');
-        for (auto const& row : table(json::TableOf<T>{}))
-            row.write(writer, row.name, object);
-        writer.close('}');
-    }
+    static void write(json::Writer& writer, T const& object) { json::write_rows(writer, object); }
 };
 
 template <class Kind, class T>
@@ -141,7 +130,7 @@ constexpr auto row(std::string_view name, json::Need need) {
     return Row<Object>{.name = name,
                        .need = need,
                        .value = json::as<Member, Kind>,
-                       .write = [](json::Writer& writer, std::string_view key, Object const& object) {
+                       .write = [](std::string_view key, Object const& object, json::Writer& writer) {
                            auto const& value = object.*Member;
                            if constexpr (requires { value.has_value(); }) {
                                if (value) write_value<Kind>(writer.key(key), *value);
