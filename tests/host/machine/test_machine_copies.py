@@ -22,7 +22,7 @@ def root_of(vmadm, name):
 
 def test_a_clone_has_the_content_and_nothing_in_common(host, vmadm, tiny):
     uuid, copy = new_uuid(), new_uuid()
-    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", tags={"a": 1}, launch=sleeping(), nics=[{"nic_tag": "t", "ips": ["dhcp"]}]))
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", tags={"a": 1}, launch=sleeping()))
     vmadm.ok("exec", "first", BUSYBOX, "touch", "/etc/mark")
     code, text = vmadm.says("clone", "first", "--file=/dev/null", "alias=second")
     assert code == 1 and text.startswith("Invalid JSON payload")
