@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <set>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -93,6 +95,63 @@ bool is_hidden_kind(ErrorKind kind) { return kind == ErrorKind::not_found; }
 Result<> unless_missing(Result<> result) {
     if (!result && is_hidden_kind(result.error().kind)) return {};
     return result;
+}
+
+/// Where files of machines are replaced, hence where a command that is killed leaves a half one.
+std::array<std::string, 3> directories_of_files(Layout const& layout) {
+    return {layout.machines(), layout.state() + "/journal", layout.nspawn()};
+}
+
+/// The machine that such a half file is of: ".<uuid>.json.<random>.tmp"
+std::optional<Uuid> owner_of_half_file(std::string_view name) {
+    constexpr std::size_t uuid_length = 36;
+    if (!name.starts_with(".") || !name.ends_with(".tmp") || name.size() < 1 + uuid_length) return std::nullopt;
+    return Uuid::parse(name.substr(1, uuid_length));
+}
+
+/// By whoever has locked the machine: nobody writes them any more.
+void forget_half_files(Layout const& layout, Uuid const& uuid) {
+    for (std::string const& directory : directories_of_files(layout)) {
+        std::error_code ignored;  // what is not there need not go
+        for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
+            if (owner_of_half_file(entry.path().filename().string()) == uuid) (void)::unlink(entry.path().c_str());
+    }
+}
+
+/// Takes the lock file along when the machine turns out not to be there, or is gone: before the lock is given back.
+class LockFile {
+public:
+    LockFile(Store const& store, Uuid const& uuid) : store_(store), uuid_(uuid) {}
+    LockFile(LockFile const&) = delete;
+    LockFile& operator=(LockFile const&) = delete;
+    ~LockFile() {
+        if (store_.exists(uuid_)) return;
+        forget_half_files(store_.layout(), uuid_);
+        store_.forget_lock(uuid_);
+    }
+
+private:
+    Store const& store_;
+    Uuid uuid_;
+};
+
+/// What commands have left that were killed before their first mark, or while they wrote a file.
+void forget_strays(Store const& store) {
+    std::set<Uuid> owners;
+    std::error_code ignored;  // where there is no such directory there is nothing to forget
+    for (auto const& entry : std::filesystem::directory_iterator(store.layout().state() + "/locks", ignored)) {
+        auto const uuid = Uuid::parse(entry.path().filename().string());
+        if (uuid && !store.exists(*uuid)) owners.insert(*uuid);
+    }
+    for (std::string const& directory : directories_of_files(store.layout()))
+        for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
+            if (auto const owner = owner_of_half_file(entry.path().filename().string())) owners.insert(*owner);
+    for (Uuid const& uuid : owners) {
+        auto const own = store.lock(uuid, "vmadm recover", milliseconds(0));
+        if (!own) continue;
+        LockFile const lock_file(store, uuid);
+        forget_half_files(store.layout(), uuid);
+    }
 }
 
 Result<> link_to(std::string const& target, std::string const& path) {
@@ -272,6 +331,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
 
 Result<> Machines::prepare_one(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "prepare"));
+    LockFile const lock_file(store_, uuid);
     Machine const machine = TRY(load(uuid));
     // Without its tree it would get the configuration of a machine without a launch configuration.
     if (!TRY(parts_.pool.exists(tree_of(uuid))))
@@ -559,6 +619,7 @@ Result<> Machines::add(Machine machine, std::string_view command,
     TRY(check_network(machine));
     if (!machine.create_only && machine.autoboot.value_or(false)) TRY(check_links(machine));
     MachineLock const own = TRY(lock(machine.uuid, command));
+    LockFile const lock_file(store_, machine.uuid);
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
         return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
@@ -573,15 +634,14 @@ Result<> Machines::add(Machine machine, std::string_view command,
         shared.reset();
         return {};
     };
-    auto const created = perform_marked(machine.uuid, operation);
-    if (!created && !store_.exists(machine.uuid)) store_.forget_lock(machine.uuid);
-    TRY(created);
+    TRY(perform_marked(machine.uuid, operation));
     if (machine.create_only || !machine.autoboot.value_or(false)) return {};
     return parts_.units.start(machine.uuid, start_limit);
 }
 
 Result<> Machines::install(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "install"));
+    LockFile const lock_file(store_, uuid);
     TRY(finish_interrupted(uuid));
     Machine const machine = TRY(load(uuid));
     if (machine.phase != Phase::configured)
@@ -596,6 +656,7 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
 
 Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
+    LockFile const lock_file(store_, uuid);
     TRY(finish_interrupted(uuid));
     Machine const before = TRY(load(uuid));
     Update update = TRY(make(before));
@@ -608,8 +669,11 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
 
 Result<> Machines::destroy(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "delete"));
-    auto const mark = TRY(store_.mark(uuid));
-    if (!store_.exists(uuid) && !mark) return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
+    LockFile const lock_file(store_, uuid);
+    auto const mark = store_.mark(uuid);
+    // of a mark that is garbage nobody can tell what was done; it is to go, too
+    if (!mark && mark.error().kind != ErrorKind::corrupt) return std::unexpected(mark.error());
+    if (!store_.exists(uuid) && mark && !*mark) return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
     // of a machine whose file is garbage nobody can tell; it is to go
     auto const machine = store_.load(uuid);
     if (machine && machine->indestructible_zoneroot == std::optional(true))
@@ -617,15 +681,14 @@ Result<> Machines::destroy(Uuid const& uuid) {
     if (machine && machine->indestructible_delegated == std::optional(true))
         return fail(ErrorKind::refused, "indestructible_delegated is set, cannot delete");
     // the machine's file says only afterwards that it has a unit
-    if (mark && mark->operation == "install") TRY(finish_interrupted(uuid));
-    TRY(perform_marked(uuid, deletion(uuid)));
-    store_.forget_lock(uuid);
-    return {};
+    if (mark && *mark && (*mark)->operation == "install") TRY(finish_interrupted(uuid));
+    return perform_marked(uuid, deletion(uuid));
 }
 
 Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
     (void)TRY(parts_.images.find(image));
     MachineLock const own = TRY(lock(uuid, "reprovision"));
+    LockFile const lock_file(store_, uuid);
     Machine machine = TRY(load_installed(uuid));
     if (machine.phase != Phase::installed)
         return fail(ErrorKind::refused, "Cannot reprovision VM " + uuid.text() + ": it is not installed");
@@ -641,6 +704,7 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
 
 Result<bool> Machines::start(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "start"));
+    LockFile const lock_file(store_, uuid);
     Machine machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
     State const state = state_of(machine.phase, status.activity);
@@ -661,6 +725,7 @@ Result<bool> Machines::start(Uuid const& uuid) {
 
 Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
     MachineLock const own = TRY(lock(uuid, "stop"));
+    LockFile const lock_file(store_, uuid);
     Machine machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
     if (machine.autoboot != std::optional(false)) {
@@ -675,6 +740,7 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
 
 Result<> Machines::reboot(Uuid const& uuid, bool force) {
     MachineLock const own = TRY(lock(uuid, "reboot"));
+    LockFile const lock_file(store_, uuid);
     Machine const machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
     State const state = state_of(machine.phase, status.activity);
@@ -702,6 +768,7 @@ Result<> Machines::kill(Uuid const& uuid, int signal) {
 Result<> Machines::create_snapshot(Uuid const& uuid, std::string_view name) {
     storage::SnapshotName const snapshot = TRY(snapshot_name(name));
     MachineLock const own = TRY(lock(uuid, "create-snapshot"));
+    LockFile const lock_file(store_, uuid);
     (void)TRY(load_installed(uuid));
     auto const done = parts_.pool.snapshot(tree_of(uuid), snapshot);
     if (!done && done.error().kind == ErrorKind::exists)
@@ -712,6 +779,7 @@ Result<> Machines::create_snapshot(Uuid const& uuid, std::string_view name) {
 Result<> Machines::delete_snapshot(Uuid const& uuid, std::string_view name) {
     storage::SnapshotName const snapshot = TRY(snapshot_name(name));
     MachineLock const own = TRY(lock(uuid, "delete-snapshot"));
+    LockFile const lock_file(store_, uuid);
     (void)TRY(load_installed(uuid));
     auto const done = parts_.pool.delete_snapshot(tree_of(uuid), snapshot);
     if (!done && done.error().kind == ErrorKind::not_found)
@@ -722,6 +790,7 @@ Result<> Machines::delete_snapshot(Uuid const& uuid, std::string_view name) {
 Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     storage::SnapshotName const snapshot = TRY(snapshot_name(name));
     MachineLock const own = TRY(lock(uuid, "rollback-snapshot"));
+    LockFile const lock_file(store_, uuid);
     (void)TRY(load_installed(uuid));
     auto const snapshots = TRY(parts_.pool.snapshots(tree_of(uuid)));
     if (std::ranges::find(snapshots, snapshot) == snapshots.end())
@@ -737,37 +806,45 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
 
 Result<> Machines::recover_marked(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "recover"));
-    TRY(finish_interrupted(uuid));
-    if (!store_.exists(uuid)) store_.forget_lock(uuid);
-    return {};
+    LockFile const lock_file(store_, uuid);
+    return finish_interrupted(uuid);
 }
 
 Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uuid) {
     std::vector<std::string> done;
+    Result<> result;  // the first error: what belongs to others is recovered all the same
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
     telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
     for (Uuid const& marked : TRY(store_.marked())) {
-        if (!uuid || marked == *uuid) TRY(telling.recover_marked(marked));
+        if (uuid && marked != *uuid) continue;
+        if (auto recovered = telling.recover_marked(marked); !recovered && result) result = std::move(recovered);
     }
+    TRY(result);
+    forget_strays(store_);
     for (Machine& machine : TRY(store_.load_all()).machines) {
         if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
         MachineLock const own = TRY(lock(machine.uuid, "recover"));
+        LockFile const lock_file(store_, machine.uuid);
         Machine repaired = TRY(load(machine.uuid));
         repaired.failure.reset();
         TRY(perform_marked(machine.uuid, installation(repaired)));
         done.push_back("VM " + machine.uuid.text() + ": installed again");
     }
-    if (uuid) return done;
     for (storage::TreeName const& tree : TRY(parts_.pool.list(group))) {
         auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
-        if (!owner) continue;
+        if (!owner || (uuid && *owner != *uuid) || store_.exists(*owner)) continue;
+        if (!uuid) {
+            // Were the machines' files on a disk that is not mounted, all trees would look like this.
+            done.push_back("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() +
+                           " removes it");
+            continue;
+        }
         MachineLock const own = TRY(lock(*owner, "recover"));
         if (store_.exists(*owner)) continue;
         TRY(parts_.units.halt(*owner));
         TRY(underive(*owner));
         TRY(destroy_tree(*owner));
-        store_.forget_lock(*owner);
         done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
     }
     std::ranges::move(TRY(remove_stray_networks()), std::back_inserter(done));

@@ -99,7 +99,8 @@ public:
     Result<> delete_snapshot(Uuid const& uuid, std::string_view name);
     Result<> rollback_snapshot(Uuid const& uuid, std::string_view name);
 
-    /// Finishes or undoes what was interrupted, of one machine or of all, and removes what belongs to no machine.
+    /// Finishes or undoes what was interrupted, of one machine or of all, and names the trees that belong to no
+    /// machine; that of `uuid` is removed.
     /// Returns a sentence for each thing that it did.
     Result<std::vector<std::string>> recover(std::optional<Uuid> const& uuid);
 

@@ -1,20 +1,42 @@
 #include "host/machine/steps.h"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include <unistd.h>
 
 namespace triton::machine {
 
 namespace {
 
+#ifdef NDEBUG
+void may_be_killed() {}
+#else
+/// For tests of what a killed command leaves: SIGKILL comes at the moment that TRITON_KILL_AT counts, from 1.
+void may_be_killed() {
+    static int left = [] {
+        char const* const text = std::getenv("TRITON_KILL_AT");
+        return text ? std::atoi(text) : 0;
+    }();
+    if (left > 0 && --left == 0) ::kill(::getpid(), SIGKILL);
+}
+#endif
+
 Result<> run_from(std::size_t first, Operation const& operation, Journal& journal, Progress const& progress,
                   std::size_t& reached) {
     for (reached = first; reached < operation.steps.size(); ++reached) {
         Step const& step = operation.steps[reached];
+        may_be_killed();
         TRY(journal.write({std::string(operation.name), operation.data, reached}));
+        may_be_killed();
         if (progress) progress(operation.name, step.name);
         TRY(step.run());
     }
-    return journal.remove();
+    may_be_killed();
+    TRY(journal.remove());
+    may_be_killed();
+    return {};
 }
 
 /// Takes steps back from `last` to the first. It goes on after an error: what can be taken back should be.

@@ -113,14 +113,28 @@ Result<Mark> parse_mark(std::string const& text, std::string const& path) {
     return mark;
 }
 
+/// On a full disk not even the deletion that makes room could be marked. So a file that means nothing goes first, and
+/// comes back when the operation is over.
 class FileJournal final : public Journal {
 public:
-    explicit FileJournal(std::string path) : path_(std::move(path)) {}
-    Result<> write(Mark const& mark) override { return replace_file(path_, mark_text(mark), 0600); }
-    Result<> remove() override { return remove_file(path_); }
+    FileJournal(std::string path, std::string reserve) : path_(std::move(path)), reserve_(std::move(reserve)) {}
+    Result<> write(Mark const& mark) override {
+        auto const written = replace_file(path_, mark_text(mark), 0600);
+        if (written || !is_full(written.error()) || ::unlink(reserve_.c_str()) != 0) return written;
+        return replace_file(path_, mark_text(mark), 0600);
+    }
+    Result<> remove() override {
+        auto const removed = remove_file(path_);
+        constexpr std::size_t room = 16 << 10;
+        if (::access(reserve_.c_str(), F_OK) != 0)
+            (void)replace_file(reserve_, std::string(room, '.'), 0600);  // as long as there is no room: later
+        return removed;
+    }
 
 private:
+    static bool is_full(Error const& error) { return error.code == ENOSPC || error.code == EDQUOT; }
     std::string path_;
+    std::string reserve_;
 };
 
 }  // namespace
@@ -215,7 +229,7 @@ Result<std::optional<Mark>> Store::mark(Uuid const& uuid) const {
 }
 
 std::unique_ptr<Journal> Store::journal(Uuid const& uuid) const {
-    return std::make_unique<FileJournal>(journal_of(uuid));
+    return std::make_unique<FileJournal>(journal_of(uuid), layout_.state() + "/reserve");
 }
 
 Result<std::vector<Uuid>> Store::marked() const {

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 BOOT_SECONDS = 120  # of a machine that is loaded; it takes two
 
 
@@ -94,6 +94,14 @@ class TestHost:
     def path(self, inside: str) -> Path:
         """Of a file of the host, for looking at it from outside: nothing on the way may be a link that leads elsewhere."""
         return self.root / inside.lstrip("/")
+
+    def install_package(self, directory: Path) -> None:
+        """Makes triton-host of the build, and installs it as an operator would; the launcher, which it recommends, is copied."""
+        script = HERE.parents[1] / "packaging/build"
+        package = subprocess.run([script, "triton-host", self.build, directory], check=True, stdout=subprocess.PIPE, text=True)
+        shutil.copy(package.stdout.strip(), self.path("/root/triton-host.deb"))
+        self.run("dpkg", "--install", "/root/triton-host.deb", check=True)
+        subprocess.run(["strip", "-o", self.path("/usr/bin/triton-launch"), self.build / "triton-launch"], check=True)
 
     def stop(self) -> None:
         self.power_off()

@@ -20,8 +20,6 @@ TINY_SCRIPT = "mkdir -p $1/usr/bin $1/etc $1/tmp $1/proc $1/sys $1/dev $1/run $1
 def pytest_collection_modifyitems(items):
     missing = [program for program in ("mmdebstrap", "systemd-nspawn", "scdoc", "dpkg-shlibdeps") if not shutil.which(program)]
     reason = "needs root" if os.geteuid() != 0 else f"needs {', '.join(missing)}" if missing else None
-    # The host boots for real in test_boot.py, with the units of the package.
-    items[:] = [item for item in items if item.name != "test_machines_start_with_the_host"]
     for item in items:
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
@@ -32,18 +30,10 @@ def host():
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="triton-testhost-") as directory:  # no disk to wait for
         host = TestHost(f"triton-{os.getpid()}", Path(directory), BUILD)
         try:
-            install_package(host, Path(directory) / "package")
+            host.install_package(Path(directory) / "package")
             yield host
         finally:
             host.stop()
-
-
-def install_package(host, directory: Path) -> None:
-    """Makes the package of the build, and installs it as an operator would; the launcher, which it recommends, is copied."""
-    package = subprocess.run([SOURCE / "packaging/build", "triton-host", BUILD, directory], check=True, stdout=subprocess.PIPE, text=True)
-    shutil.copy(package.stdout.strip(), host.path("/root/triton-host.deb"))
-    host.run("dpkg", "--install", "/root/triton-host.deb", check=True)
-    subprocess.run(["strip", "-o", host.path("/usr/bin/triton-launch"), BUILD / "triton-launch"], check=True)
 
 
 def install(host, uuid: str, name: str, script: str) -> None:

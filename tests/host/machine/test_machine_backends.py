@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TINY, TINY_SCRIPT, Vmadm, install, install_package
+from conftest import BUILD, TINY, TINY_SCRIPT, Vmadm, install
 from test_machines import BUSYBOX, left_of, new_uuid, payload, sleeping
 from testhost import TestHost
 
@@ -29,7 +29,7 @@ def pool_host(request):
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="triton-testhost-") as directory:
         host = TestHost(f"triton-{request.param}-{os.getpid()}", Path(directory), BUILD, (f"--bind={place.root}:/srv",))
         try:
-            install_package(host, Path(directory) / "package")
+            host.install_package(Path(directory) / "package")
             host.run("mkdir", "-p", "/etc/triton", check=True)
             configuration = {"storage": {"backend": request.param, "path": "/srv/pool"}}
             host.run("tee", "/etc/triton/triton.json", input=json.dumps(configuration), check=True)

@@ -1,34 +1,8 @@
 """Machines on a host with a real systemd: what vmadm says, what the kernel does, and what is left."""
 
 import json
-import uuid as uuids
 
-UNIT = "systemd-nspawn@{}.service"
-
-
-def payload(image: str, **members) -> str:
-    return json.dumps({"brand": "lx", "image_uuid": image, "quota": 0, **members})
-
-
-def new_uuid() -> str:
-    return str(uuids.uuid4())
-
-
-def sleeping(seconds: int = 100000) -> dict:
-    """A launch configuration of one program that does nothing."""
-    return {"programs": {"main": {"command": ["/usr/bin/busybox", "sleep", str(seconds)]}}}
-
-
-def inside_cgroup(host, controller: str, uuid: str, file: str) -> int:
-    """The kernel's own limit, as the host sees it: properties that read back are no proof."""
-    return int(host.run("cat", f"/sys/fs/cgroup/{controller}/machine.slice/{UNIT.format(uuid)}/{file}", check=True).stdout)
-
-
-def left_of(host, uuid: str) -> list[str]:
-    """All files of the host that have the uuid in their names."""
-    found = host.run("find", "/var/triton", "/run/systemd/nspawn", "/var/lib/machines", "/etc/systemd", "/run/systemd/machines",
-                     "-name", f"*{uuid}*").stdout
-    return found.split()
+from machine_place import UNIT, inside_cgroup, left_of, new_uuid, payload, sleeping
 
 
 def test_a_debian_machine_from_create_to_delete(host, vmadm, debian):
@@ -196,8 +170,11 @@ def test_a_file_that_is_garbage_hides_no_other(host, vmadm, tiny):
     assert listed.returncode == 0
     assert sorted(listed.stdout.split()) == sorted([f"{uuid}:stopped", f"{broken}:unreadable"])
     assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in listed.stderr
-    vmadm.ok("delete", broken)
-    assert left_of(host, broken) == []
+    host.run("cp", f"/var/triton/vmadm/machines/{broken}.json", f"/var/triton/vmadm/machines/{uuid}.json", check=True)
+    for gone in (broken, uuid):
+        vmadm.ok("delete", gone)
+        assert left_of(host, gone) == []
+    assert "machine" not in host.run("imgadm", "get", tiny, check=True).stdout, "it must hold no image any more"
 
 
 BUSYBOX = "/usr/bin/busybox"
@@ -215,7 +192,7 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     same = [BUSYBOX, "sh", "-c", "for p in self 1; do cat /proc/$p/cgroup; grep CapBnd /proc/$p/status; for n in /proc/$p/ns/*; do readlink $n; done; done"]
     lines = vmadm.ok("exec", "exec", *same).splitlines()
     assert lines[: len(lines) // 2] == lines[len(lines) // 2 :], "it must be where PID 1 is, with no more rights"
-    terminal = f"/build/vmadm exec exec {BUSYBOX} sh -c 'test -t 0 && echo terminal; exit 3'"
+    terminal = f"vmadm exec exec {BUSYBOX} sh -c 'test -t 0 && echo terminal; exit 3'"
     done = host.run("script", "-qec", terminal, "/dev/null", input="")
     assert done.returncode == 3
     assert "terminal\n" in done.stdout  # beside it, the echo of the end of script's own input
@@ -227,7 +204,7 @@ def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
     vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", r"printf '\033[2Jhello\tthere\n' >/dev/console")
-    logs = host.popen("/build/vmadm", "logs", "-f", "-n", "1000", uuid)
+    logs = host.popen("vmadm", "logs", "-f", "-n", "1000", uuid)
     try:
         assert next(line for line in logs.stdout if "hello" in line) == "?[2Jhello there\n"
     finally:
@@ -248,8 +225,8 @@ def test_an_image_that_a_machine_needs_is_not_deleted(host, vmadm, tiny, debian)
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
     vmadm.ok("create", payload=payload(debian, autoboot=False))  # other tests need that image, too
-    refused = host.run("/build/imgadm", "delete", tiny)
+    refused = host.run("imgadm", "delete", tiny)
     assert refused.returncode == 1
     assert refused.stderr == f"imgadm: error (Busy): image {tiny} has dependent clones: machine {uuid}\n"
-    host.run("/build/imgadm", "vacuum", "-f", check=True)
-    assert {tiny, debian} <= set(host.run("/build/imgadm", "list", "-H", "-o", "uuid", check=True).stdout.split())
+    host.run("imgadm", "vacuum", "-f", check=True)
+    assert {tiny, debian} <= set(host.run("imgadm", "list", "-H", "-o", "uuid", check=True).stdout.split())

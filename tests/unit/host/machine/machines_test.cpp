@@ -476,11 +476,16 @@ TEST_F(MachinesTest, TwoCommandsAtOnceAndTheSecondSaysWhoIsFirst) {
               "VM " + uuid.text() + " is in use by \"vmadm update\" (process " + std::to_string(::getpid()) + ")");
 }
 
-TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemoved) {
+TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemovedWhenItIsNamed) {
     Host host(directory());
     Uuid const uuid = *Uuid::random();
     ASSERT_TRUE(host.pool().make(tree_of(uuid)));
-    auto const done = host.machines->recover(std::nullopt);
+    auto const told = host.machines->recover(std::nullopt);
+    ASSERT_TRUE(told);
+    EXPECT_THAT(*told, ElementsAre("tree machines/" + uuid.text() + ": belongs to no VM; vmadm recover " + uuid.text() +
+                                   " removes it"));
+    EXPECT_TRUE(*host.pool().exists(tree_of(uuid)));
+    auto const done = host.machines->recover(uuid);
     ASSERT_TRUE(done);
     EXPECT_THAT(*done, ElementsAre("tree machines/" + uuid.text() + ": removed, it belongs to no VM"));
     EXPECT_FALSE(*host.pool().exists(tree_of(uuid)));

@@ -1,0 +1,94 @@
+"""Each limit of a machine, by the kernel's own files: a property that reads back shows only what systemd was told."""
+
+import json
+
+import pytest
+from machine_place import UNIT, new_uuid, payload, sleeping
+
+MEBIBYTE = 1 << 20
+# property, the controller and its files of cgroup v1 and of v2 (empty: that version has no such limit), what stands in them
+LIMITS = [
+    ("cpu_cap", "cpu", "cpu.cfs_quota_us", "cpu.max", lambda percent: ({str(percent * 1000)}, {f"{percent * 1000} 100000"})),
+    ("cpu_shares", "cpu", "cpu.shares", "cpu.weight", lambda weight: ({str(weight * 1024 // 100)}, {str(weight)})),
+    ("max_physical_memory", "memory", "memory.limit_in_bytes", "memory.max", lambda mib: ({str(mib * MEBIBYTE)}, {str(mib * MEBIBYTE)})),
+    ("max_physical_memory", "memory", "", "memory.high", lambda mib: (set(), {str(mib * MEBIBYTE)})),
+    ("max_swap", "memory", "", "memory.swap.max", lambda mib: (set(), {str((mib - 128) * MEBIBYTE)})),
+    ("max_lwps", "pids", "pids.max", "pids.max", lambda count: ({str(count)}, {str(count)})),
+]
+FIRST = {"cpu_cap": 30, "cpu_shares": 250, "max_physical_memory": 128, "max_swap": 300, "max_lwps": 60, "max_locked_memory": 4, "tmpfs": 24}
+SECOND = {**FIRST, "cpu_cap": 150, "cpu_shares": 50, "max_swap": 400, "max_lwps": 90}
+
+
+def files_of(host) -> dict[tuple[str, str], tuple[str, int]]:
+    """Where the limits stand here: (property, file) -> its path in a unit, and which of the two expectations holds."""
+    unified = host.run("sh", "-c", "cat /sys/fs/cgroup/cgroup.controllers /sys/fs/cgroup/unified/cgroup.controllers 2>/dev/null").stdout.split()
+    found = {}
+    for name, controller, old, new, _ in LIMITS:
+        if old and host.run("test", "-d", f"/sys/fs/cgroup/{controller}").returncode == 0:
+            found[name, old] = (f"/sys/fs/cgroup/{controller}/machine.slice/%s/{old}", 0)
+        elif new and controller in unified:
+            found[name, new] = (f"/sys/fs/cgroup/machine.slice/%s/{new}", 1)
+    return found
+
+
+def are_in_force(host, uuid: str, wanted: dict[str, int]) -> None:
+    found = files_of(host)
+    for name, _, old, new, expected in LIMITS:
+        for file in {old, new}:
+            if (name, file) in found:
+                path, version = found[name, file]
+                text = host.run("cat", path % UNIT.format(uuid), check=True).stdout.strip()
+                assert text in expected(wanted[name])[version], (name, file)
+
+
+@pytest.fixture
+def limited(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping(), **FIRST))
+    return uuid
+
+
+def test_limits_are_in_force_from_the_start_and_after_each_change(host, vmadm, limited):
+    are_in_force(host, limited, FIRST)
+    leader = json.loads(vmadm.ok("get", limited))["pid"]
+    vmadm.ok("update", limited, payload=json.dumps(SECOND))
+    are_in_force(host, limited, SECOND)
+    assert json.loads(vmadm.ok("get", limited))["pid"] == leader, "it is not started again for that"
+    vmadm.ok("stop", limited)
+    vmadm.ok("start", limited)
+    are_in_force(host, limited, SECOND)
+
+
+def test_every_limit_has_a_file_here(host):
+    found = files_of(host)
+    missing = [f"{name}: {new}" for name, _, old, new, _ in LIMITS if (name, old) not in found and (name, new) not in found]
+    if missing:
+        pytest.skip(f"this kernel has no controller of cgroup v2 for {', '.join(missing)}")
+
+
+def test_limits_of_processes_and_of_tmp(host, vmadm, limited):
+    leader = json.loads(vmadm.ok("get", limited))["pid"]
+    lines = host.run("cat", f"/proc/{leader}/limits", check=True).stdout.splitlines()
+    locked = next(line for line in lines if line.startswith("Max locked memory")).split()
+    assert locked[3:5] == [str(4 * MEBIBYTE)] * 2
+    size = vmadm.ok("exec", limited, "/usr/bin/busybox", "df", "-k", "/tmp").splitlines()[-1].split()
+    assert (size[0], size[1]) == ("tmpfs", str(24 * 1024))
+
+
+def test_what_goes_beyond_a_limit_is_stopped(host, vmadm, limited):
+    busybox = "/usr/bin/busybox"
+    assert vmadm("exec", limited, busybox, "tail", "/dev/zero").returncode == 128 + 9, "the kernel ends what takes more memory"
+    script = "n=0; while [ $n -lt 200 ]; do busybox sleep 1000 </dev/null >/dev/null 2>&1 & n=$((n+1)); done; echo all"
+    done = vmadm("exec", limited, busybox, "sh", "-c", script)
+    assert "all" not in done.stdout and done.returncode != 0, "it cannot have that many processes"
+    assert vmadm("get", limited).returncode == 0
+
+
+def test_a_quota_is_enforced_or_said_not_to_be(host, vmadm, tiny):
+    uuid = new_uuid()
+    code, text = vmadm.says("create", payload=payload(tiny, uuid=uuid, autoboot=False, quota=1))
+    assert code == 0
+    if "quota: it is stored, but not enforced" in text:
+        pytest.skip(f"this pool has no quotas, and vmadm says so: {text.splitlines()[0]}")
+    root = json.loads(vmadm.ok("get", uuid))["zonepath"]
+    assert host.run("sh", "-c", f"head -c 1100m /dev/zero >{root}/root/big").returncode != 0
