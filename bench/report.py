@@ -360,7 +360,7 @@ def write(results, machine, contenders, measures):
                  "last; more than 5 % in the\nwrong direction is WORSE.")
     parts.append("Times and rates are medians unless a column says p99. In brackets stand their ratios to the "
                  "posix_spawn limit\n(in wrap mode: to a bare spawn) and to the better of the two limits; where there "
-                 "is no limit, the ratio to\ntriton-launch.")
+                 "is not a limit, the ratio to\ntriton-launch.")
     for table in TABLES:
         rows = results.table(table, contenders) if table.measure in measures else []
         if len(rows) > 1:

@@ -16,7 +16,7 @@ READY_FD = 4  # "readiness" of config.json
 
 
 def do(job):
-    """Returns: the answer. ValueError: the job is no list of numbers."""
+    """Returns: the answer. ValueError: the job is not a list of numbers."""
     return str(sum(map(int, job.split())))
 
 

@@ -76,8 +76,8 @@ constexpr auto make_filter() {
 }
 constexpr auto filter = make_filter();
 
-/// Gives up what a system call could be used for. What cannot be given up here (a kernel without filters) is no reason
-/// to do nothing.
+/// Gives up what a system call could be used for. What cannot be given up here (a kernel without filters) is not a
+/// reason to do nothing.
 void give_up_rights() {
     (void)raw::call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)raw::call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

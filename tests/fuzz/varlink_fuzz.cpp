@@ -1,5 +1,5 @@
-// Whatever bytes a client sends: no crash, a reason for what is no call, and an answer of the server that a client can
-// read for what is one. The same for what a client gets to read.
+// Whatever bytes a client sends: no crash, a reason for what is not a call, and an answer of the server that a client
+// can read for what is one. The same for what a client gets to read.
 
 #include <algorithm>
 #include <cstdint>

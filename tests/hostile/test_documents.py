@@ -85,7 +85,7 @@ def test_a_document_that_is_large(running, what):
 
 @pytest.mark.parametrize("what", ["FIFO", "endless", "directory", "socket"])
 def test_a_configuration_that_is_not_a_file(running, what):
-    """Whoever writes to the input directory may put there what is no file."""
+    """Whoever writes to the input directory may put there what is not a file."""
     launcher, control = running
     path = launcher.configuration.path
     os.rename(path, f"{path}.old")

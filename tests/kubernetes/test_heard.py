@@ -204,7 +204,7 @@ def test_labels_of_the_node_are_variables(make_pod, namespace, node, is_named):
     found = environment_of(pod.wait_reported(text))
     assert (found[ZONE], found["NODE_LABEL_RACK-ROW"]) == ("zone-a", "7")
     assert pod.launcher.events_named("waiting-for-labels")
-    assert not pod.launcher.events_named("configuration-rejected"), "that they come later is no fault"
+    assert not pod.launcher.events_named("configuration-rejected"), "that they come later is not a fault"
 
 
 def test_a_label_that_never_comes_is_a_fault(make_pod, namespace, node):

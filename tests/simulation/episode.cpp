@@ -277,7 +277,7 @@ private:
             memory.refused_after = 0;
             ++outcome_.coverage.refused;
             launcher::SupervisorState after = victim.state();
-            after.programs.resize(before.programs.size());  // room for more is no change
+            after.programs.resize(before.programs.size());  // room for more is not a change
             if (!(after == before) || !step.actions.empty()) throw Violation{"what finds no memory changes nothing"};
         }
         memory.refused_after = 0;

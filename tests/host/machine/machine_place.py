@@ -20,7 +20,7 @@ def sleeping(seconds: int = 100000) -> dict:
 
 
 def inside_cgroup(host, controller: str, uuid: str, file: str) -> int:
-    """The kernel's own limit, as the host sees it: properties that read back are no proof."""
+    """The kernel's own limit, as the host sees it: properties that read back are not a proof."""
     return int(host.run("cat", f"/sys/fs/cgroup/{controller}/machine.slice/{UNIT.format(uuid)}/{file}", check=True).stdout)
 
 

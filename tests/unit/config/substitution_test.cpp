@@ -171,7 +171,7 @@ TEST(CommandTemplate, RendersForNumbersAboveTheCount) {
     }
 }
 
-/// The texts of numbers above the count are no reason to refuse what is fine for all that are to run.
+/// The texts of numbers above the count are not a reason to refuse what is fine for all that are to run.
 TEST(CommandTemplate, NumbersAboveTheCountAreNotChecked) {
     Argument const joint{.type = ArgumentType::concatenate,
                          .values = {{.value = std::string(131070, 'x')}, number(1, 0)}};

@@ -885,7 +885,7 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
                 EXPECT_TRUE(backend.done.empty() && backend.given.empty()) << row.method;
             }
             if (is_allowed) continue;
-            client->call(service("GetInfo"));  // being refused is no end
+            client->call(service("GetInfo"));  // a refusal is not an end
             EXPECT_THAT(reply(*client), HasSubstr("vendor"));
         }
     }

@@ -885,7 +885,7 @@ TEST(SupervisorSchedule, RetriesARunButNotTheSuccessfulOne) {
     policy.start_limit = StartLimit{2, 1h, {}};
     Subject subject = with({policy});
     event::ScheduleDue const due{ProgramId{0}};
-    for (int i = 0; i < 3; ++i) {  // runs that are due are no restarts
+    for (int i = 0; i < 3; ++i) {  // a run that is due is not a restart
         subject.on(due).spawned(first).exited(first, 0);
         EXPECT_EQ(subject.state(), State::done);
     }

@@ -209,7 +209,7 @@ TEST(Supervisor, SecondStopKillsAtOnce) {
     subject.configuration(2).spawned(first).stop();
     EXPECT_EQ(subject.stop().done(), "Signal 1, pid 100, 9 (kill) tree");
     EXPECT_EQ(subject.stop().done(), "");
-    // what was being started when it came is no exception
+    // what was being started when it came is not an exception
     EXPECT_EQ(subject.spawned(process(2)).done(), "Signal 2, pid 101, 9 (kill) tree; ReportStarted 2, pid 101");
 }
 

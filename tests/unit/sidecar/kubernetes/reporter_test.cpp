@@ -690,7 +690,7 @@ TEST(KubernetesReporter, APokeReloadsOnceWhenItIsLaterThanTheLoad) {
     auto const watch = subject.begin(pod);
     EXPECT_EQ(subject.reloads, 0) << "it is not known yet when the last load was";
     subject.configure("c1", 1'700'000'000'999'999);
-    EXPECT_EQ(subject.reloads, 0) << "the same second is no later one";
+    EXPECT_EQ(subject.reloads, 0) << "the same second is not a later one";
     int expected = 0;
     for (Row const& row : std::vector<Row>{{"1700000001", 1},
                                            {"1700000001", 0},
