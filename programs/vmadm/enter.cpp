@@ -153,6 +153,8 @@ int wait_for(pid_t child) {
 
 /// In the child: becomes a process of the machine, and starts the program as its child, which is in its PID namespace.
 [[noreturn]] void enter(Entry const& entry) {
+    // Until it executes a program of the machine, the machine's root sees a copy of us, and must not open its files.
+    ::prctl(PR_SET_DUMPABLE, 0);
     bool const is_inside =
         ::setns(entry.pidfd.get(), all_namespaces) == 0 && ::fchdir(entry.root.get()) == 0 && ::chroot(".") == 0;
     if (!is_inside) ::_exit(not_entered);
