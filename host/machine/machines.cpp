@@ -822,6 +822,8 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
     }
     TRY(result);
     forget_strays(store_);
+    // A clone that was killed takes its room until then; deletions may be what is waited for.
+    if (!uuid) (void)TRY(parts_.pool.recover());
     for (Machine& machine : TRY(store_.load_all()).machines) {
         if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
         MachineLock const own = TRY(lock(machine.uuid, "recover"));
