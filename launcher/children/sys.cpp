@@ -37,6 +37,12 @@ std::expected<Sys::Dead, int> RealSys::reap(pid_t which) {
 
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool is_sanitized = true;  // its shadow takes terabytes of addresses
+#else
+constexpr bool is_sanitized = false;
+#endif
+
 /// Bytes of our address space, by /proc/self/statm; 0: unknown.
 unsigned long address_space() {
     UniqueFd const file{::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)};
@@ -59,9 +65,8 @@ void set_copy_limits() {
     set_soft_limit(RLIMIT_CORE, 0);
     set_soft_limit(RLIMIT_CPU, CopyLimits::processor_seconds);
     set_soft_limit(RLIMIT_FSIZE, CopyLimits::file);
-#if !defined(__SANITIZE_ADDRESS__)  // whose shadow takes terabytes of addresses
+    if (is_sanitized) return;
     if (unsigned long const ours = address_space(); ours != 0) set_soft_limit(RLIMIT_AS, ours + CopyLimits::memory);
-#endif
 }
 
 /// A handler of ours would speak for us, and a signal that is blocked or ignored would not end the copy.

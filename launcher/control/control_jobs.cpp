@@ -158,6 +158,7 @@ bool LogsJob::take(OutputLine const& line) {
 }
 
 void LogsJob::compare(ControlBackend::KeptLines const& kept) {
+    end_ = kept.end;
     if (after_) is_missing_ = is_cut_ || *after_ < kept.first;
 }
 
@@ -200,6 +201,7 @@ void LogsJob::run(Session& session) {
     if (std::exchange(is_missing_, false)) out.key("missing").value(true);
     if (missing > 0) out.key("lost").value(static_cast<std::int64_t>(missing));
     bool const is_told = next_ == lines_.size();
+    if (is_told && follows_ && end_ > 0) out.key("end").value(static_cast<std::int64_t>(end_ - 1));
     if (is_told) session.begin(follows_ ? std::make_unique<FollowJob>(program_, process_) : nullptr);
     context_.server->reply(session, out.close('}').text(), !is_told || follows_);
 }

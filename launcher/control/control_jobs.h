@@ -144,6 +144,7 @@ private:
     std::optional<std::uint64_t> after_;
     bool follows_;
     bool is_cut_ = false;      // there were more lines than were asked for
+    std::uint64_t end_ = 0;    // as KeptLines has it
     bool is_missing_ = false;  // lines behind after_, and nobody has been told
     std::string text_;
     std::vector<Line> lines_;  // oldest first, once all have been found

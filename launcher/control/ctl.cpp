@@ -384,6 +384,7 @@ Result<> Ctl::logs() {
         std::string text;
         if (flag_of(reply, "missing"))
             complain("lines are missing here: they were written during an upgrade, and are not kept any more");
+        last = std::max(last, number_of(reply, "end").value_or(last));
         for (json::Node const& node : list_of(reply, "lines")) {
             auto const* const line = node.get<json::Object>();
             if (!line) continue;

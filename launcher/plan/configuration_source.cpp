@@ -138,6 +138,7 @@ constexpr std::size_t most_small_environment = 64 << 10;
 constexpr std::size_t most_small_preparations = 8;         // filters and trials
 constexpr std::uint64_t most_small_copies = 256 << 10;     // bytes of the environment, once for each program
 constexpr std::uint64_t most_small_rendering = 256 << 10;  // bytes
+constexpr std::size_t most_small_looks = 2000;             // files that a command may be
 
 /// Keeps as many as anybody reads, and counts the rest.
 void shorten(std::vector<std::string>& errors) {
@@ -186,6 +187,7 @@ private:
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
     [[nodiscard]] bool is_too_much(std::uint64_t copies);
+    [[nodiscard]] bool is_search_too_long(std::string const& word, std::vector<std::string> const& environment);
     Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                      process::Attributes const& attributes);
     std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
@@ -213,6 +215,7 @@ private:
     Findings* findings_;
     std::vector<std::string> commands_;  // that were found
     std::uint64_t copies_ = 0;           // bytes of the environment, for all programs so far
+    std::size_t looks_ = 0;              // places where commands were looked for
     Rejected& rejected_;
     process::LoadMemory memory_;
     std::uint64_t rendered_ = most_rendered_bytes;  // that may still be, to check what probes ask
@@ -306,6 +309,18 @@ bool Planner::is_too_much(std::uint64_t copies) {
     return rejected_.is_too_much;
 }
 
+/// Whether a small load would look for commands in more places than it may.
+bool Planner::is_search_too_long(std::string const& word, std::vector<std::string> const& environment) {
+    if (kind_ != LoadKind::small) return false;
+    looks_ += 1;
+    if (word.find('/') == std::string::npos) {
+        for (std::string const& entry : environment)
+            if (entry.starts_with("PATH=")) looks_ += static_cast<std::size_t>(std::ranges::count(entry, ':'));
+    }
+    if (looks_ > most_small_looks) rejected_.is_too_much = true;
+    return rejected_.is_too_much;
+}
+
 Result<std::string> Planner::find_program(std::string const& word, std::vector<std::string> const& environment,
                                           process::Attributes const& attributes) {
     if (kind_ == LoadKind::follow) {
@@ -314,6 +329,7 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
         commands_.push_back(findings_->commands[commands_.size()]);
         return commands_.back();
     }
+    if (is_search_too_long(word, environment)) return word;
     auto found = process::find_program(word, environment, attributes);
     if (found) commands_.push_back(*found);
     return found;

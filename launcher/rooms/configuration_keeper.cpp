@@ -14,7 +14,8 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr Duration time_for_labels = std::chrono::seconds(15);
-constexpr Duration time_to_reap = milliseconds(50);  // a helper that was killed, before there is another
+constexpr Duration time_to_reap = milliseconds(50);              // a helper that was killed, before there is another
+constexpr Duration time_to_try_again = std::chrono::seconds(1);  // a helper that could not be started
 
 /// nullopt: it takes longer than PID 1 has in a round.
 std::optional<std::expected<Accepted, Rejected>> load_if_small(SourceTexts const& texts, SourceOptions const& source,
@@ -99,7 +100,7 @@ bool ConfigurationKeeper::begin_load() {
         return true;
     }
     judge_.begin(std::move(texts));
-    return !judge_.is_busy();  // it cannot be started, and that is told
+    return !judge_.is_busy();  // it cannot be started
 }
 
 void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
@@ -255,7 +256,10 @@ void ConfigurationKeeper::end_look() {
     }
     if (has_waited_in_vain() && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
     programs_.settle_soon();
-    if (std::exchange(looks_afterwards_, false)) return watch_.read_at(steady_clock::now() + time_to_reap);
+    if (std::exchange(looks_afterwards_, false)) {
+        Duration const pause = std::exchange(could_not_judge_, false) ? time_to_try_again : time_to_reap;
+        return watch_.read_at(steady_clock::now() + pause);
+    }
     line_.answer_reload(outcome());
 }
 
@@ -273,11 +277,23 @@ Result<> ConfigurationKeeper::outcome() const {
 
 void ConfigurationKeeper::judged(Children::Outcome const& outcome) {
     auto judged = judge_.ended(outcome);
+    if (outcome.how == process::CommandRunner::How::not_started) {
+        // Not a verdict: the one before is still dying, or there are too many processes. begin_load() goes on.
+        log_.write(log::LogLevel::warning, "judge-not-started",
+                   "the configuration cannot be checked yet: " + outcome.error.text());
+        looks_afterwards_ = true;
+        could_not_judge_ = true;
+        return;
+    }
     bool const is_running = supervisor_.phase() == SupervisorPhase::running;
     if (!judged || !is_running)
         return line_.answer_reload(
             fail(ErrorKind::refused, is_running ? "an upgrade has come between" : "the launcher is stopping"));
-    follow(*judged);
+    // Judged with other labels of the node: nobody knows what it costs with these.
+    if (judged->variables != source_.variables)
+        looks_afterwards_ = true;
+    else
+        follow(*judged);
     end_look();
 }
 

@@ -112,6 +112,7 @@ private:
     bool is_first_deferred_ = false;  // the first look has left it to a later one
     bool is_second_load_ = false;     // of one look
     bool looks_afterwards_ = false;   // asked for while a helper judges
+    bool could_not_judge_ = false;    // no helper could be started
 };
 
 }  // namespace triton::launcher

@@ -27,6 +27,7 @@ std::string processor_time() { return format_duration(std::chrono::seconds(CopyL
 
 void DocumentJudge::begin(SourceTexts texts) {
     texts_ = std::move(texts);
+    variables_ = source_.variables;
     children_.run_command(judge_key, time_to_judge, [this] { return start(); });
 }
 
@@ -49,7 +50,7 @@ std::optional<DocumentJudge::Judged> DocumentJudge::ended(Children::Outcome cons
     std::optional<Judged> judged;
     if (outcome.how != process::CommandRunner::How::cancelled) {
         Verdict verdict = verdict_of(outcome);
-        judged.emplace(std::move(*texts_), std::move(verdict));
+        judged.emplace(std::move(*texts_), std::move(variables_), std::move(verdict));
     }
     texts_.reset();
     answer_ = {};

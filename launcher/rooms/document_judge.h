@@ -23,8 +23,10 @@ public:
     /// Nothing happens when none is under way.
     void cancel();
 
+    using Variables = decltype(SourceOptions::variables);
     struct Judged {
         SourceTexts texts;
+        Variables variables;  ///< of SourceOptions, as the copy has them
         Verdict verdict;
     };
     /// The child of judge_key has ended. nullopt: it was cancelled. Rejected for want of a verdict:
@@ -40,6 +42,7 @@ private:
     char const* const* environment_;
     Children& children_;
     std::optional<SourceTexts> texts_;
+    Variables variables_;
     UniqueFd answer_;  // memory, which the copy writes to
 };
 

@@ -89,6 +89,7 @@ public:
     /// Its work is done at once, by us; its end is told by the test.
     std::expected<pid_t, int> start_copy(int, std::function<void()> const& work) override {
         calls.emplace_back("copy");
+        copies_refused += copy_error != 0;
         if (copy_error != 0) return std::unexpected(copy_error);
         if (!copies_hang) work();
         ++living;
@@ -165,6 +166,7 @@ public:
     std::deque<int> wait_errors;  // of the next waits; the last one stays when `refuses_to_wait`
     bool refuses_to_wait = false;
     int copy_error = 0;
+    int copies_refused = 0;
     bool copies_hang = false;  // a copy does nothing
     std::deque<Dead> dead;
     int living = 0;

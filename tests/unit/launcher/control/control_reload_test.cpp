@@ -30,6 +30,16 @@ TEST_F(ControlReloadTest, AReloadThatTakesLongIsAnsweredLater) {
     EXPECT_THAT(reply(*client), HasSubstr(R"({"reason":"rejected","details":["for x"]})"));
 }
 
+/// Its other calls, verdicts of probes among them, would have to wait on the same connection.
+TEST_F(ControlReloadTest, TheAgentIsNotKeptWaiting) {
+    start();
+    backend.reloaded = Reloaded::later;
+    auto const agent = adopted();
+    agent->call(method("Reload"));
+    EXPECT_EQ(reply(*agent), R"({"parameters":{}})");
+    EXPECT_EQ(backend.done.size(), 1U);
+}
+
 }  // namespace
 
 }  // namespace triton::launcher
