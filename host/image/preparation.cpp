@@ -19,6 +19,7 @@ namespace {
 
 constexpr auto most_time = std::chrono::hours(1);
 constexpr std::size_t most_lines = 10;
+constexpr char const* nspawn = "/usr/bin/systemd-nspawn";
 constexpr char const* inside = "/run/prepare-image";
 
 /// What programs of a machine's root need to change its files, and nothing that reaches the host.
@@ -48,14 +49,30 @@ Result<> run_preparation(std::string const& script, std::string const& root) {
     std::string path;
     for (char const* at = absolute.get(); *at; ++at)
         path += *at == ':' || *at == '\\' ? std::string("\\") + *at : std::string(1, *at);
-    auto const completed = process::run_command(
-        {.arguments = {"systemd-nspawn", "--quiet", "--settings=no", "--register=no", "--keep-unit", "--as-pid2",
-                       "--pipe", "--private-network", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
-                       "--no-new-privileges=yes", dropped_capabilities, "--directory=" + root,
-                       "--bind-ro=" + path + ":" + inside, inside},
-         .timeout = most_time});
-    if (!completed && completed.error().kind == ErrorKind::not_found)
+    if (::access(nspawn, X_OK) != 0)
         return fail(ErrorKind::unsupported, "a script needs systemd-nspawn, of the package systemd-container");
+    // Root runs programs of a tenant there: they end with us, whatever ends us.
+    auto const completed = process::run_command({.arguments = {"setpriv",
+                                                               "--pdeathsig",
+                                                               "KILL",
+                                                               "--",
+                                                               nspawn,
+                                                               "--quiet",
+                                                               "--settings=no",
+                                                               "--register=no",
+                                                               "--keep-unit",
+                                                               "--as-pid2",
+                                                               "--pipe",
+                                                               "--private-network",
+                                                               "--resolv-conf=off",
+                                                               "--timezone=off",
+                                                               "--link-journal=no",
+                                                               "--no-new-privileges=yes",
+                                                               dropped_capabilities,
+                                                               "--directory=" + root,
+                                                               "--bind-ro=" + path + ":" + inside,
+                                                               inside},
+                                                 .timeout = most_time});
     if (!completed) return std::unexpected(completed.error());
     if (completed->is_ok()) return {};
     auto failed = fail(ErrorKind::refused, "prepare the image with " + script,

@@ -28,7 +28,7 @@ constexpr auto lock_patience = std::chrono::hours(6);
 Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
-    UniqueFd const read_end(ends[0]);
+    UniqueFd read_end(ends[0]);
     UniqueFd write_end(ends[1]);
     Result<process::Completed> completed = process::Completed{};
     std::thread child([&completed, &program, blob, end = std::move(write_end)]() mutable {
@@ -36,6 +36,7 @@ Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, 
         end = UniqueFd();
     });
     auto const received = pool.receive(tree, read_end.get());
+    read_end = UniqueFd();  // the decompressor sees that nobody reads any more
     child.join();
     if (!received) return received;
     if (!completed) return std::unexpected(completed.error());
@@ -52,6 +53,16 @@ Result<> settle_snapshot(storage::Pool& pool, storage::TreeName const& tree) {
     }
     if (snapshots.front() == LayerTrees::final_snapshot()) return {};
     return pool.rename_snapshot(tree, snapshots.front(), LayerTrees::final_snapshot());
+}
+
+/// ZFS finds what a stream is a change of by itself, anywhere in the pool. That has to be the image which the manifest
+/// names: otherwise nobody would know what holds what.
+Result<> check_origin(Workshop& shop, storage::TreeName const& tree, std::optional<Uuid> const& origin) {
+    auto const below = TRY(shop.pool->origin(tree));
+    std::optional<std::string> expected;
+    if (origin) expected = TRY(shop.catalog.get(*origin)).tree;
+    if ((below ? std::optional(below->text()) : std::nullopt) == expected) return {};
+    return fail(ErrorKind::corrupt, "the stream is not a change of the image that its manifest names as its origin");
 }
 
 Result<> check_root(storage::Pool& pool, storage::TreeName const& tree) {
@@ -111,6 +122,7 @@ Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan 
             std::string const program = decompressor(file.compression);
             TRY(program.empty() ? shop.pool->receive(builder.name(), stream.get())
                                 : receive_compressed(*shop.pool, builder.name(), stream.get(), program));
+            TRY(check_origin(shop, builder.name(), plan.image.manifest.origin));
             TRY(check_root(*shop.pool, builder.name()));
             TRY(settle_snapshot(*shop.pool, builder.name()));
             TRY(shop.pool->rename(builder.name(), LayerTrees::tree_of(chain)));

@@ -481,9 +481,22 @@ private:
 
     // --- Streams
 
+    /// What is set on a dataset itself, by us or by a stream.
+    [[nodiscard]] Result<std::string> own_properties(std::string const& what, std::string const& dataset) const {
+        return zfs_.run({what, {"get", "-H", "-s", "local,received", "-o", "property,value", "all", dataset}});
+    }
+
+    /// Before anything is mounted: a stream may bring properties, and its mount point could be a directory of the host.
+    [[nodiscard]] Result<> check_properties(std::string const& what, std::string const& dataset,
+                                            std::string const& before) const {
+        if (TRY(own_properties(what, dataset)) == before) return {};
+        return fail(ErrorKind::corrupt, what, "the stream brings properties, which only its receiver may set");
+    }
+
     Result<> receive_as(std::string const& building, TreeName const& tree, int fd) {
         std::string const what = "receive tree " + tree.text();
         TRY(zfs_.run({what, {"receive", "-u", building}, fd, -1, Pace::unlimited}));
+        TRY(check_properties(what, building, ""));
         auto const snapshots = TRY(snapshots_of(building));
         std::string const expected = building + '@';
         if (snapshots.size() != 1 || !snapshots[0].starts_with(expected) ||
@@ -498,8 +511,10 @@ private:
     /// Unmounted meanwhile: FUSE goes on showing what it has cached.
     Result<> receive_change(TreeName const& tree, int fd) {
         std::string const what = "receive into tree " + tree.text();
+        std::string const before = TRY(own_properties(what, full(tree)));
         TRY(zfs_.run({what, {"unmount", full(tree)}}));
         auto const received = zfs_.run({what, {"receive", "-u", full(tree)}, fd, -1, Pace::unlimited});
+        TRY(check_properties(what, full(tree), before));
         TRY(require(tree));
         return plain(received);
     }
