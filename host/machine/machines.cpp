@@ -12,6 +12,7 @@
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "host/storage/remove_tree.h"
 #include "lib/base/read_file.h"
 #include "lib/json/writer.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
 constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr std::size_t most_properties = 7 << 20;
 constexpr milliseconds lock_patience = std::chrono::seconds(60);
 constexpr std::chrono::seconds start_limit{90};
 /// Uids of machines are between those that systemd gives to containers and those of nobody. Source: systemd's
@@ -322,8 +324,12 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
             loaded.broken.push_back({machine.uuid.text(), std::move(made).error()});
     }
     for (BrokenFile& broken : loaded.broken) {
-        // What an earlier boot has left must not start it.
-        if (auto const uuid = Uuid::parse(broken.name)) (void)underive(*uuid);
+        // What an earlier boot has left must not start it. Where it runs, nothing is taken from it.
+        if (auto const uuid = Uuid::parse(broken.name)) {
+            auto const own = store_.lock(*uuid, "prepare", std::chrono::milliseconds(0));
+            auto const status = parts_.units.status(*uuid);
+            if (own && (!status || status->is_down())) (void)underive(*uuid);
+        }
         failed.push_back(std::move(broken));
     }
     return failed;
@@ -367,10 +373,19 @@ Result<> Machines::set_quota(Machine const& machine, bool is_told) {
 
 Result<> Machines::destroy_tree(Uuid const& uuid) { return unless_missing(parts_.pool.destroy(tree_of(uuid))); }
 
+/// The image is another's work, and what we keep beside its root is ours: a link there would lead us elsewhere.
+Result<> Machines::forget_config(storage::TreeName const& tree) {
+    UniqueFd const directory = TRY(parts_.pool.open(tree));
+    return storage::remove_tree(directory.get(), "config");
+}
+
 Result<std::int64_t> Machines::free_uids() {
     std::vector<std::int64_t> taken;
-    for (Machine const& machine : TRY(store_.load_all()).machines)
+    auto const loaded = TRY(store_.load_all());
+    for (Machine const& machine : loaded.machines)
         taken.push_back(machine.first_uid.value_or(0));
+    for (BrokenFile const& broken : loaded.broken)  // it may run, with its uids
+        taken.push_back(store_.uids_of_broken(broken.name).value_or(0));
     for (std::int64_t first = first_of_uids; first < end_of_uids; first += uids_of_machine)
         if (std::ranges::find(taken, first) == taken.end()) return first;
     return fail(ErrorKind::unavailable, "no range of uids is free");
@@ -420,7 +435,8 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     if (!tree) {
         tree = [this, machine]() -> Result<> {
             ImageTree const image = TRY(parts_.images.find(*machine.image_uuid));
-            return parts_.pool.clone(image.tree, image.snapshot, tree_of(machine.uuid));
+            TRY(parts_.pool.clone(image.tree, image.snapshot, tree_of(machine.uuid)));
+            return forget_config(tree_of(machine.uuid));
         };
     }
     Operation operation{.name = name, .after_kill = Outcome::undone};
@@ -522,16 +538,24 @@ Operation Machines::change(Machine const& machine) {
 Operation Machines::reprovisioning(Machine const& machine) {
     Uuid const uuid = machine.uuid;
     auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
-    Operation operation{.name = "reprovision", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    Operation operation{
+        .name = "reprovision", .after_kill = Outcome::finished, .undone_before = 4, .data = whole_text(machine)};
     operation.steps = {
         {.name = "hold of the image",
-         .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); }},
+         .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); },
+         .undo = [this, machine]() -> Result<> {
+             auto const before = store_.load(machine.uuid);
+             if (before && before->image_uuid == machine.image_uuid) return {};
+             return parts_.images.release(*machine.image_uuid, machine.uuid);
+         }},
         {.name = "clone of the image",
          .run = [this, machine, incoming]() -> Result<> {
              ImageTree const image = TRY(parts_.images.find(*machine.image_uuid));
              TRY(unless_missing(parts_.pool.destroy(incoming)));
-             return parts_.pool.clone(image.tree, image.snapshot, incoming);
-         }},
+             TRY(parts_.pool.clone(image.tree, image.snapshot, incoming));
+             return forget_config(incoming);
+         },
+         .undo = [this, incoming] { return unless_missing(parts_.pool.destroy(incoming)); }},
         {.name = "metadata",
          .run = [this, machine, incoming]() -> Result<> {
              write_resolvers(machine, parts_.pool.path(incoming));
@@ -613,6 +637,30 @@ Result<> Machines::create(Creation const& creation_of) {
     return add(creation_of.machine, "create", [this](Machine const& machine) { return creation(machine); });
 }
 
+namespace {
+
+/// The lock is held until the first step, which saves the machine, is done.
+void until_saved(Operation& operation, std::optional<MachineLock>& shared) {
+    Step& first = operation.steps.front();
+    first.run = [&shared, save = first.run]() -> Result<> {
+        TRY(save());
+        shared.reset();
+        return {};
+    };
+}
+
+/// What is saved must be read again, also from the journal, where it is text in text.
+Result<> check_readable(Machine const& machine) {
+    std::string const what = "the properties of VM " + machine.uuid.text();
+    std::string const text = whole_text(machine);
+    if (text.size() > most_properties) return fail(ErrorKind::invalid, what, "they have more than 7 MiB");
+    auto const again = parse_file(text, what);
+    if (!again) return fail(ErrorKind::invalid, what, again.error().text());
+    return {};
+}
+
+}  // namespace
+
 Result<> Machines::add(Machine machine, std::string_view command,
                        std::function<Operation(Machine const&)> const& make) {
     TRY(check_launch(machine));
@@ -627,13 +675,9 @@ Result<> Machines::add(Machine machine, std::string_view command,
     std::optional<MachineLock> shared = TRY(lock(Uuid(), command));
     TRY(check_conflicts(machine));
     machine.first_uid = TRY(free_uids());
+    TRY(check_readable(machine));
     Operation operation = make(machine);
-    Step& first = operation.steps.front();
-    first.run = [&shared, save = first.run]() -> Result<> {
-        TRY(save());
-        shared.reset();
-        return {};
-    };
+    until_saved(operation, shared);
     TRY(perform_marked(machine.uuid, operation));
     if (machine.create_only || !machine.autoboot.value_or(false)) return {};
     return parts_.units.start(machine.uuid, start_limit);
@@ -662,8 +706,12 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     Update update = TRY(make(before));
     TRY(check_launch(update.machine));
     TRY(check_network(update.machine));
+    TRY(check_readable(update.machine));
+    std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
-    TRY(perform_marked(uuid, change(update.machine)));
+    Operation operation = change(update.machine);
+    until_saved(operation, shared);
+    TRY(perform_marked(uuid, operation));
     return update;
 }
 
@@ -798,6 +846,8 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
     TRY(perform_marked(uuid, rollback(uuid, snapshot)));
     if (!was_running) return {};
+    Machine const machine = TRY(load(uuid));
+    TRY(derive(machine));  // config/ came back with the content
     TRY(parts_.units.reset(uuid));
     return parts_.units.start(uuid, start_limit);
 }

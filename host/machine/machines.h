@@ -159,6 +159,7 @@ private:
     /// `is_told`: whether a pool that knows no quotas is worth a notice.
     Result<> set_quota(Machine const& machine, bool is_told);
     Result<> destroy_tree(Uuid const& uuid);
+    Result<> forget_config(storage::TreeName const& tree);
     Result<std::int64_t> free_uids();
     [[nodiscard]] std::string path(Uuid const& uuid) const;
     void notice(std::string text) const {

@@ -423,8 +423,12 @@ Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
     check_twice(payload, reader);
     read_keys_of_creation(payload, machine, reader);
     read_ram(payload, machine, reader);
-    if (!find(payload, "brand")) reader.miss("brand");
-    if (!find(payload, "image_uuid") && !find(payload, "dataset_uuid")) reader.miss("image_uuid");
+    auto const is_given = [&payload](std::string_view key) {
+        json::Member const* const member = find(payload, key);
+        return member && !clears(member->node);
+    };
+    if (!is_given("brand")) reader.miss("brand");
+    if (!is_given("image_uuid") && !is_given("dataset_uuid")) reader.miss("image_uuid");
     if (machine.uuid == Uuid()) {
         auto uuid = Uuid::random();
         if (uuid)

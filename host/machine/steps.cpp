@@ -58,7 +58,7 @@ Result<> undo_from(std::size_t last, Operation const& operation, Journal& journa
 Result<> perform(Operation const& operation, Journal& journal, Progress const& progress) {
     std::size_t reached = 0;
     auto done = run_from(0, operation, journal, progress, reached);
-    if (done || operation.after_kill == Outcome::finished) return done;
+    if (done || (operation.after_kill == Outcome::finished && reached >= operation.undone_before)) return done;
     auto const undone = undo_from(reached, operation, journal, progress);
     if (!undone) done.error().details.push_back("what was done could not be taken back: " + undone.error().text());
     return done;
@@ -66,8 +66,11 @@ Result<> perform(Operation const& operation, Journal& journal, Progress const& p
 
 Result<> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress) {
     std::size_t reached = 0;
-    if (operation.after_kill == Outcome::finished && !mark.is_undone)
-        return run_from(mark.step, operation, journal, progress, reached);
+    if (operation.after_kill == Outcome::finished && !mark.is_undone) {
+        auto const done = run_from(mark.step, operation, journal, progress, reached);
+        if (done || reached >= operation.undone_before) return done;
+        return undo_from(reached, operation, journal, progress);
+    }
     return undo_from(mark.step, operation, journal, progress);
 }
 

@@ -30,6 +30,7 @@ enum class Outcome : std::uint8_t {
 struct Operation {
     std::string_view name;  ///< "create"
     Outcome after_kill = Outcome::undone;
+    std::size_t undone_before = 0;  ///< of one that is finished: when a step before this one fails, all are taken back
     std::string data = {};  ///< JSON: what is needed to make the steps again; empty: the machine's uuid says it all
     std::vector<Step> steps = {};
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include <dirent.h>
@@ -179,6 +180,15 @@ std::int64_t Store::modified_at(Uuid const& uuid) const {
     struct stat status{};
     if (::stat(file_of(uuid).c_str(), &status) != 0) return 0;
     return status.st_mtim.tv_sec * 1'000'000 + status.st_mtim.tv_nsec / 1000;
+}
+
+std::optional<std::int64_t> Store::uids_of_broken(std::string_view name) const {
+    static constexpr std::string_view key = R"("first_uid":)";
+    auto const text =
+        read_file(layout_.machines() + "/" + std::string(name) + std::string(json_ending), most_file_bytes);
+    std::size_t const at = text ? text->find(key) : std::string::npos;
+    if (at == std::string::npos) return std::nullopt;
+    return std::strtoll(text->c_str() + at + key.size(), nullptr, 10);
 }
 
 Result<Store::Loaded> Store::load_all() const {

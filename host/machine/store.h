@@ -80,6 +80,8 @@ public:
         std::vector<BrokenFile> broken;
     };
     [[nodiscard]] Result<Loaded> load_all() const;
+    /// Of a file that cannot be read as a whole, as far as it can: the first of the machine's uids.
+    [[nodiscard]] std::optional<std::int64_t> uids_of_broken(std::string_view name) const;
 
     /// Waits for whoever has it, for `patience` at most. `purpose`: "vmadm stop".
     /// Errors: `busy`: `VM <uuid> is in use by "vmadm update" (process 1234)`.

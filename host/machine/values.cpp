@@ -107,7 +107,11 @@ std::optional<std::vector<std::string>> read_list(json::Node const& node, json::
         std::string_view rest = *text;
         while (!rest.empty()) {
             std::size_t const comma = std::min(rest.find(','), rest.size());
-            if (comma > 0) list.emplace_back(rest.substr(0, comma));
+            if (comma > 0) {
+                auto element = read_line(json::Node{std::string(rest.substr(0, comma))}, at, 1024, reading);
+                if (!element) return std::nullopt;
+                list.push_back(std::move(*element));
+            }
             rest.remove_prefix(std::min(comma + 1, rest.size()));
         }
         return list;

@@ -80,6 +80,7 @@ void add_v6(Guard const& guard, std::vector<std::string>& rules) {
 std::vector<std::string> guard_rules(Guard const& guard) {
     std::vector<std::string> rules;
     if (guard.is_open()) return rules;
+    rules.emplace_back("ether type { 8021q, 8021ad } drop");  // its VLAN is the host's to choose
     if (!guard.allows_other_macs) {
         std::string const own = netlink::text_of(guard.mac);
         rules.push_back("ether saddr != " + own + " drop");
@@ -95,9 +96,7 @@ std::vector<std::string> guard_rules(Guard const& guard) {
                         set_of(guard.blocked_ports, [](std::uint16_t port) { return std::to_string(port); }) + " drop");
     if (!guard.allows_other_addresses && !guard.has_any_v4) add_v4(guard, rules);
     if (!guard.allows_other_addresses && !guard.has_any_v6) add_v6(guard, rules);
-    // its VLAN is the host's to choose: a frame with a tag is of another protocol
-    rules.emplace_back(guard.allows_other_protocols ? "ether type != { 8021q, 8021ad } accept"
-                                                    : "ether type { ip, arp, ip6 } accept");
+    rules.emplace_back(guard.allows_other_protocols ? "accept" : "ether type { ip, arp, ip6 } accept");
     return rules;
 }
 

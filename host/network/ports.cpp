@@ -61,12 +61,14 @@ Result<> prepare_macvlan(Port const& port, netlink::Link const& base, Host& host
     std::string const name = port.macvlan_base();
     auto found = host.link(name);
     if (!found && found.error().kind == ErrorKind::not_found) {
-        TRY(host.add(netlink::NewVlan{name, base.index, static_cast<std::uint16_t>(port.vlan)}));
+        auto const added = host.add(netlink::NewVlan{name, base.index, static_cast<std::uint16_t>(port.vlan)});
+        if (!added && added.error().kind != ErrorKind::exists) return added;  // another machine was faster
         found = host.link(name);
-        TRY(found);
-        TRY(host.change(found->index, {.alias = "VLAN of machines", .is_up = true, .has_no_own_addresses = true}));
     }
     TRY(found);
+    // Whoever has made it may have been killed before.
+    if (port.vlan > 0)
+        TRY(host.change(found->index, {.alias = "VLAN of machines", .is_up = true, .has_no_own_addresses = true}));
     return host.wait_until_known(*found);
 }
 
@@ -83,7 +85,11 @@ Result<> prepare_port(Port const& port, Interface& interface, Host& host) {
 Result<> lower_port(Port const& port, Host& host) {
     TRY(host.remove(port.host_link()));
     if (port.rules.empty()) return {};
-    return host.change_rules(unguard_transaction(port.host_link()));
+    auto const unguarded = host.change_rules(unguard_transaction(port.host_link()));
+    bool const was_never_guarded = !unguarded && (unguarded.error().kind == ErrorKind::unavailable ||
+                                                  unguarded.error().kind == ErrorKind::unsupported);
+    if (was_never_guarded) return {};  // this host cannot
+    return unguarded;
 }
 
 /// An error with the NIC before it.

@@ -108,7 +108,7 @@ Outcome for_each_machine(Options const& options, std::string_view command, Each 
         if (outcome)
             outcome = std::unexpected(Failure{done.error()});
         else
-            say(done.error().text());
+            say(machine::harmless(done.error().text()));
     }
     return outcome;
 }

@@ -94,13 +94,16 @@ constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/loca
                                                  "HOME=/root", "TERM=xterm-256color", nullptr};
 
 [[noreturn]] void execute(Entry const& entry, int terminal) {
+    // Never in the session of who called: its terminal would take the program's characters for typed ones (TIOCSTI).
+    ::setsid();
+    ::prctl(PR_SET_PDEATHSIG, SIGHUP);
     if (terminal >= 0) {
-        ::setsid();
         ::ioctl(terminal, TIOCSCTTY, 0);
         for (int fd = 0; fd < 3; ++fd)
             ::dup2(terminal, fd);
     }
     std::signal(SIGPIPE, SIG_DFL);
+    ::syscall(SYS_close_range, 3U, ~0U, 0U);  // what a shell has lent us is not the machine's
     for (std::vector<char*> const& arguments : entry.programs) {
         ::execvpe(arguments.front(), arguments.data(), const_cast<char* const*>(environment.data()));
         if (errno != ENOENT) ::_exit(126);

@@ -1,6 +1,7 @@
 #include "programs/vmadm/lend_file.h"
 
 #include <cerrno>
+#include <csignal>
 
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -16,13 +17,18 @@ namespace triton::program {
 
 namespace {
 
+constexpr unsigned most_seconds = 10;
+
 /// In a child: system calls only. It keeps the rights of the host, which count in the machine's mount namespace,
 /// whoever owns that; a path there leads to nothing that is not in it. Ends with errno.
 [[noreturn]] void attach(int pidfd, int root, int tree, char const* inside) {
+    // What is there is the machine's: it may never answer.
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(most_seconds);
     bool const is_inside = ::setns(pidfd, CLONE_NEWNS) == 0 && ::fchdir(root) == 0 && ::chroot(".") == 0;
     if (!is_inside) ::_exit(errno);
     // A file of the host that was replaced since has no name any more, and nothing can be mounted on it: so here.
-    int const place = ::open(inside, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0755);
+    int const place = ::open(inside, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0755);
     if (place < 0 && errno != EACCES && errno != EROFS) ::_exit(errno);
     long const moved = ::syscall(SYS_move_mount, tree, "", AT_FDCWD, inside, MOVE_MOUNT_F_EMPTY_PATH);
     ::_exit(moved == 0 ? 0 : errno);
@@ -54,7 +60,7 @@ Result<> lend_file(std::int64_t leader, std::string const& path, std::string con
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
     if (WIFEXITED(status)) return fail(WEXITSTATUS(status), what + " at " + inside);
-    return fail(ErrorKind::internal, what, "the child that should do it was killed");
+    return fail(ErrorKind::internal, what, "it took longer than 10 seconds, or its child was killed");
 }
 
 }  // namespace triton::program

@@ -18,10 +18,10 @@ Guard guard() {
 TEST(Guard, LetsAMachineSendOnlyFromItsOwn) {
     EXPECT_THAT(
         guard_rules(guard()),
-        ElementsAre("ether saddr != 02:08:20:0a:0b:0c drop", "arp saddr ether != 02:08:20:0a:0b:0c drop",
-                    "udp sport 67 drop", "udp sport 547 drop", "icmpv6 type nd-router-advert drop",
-                    "ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept", "ip saddr != { 10.0.0.2 } drop",
-                    "arp saddr ip != { 0.0.0.0, 10.0.0.2 } drop",
+        ElementsAre("ether type { 8021q, 8021ad } drop", "ether saddr != 02:08:20:0a:0b:0c drop",
+                    "arp saddr ether != 02:08:20:0a:0b:0c drop", "udp sport 67 drop", "udp sport 547 drop",
+                    "icmpv6 type nd-router-advert drop", "ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",
+                    "ip saddr != { 10.0.0.2 } drop", "arp saddr ip != { 0.0.0.0, 10.0.0.2 } drop",
                     "icmpv6 type nd-neighbor-advert @th,64,128 != { "
                     "0xfd000000000000000000000000000002, 0xfe80000000000000000820fffe0a0b0c } drop",
                     "ip6 saddr != { ::, fd00::2, fe80::8:20ff:fe0a:b0c } drop", "ether type { ip, arp, ip6 } accept"));
@@ -32,15 +32,16 @@ TEST(Guard, EachFlagTakesItsRulesAway) {
     open.allows_other_addresses = true;
     open.allows_dhcp_server = true;
     EXPECT_THAT(guard_rules(open),
-                ElementsAre("ether saddr != 02:08:20:0a:0b:0c drop", "arp saddr ether != 02:08:20:0a:0b:0c drop",
-                            "ether type { ip, arp, ip6 } accept"));
+                ElementsAre("ether type { 8021q, 8021ad } drop", "ether saddr != 02:08:20:0a:0b:0c drop",
+                            "arp saddr ether != 02:08:20:0a:0b:0c drop", "ether type { ip, arp, ip6 } accept"));
     open.allows_other_macs = true;
     open.blocked_ports = {25, 465};
-    EXPECT_THAT(guard_rules(open), ElementsAre("meta l4proto { tcp, udp } th dport { 25, 465 } drop",
-                                               "ether type { ip, arp, ip6 } accept"));
+    EXPECT_THAT(guard_rules(open),
+                ElementsAre("ether type { 8021q, 8021ad } drop", "meta l4proto { tcp, udp } th dport { 25, 465 } drop",
+                            "ether type { ip, arp, ip6 } accept"));
     open.allows_other_protocols = true;
-    EXPECT_THAT(guard_rules(open), ElementsAre("meta l4proto { tcp, udp } th dport { 25, 465 } drop",
-                                               "ether type != { 8021q, 8021ad } accept"));
+    EXPECT_THAT(guard_rules(open), ElementsAre("ether type { 8021q, 8021ad } drop",
+                                               "meta l4proto { tcp, udp } th dport { 25, 465 } drop", "accept"));
     open.blocked_ports.clear();
     EXPECT_TRUE(open.is_open());
     EXPECT_THAT(guard_rules(open), IsEmpty());
@@ -51,9 +52,9 @@ TEST(Guard, AnAddressThatAServerGivesIsNotKnown) {
     dynamic.addresses.clear();
     dynamic.has_any_v4 = dynamic.has_any_v6 = true;
     EXPECT_THAT(guard_rules(dynamic),
-                ElementsAre("ether saddr != 02:08:20:0a:0b:0c drop", "arp saddr ether != 02:08:20:0a:0b:0c drop",
-                            "udp sport 67 drop", "udp sport 547 drop", "icmpv6 type nd-router-advert drop",
-                            "ether type { ip, arp, ip6 } accept"));
+                ElementsAre("ether type { 8021q, 8021ad } drop", "ether saddr != 02:08:20:0a:0b:0c drop",
+                            "arp saddr ether != 02:08:20:0a:0b:0c drop", "udp sport 67 drop", "udp sport 547 drop",
+                            "icmpv6 type nd-router-advert drop", "ether type { ip, arp, ip6 } accept"));
 }
 
 TEST(Guard, NoElementOfASetLiesInAnother) {

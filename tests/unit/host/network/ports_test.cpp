@@ -172,7 +172,7 @@ TEST(Ports, OfAMacvlanShareTheLinkOfTheirVlan) {
     inside.interfaces.resize(1);
     EXPECT_EQ(text_of(prepare_ports(std::vector{first}, inside, host)), "ok");
     EXPECT_EQ(text_of(prepare_ports(std::vector{first}, inside, host)), "ok");
-    EXPECT_THAT(host.calls, ElementsAre("vlan eth1.7 7", "change up", "known eth1.7", "known eth1.7"));
+    EXPECT_THAT(host.calls, ElementsAre("vlan eth1.7 7", "change up", "known eth1.7", "change up", "known eth1.7"));
     EXPECT_EQ(text_of(join_ports(std::vector{first}, {}, host)), "ok");
 }
 
