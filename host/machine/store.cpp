@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t most_file_bytes = 16 << 20;
 constexpr off_t most_history_bytes = 1 << 20;
+constexpr std::size_t most_detail = 64 << 10;  // of one event: the whole history is read at once
 constexpr std::string_view json_ending = ".json";
 
 std::pair<std::string, std::string> split_path(std::string const& path) {
@@ -256,7 +257,10 @@ Result<> Store::add_event(Event const& event) const {
     json::Writer out;
     out.open('{').member("time", time_text(event.time)).member("uuid", event.uuid.text());
     out.member("command", event.command).member("outcome", event.outcome);
-    if (!event.detail.empty()) out.key("detail").raw(event.detail);
+    if (event.detail.size() > most_detail)
+        out.member("detail", "left out: it has " + std::to_string(event.detail.size()) + " bytes");
+    else if (!event.detail.empty())
+        out.key("detail").raw(event.detail);
     out.close('}');
     UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file) return fail(errno, "open " + path);

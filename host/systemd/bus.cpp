@@ -321,6 +321,18 @@ Result<> Bus::kill_leader(std::string const& machine, int signal) {
                         "KillMachine", "ssi", machine.c_str(), "leader", static_cast<std::int32_t>(signal));
 }
 
+Result<> Bus::wait_until_forgotten(std::string const& machine, std::chrono::milliseconds limit) {
+    TRY(state_->subscribe());
+    sd_bus_slot* removed = nullptr;
+    int const result = sd_bus_match_signal(state_->bus, &removed, machined_name, machined_path, machined_interface,
+                                           "MachineRemoved", ignore, nullptr);
+    Slot const removed_owner(removed);
+    if (result < 0) return fail(-result, "wait for the end of " + machine);
+    auto const is_forgotten = [&] { return leader(machine).value_or(0) == 0; };
+    (void)TRY(wait_until(std::chrono::steady_clock::now() + limit, is_forgotten));
+    return {};
+}
+
 Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit) {
     TimePoint const deadline = std::chrono::steady_clock::now() + limit;
     TRY(state_->subscribe());

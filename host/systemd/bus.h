@@ -70,6 +70,9 @@ public:
     /// The PID 1 of a machine, as the host numbers it; 0: machined does not know the machine.
     Result<std::int64_t> leader(std::string const& machine);
     Result<> kill_leader(std::string const& machine, int signal);
+    /// Waits until machined has forgotten a machine that has ended: until then its name cannot be registered again, and
+    /// a start fails. Not an error when it takes longer: the start then says so.
+    Result<> wait_until_forgotten(std::string const& machine, std::chrono::milliseconds limit);
     /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. Errors:
     /// `timeout`.
     Result<> reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit);

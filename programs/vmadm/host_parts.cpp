@@ -24,6 +24,7 @@ namespace {
 using machine::UnitStatus;
 
 constexpr std::chrono::seconds halt_limit{30};
+constexpr std::chrono::seconds forget_limit{10};
 
 UnitStatus::Activity activity_of(std::string_view state) {
     if (state == "active" || state == "reloading" || state == "maintenance") return UnitStatus::Activity::active;
@@ -111,7 +112,9 @@ Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
 }
 
 Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit) {
-    return TRY(bus())->start(machine::unit_of(uuid), limit);
+    systemd::Bus& bus = *TRY(this->bus());
+    TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
+    return bus.start(machine::unit_of(uuid), limit);
 }
 
 Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit) {
