@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "lib/base/pipe.h"
 #include "lib/base/write_all.h"
 
 namespace triton::content {
@@ -37,10 +38,7 @@ Result<DownloadSecrets> DownloadSecrets::make(role::Credentials const& credentia
 
 Result<DownloadClient::Started> DownloadClient::start(role::Download download, DownloadSecrets const& secrets) {
     if (!process_) process_ = TRY(role::RoleProcess::start(role::Role::download, settings_));
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, "make a pipe");
-    UniqueFd reader{ends[0]};
-    UniqueFd const writer{ends[1]};
+    auto [reader, writer] = TRY(make_pipe());
     (void)::fcntl(writer.get(), F_SETPIPE_SZ, pipe_bytes);  // a limit of the user may forbid it; it is only faster
     download.id = ++last_id_;
     std::array const descriptors{writer.get(), secrets.credentials.get(), secrets.authorities.get()};

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "lib/base/pipe.h"
 #include "lib/process/run_command.h"
 
 namespace triton::image {
@@ -77,10 +78,7 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
         shop.store.begin_ingest("tree of " + shop.owner, std::chrono::steady_clock::now() + std::chrono::minutes(1)));
     TRY(ingest.restart());
     UniqueFd writable = TRY(ingest.open_for_writing());
-    int ends[2] = {-1, -1};
-    if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
-    UniqueFd read_end(ends[0]);
-    UniqueFd write_end(ends[1]);
+    auto [read_end, write_end] = TRY(make_pipe());
     Result<process::Completed> completed = process::Completed{};
     std::thread tar([&completed, directory, end = std::move(write_end)]() mutable {
         completed = process::run_command(tar_command(directory, end.get()));

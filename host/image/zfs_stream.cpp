@@ -15,6 +15,7 @@
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
 #include "host/image/tree_archive.h"
+#include "lib/base/pipe.h"
 #include "lib/process/run_command.h"
 
 namespace triton::image {
@@ -26,10 +27,7 @@ constexpr auto lock_patience = std::chrono::hours(6);
 
 /// Receives a blob that is compressed: a child decompresses into a pipe meanwhile.
 Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
-    int ends[2] = {-1, -1};
-    if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
-    UniqueFd read_end(ends[0]);
-    UniqueFd write_end(ends[1]);
+    auto [read_end, write_end] = TRY(make_pipe());
     Result<process::Completed> completed = process::Completed{};
     std::thread child([&completed, &program, blob, end = std::move(write_end)]() mutable {
         completed = process::run_command({.arguments = {program, "-dc"}, .in = blob, .out = end.get()});
@@ -89,14 +87,12 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
                             : shop.pool->send(tree, snapshot, std::nullopt, out);
     };
     if (compression == Compression::none) return send(file);
-    int ends[2] = {-1, -1};
-    if (::pipe2(ends, O_CLOEXEC) < 0) return fail(errno, "make a pipe");
+    auto [read_end, write_end] = TRY(make_pipe());
     Result<> compressed;
-    std::thread compressor([&compressed, file, compression, in = UniqueFd(ends[0])]() mutable {
+    std::thread compressor([&compressed, file, compression, in = std::move(read_end)]() mutable {
         compressed = compress(in.get(), file, compression);
         in = UniqueFd();  // the sender sees that nobody reads any more
     });
-    UniqueFd write_end(ends[1]);
     auto const sent = send(write_end.get());
     write_end = UniqueFd();
     compressor.join();

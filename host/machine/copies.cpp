@@ -12,6 +12,8 @@
 #include "host/machine/machines.h"
 #include "host/machine/properties.h"
 #include "host/storage/remove_tree.h"
+#include "lib/base/pipe.h"
+#include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 
@@ -37,16 +39,6 @@ std::string_view stream_kind(storage::Backend backend) {
     std::unreachable();
 }
 
-struct Pipe {
-    UniqueFd from;
-    UniqueFd to;
-};
-Result<Pipe> make_pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, "make a pipe");
-    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 Result<> unless_missing(Result<> result) {
     if (!result && result.error().kind == ErrorKind::not_found) return {};
     return result;
@@ -59,11 +51,11 @@ Result<> through_pipe(Write write, Read read) {
     Pipe pipe = TRY(make_pipe());
     Result<> has_read;
     std::thread reader([&] {
-        has_read = read(pipe.from.get());
-        pipe.from = UniqueFd();
+        has_read = read(pipe.reader.get());
+        pipe.reader = UniqueFd();
     });
-    Result<> const written = write(pipe.to.get());
-    pipe.to = UniqueFd();
+    Result<> const written = write(pipe.writer.get());
+    pipe.writer = UniqueFd();
     reader.join();
     // To its reader, a stream that is cut off or wrong is just as corrupt: the writer says it better.
     bool const is_same = !has_read && !written && has_read.error().kind == ErrorKind::corrupt &&
@@ -83,17 +75,6 @@ Result<> forget_all_snapshots(storage::Pool& pool, storage::TreeName const& tree
     for (storage::SnapshotName const& snapshot : TRY(pool.snapshots(tree)))
         TRY(unless_missing(pool.delete_snapshot(tree, snapshot)));
     return {};
-}
-
-json::Node* member_of(json::Object& object, std::string_view name) {
-    auto const found = std::ranges::find(object, name, &json::Member::key);
-    return found == object.end() ? nullptr : &found->node;
-}
-
-std::string text_member(json::Object& object, std::string_view name) {
-    json::Node const* const node = member_of(object, name);
-    auto const* const text = node ? node->get<std::string>() : nullptr;
-    return text ? *text : "";
 }
 
 }  // namespace
@@ -147,12 +128,12 @@ Operation Machines::cloning(Machine const& machine, Uuid const& source, std::str
 
 Result<Operation> Machines::operation_of_clone(std::string_view data, Uuid const& uuid) {
     std::string const what = "the journal of VM " + uuid.text();
-    json::Object members = TRY(read_payload(data));
-    json::Node const* const node = member_of(members, "machine");
+    json::Object const members = TRY(read_payload(data));
+    json::Node const* const node = json::member(members, "machine");
     json::Writer text;
     if (node) text.value(*node);
     Machine const machine = TRY(parse_file(text.text(), what));
-    return cloning(machine, TRY(parse_uuid(text_member(members, "source"))), text_member(members, "snapshot"));
+    return cloning(machine, TRY(parse_uuid(json::text_of(members, "source"))), json::text_of(members, "snapshot"));
 }
 
 Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation const& creation_of) {

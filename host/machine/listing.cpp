@@ -8,6 +8,7 @@
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 
@@ -51,16 +52,9 @@ bool is_key(std::string_view key, bool may_be_any) {
     return key.find('.') != std::string_view::npos && is_part(split(key, '.'), may_be_any);
 }
 
-json::Node const* member_of(json::Node const& node, std::string_view key) {
-    auto const* const object = node.get<json::Object>();
-    if (!object) return nullptr;
-    auto const member = std::ranges::find(*object, key, &json::Member::key);
-    return member == object->end() ? nullptr : &member->node;
-}
-
 /// What is below a key. A key of an object may have dots itself, so that the rest is tried as one first.
 void collect(json::Node const& node, std::string_view key, std::vector<json::Node const*>& found) {
-    if (json::Node const* const whole = member_of(node, key)) {
+    if (json::Node const* const whole = json::member(node, key)) {
         found.push_back(whole);
         return;
     }
@@ -78,7 +72,7 @@ void collect(json::Node const& node, std::string_view key, std::vector<json::Nod
         auto const index = integer_of(first);
         if (index && *index >= 0 && static_cast<std::size_t>(*index) < list->size())
             go_on((*list)[static_cast<std::size_t>(*index)]);
-    } else if (json::Node const* const below = member_of(node, first); below && !rest.empty()) {
+    } else if (json::Node const* const below = json::member(node, first); below && !rest.empty()) {
         collect(*below, rest, found);
     }
 }

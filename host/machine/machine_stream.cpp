@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/write_all.h"
+#include "lib/json/lookup.h"
 #include "lib/json/reader.h"
 #include "lib/json/writer.h"
 
@@ -33,11 +34,6 @@ std::string count_bytes(std::size_t count) {
     for (int shift = 0; shift < 32; shift += 8)
         bytes += static_cast<char>(count >> shift & 0xff);
     return bytes;
-}
-
-json::Node* member_of(json::Object& object, std::string_view name) {
-    auto const found = std::ranges::find(object, name, &json::Member::key);
-    return found == object.end() ? nullptr : &found->node;
 }
 
 }  // namespace
@@ -116,15 +112,13 @@ Result<StreamHead> StreamReader::head() {
     digest_.add(text);
 
     json::ProblemList problems(1);
-    auto node = json::read_json(text, json::Limits{.document_bytes = most_head}, problems);
-    auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
-    json::Node* const storage = object ? member_of(*object, "storage") : nullptr;
-    json::Node* const machine = object ? member_of(*object, "machine") : nullptr;
-    auto* const name = storage ? std::get_if<std::string>(&storage->value) : nullptr;
+    auto const node = json::read_json(text, json::Limits{.document_bytes = most_head}, problems);
+    auto const* const name = node ? json::value_of<std::string>(*node, "storage") : nullptr;
+    json::Node const* const machine = node ? json::member(*node, "machine") : nullptr;
     if (!name || !machine) return corrupt("its head is malformed");
     json::Writer payload;
     payload.value(*machine);
-    return StreamHead{std::move(*name), std::move(payload).text()};
+    return StreamHead{*name, std::move(payload).text()};
 }
 
 Result<> StreamReader::content(int to) {

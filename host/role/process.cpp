@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/pipe.h"
 #include "lib/base/read_file.h"
 #include "lib/base/signal_text.h"
 #include "lib/base/write_all.h"
@@ -133,16 +134,6 @@ struct Child {
     ::_exit(127);
 }
 
-struct Pipe {
-    UniqueFd read;
-    UniqueFd write;
-};
-Result<Pipe> make_pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, "make a pipe");
-    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 /// The number of a descriptor that the child would overwrite is moved away from it.
 Result<UniqueFd> above_channel(UniqueFd fd) {
     if (fd.get() > channel_descriptor) return fd;
@@ -202,8 +193,8 @@ Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) 
     UniqueFd channel = TRY(above_channel(UniqueFd(::fcntl(channels.second.fd(), F_DUPFD_CLOEXEC, 0))));
     Pipe go = TRY(make_pipe());
     Pipe report = TRY(make_pipe());
-    go.read = TRY(above_channel(std::move(go.read)));
-    report.write = TRY(above_channel(std::move(report.write)));
+    go.reader = TRY(above_channel(std::move(go.reader)));
+    report.writer = TRY(above_channel(std::move(report.writer)));
     UniqueFd null = TRY(above_channel(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))));
 
     Account const account = account_of(role);
@@ -213,8 +204,8 @@ Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) 
     std::string own_user = std::to_string(users.own);
     std::string own_group = std::to_string(groups.own);
     std::array<char*, 4> arguments{name.data(), own_user.data(), own_group.data(), nullptr};
-    Child const child{program.get(),      channel.get(), go.read.get(),   go.write.get(),
-                      report.write.get(), null.get(),    arguments.data()};
+    Child const child{program.get(),       channel.get(), go.reader.get(), go.writer.get(),
+                      report.writer.get(), null.get(),    arguments.data()};
     auto clone = clone_child(row_of(role).namespaces, child);
     if (!clone) {
         return fail(clone.error().kind, attempt(role), clone.error().text());
@@ -222,13 +213,13 @@ Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) 
     RoleProcess started(role, std::move(channels.first), std::move(clone->pidfd), clone->pid);
     channels.second.close();
     channel = UniqueFd();
-    report.write = UniqueFd();
+    report.writer = UniqueFd();
     if (auto mapped = map_ids(started.pid_, users, groups); !mapped)
         return fail(mapped.error().kind, attempt(role), mapped.error().text());
-    if (!write_all(go.write.get(), "g")) return fail(errno, attempt(role));
+    if (!write_all(go.writer.get(), "g")) return fail(errno, attempt(role));
     int error = 0;
     ssize_t got = 0;
-    while ((got = ::read(report.read.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+    while ((got = ::read(report.reader.get(), &error, sizeof error)) < 0 && errno == EINTR) {
     }
     if (got == sizeof error) return fail(error, "execute " + path);
     return started;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/pipe.h"
 #include "lib/base/unique_fd.h"
 
 namespace triton::process {
@@ -30,17 +31,10 @@ struct Stream {
     std::string text;
 };
 
-struct Pipe {
-    UniqueFd reader;
-    UniqueFd writer;
-};
-
-Result<Pipe> make_pipe() {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, "make a pipe");
-    Pipe pipe{UniqueFd{ends[0]}, UniqueFd{ends[1]}};
-    // The group may have grandchildren that keep the other end: nobody may wait for them.
-    (void)::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+/// The group may have grandchildren that keep the other end: nobody may wait for them.
+Result<Pipe> make_output_pipe() {
+    Pipe pipe = TRY(make_pipe());
+    (void)::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
     return pipe;
 }
 
@@ -215,8 +209,8 @@ Result<Completed> run_command(Command const& command) {
     UniqueFd const null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
     if (!null) return fail(errno, "open /dev/null");
     Pipe out;
-    if (command.out < 0) out = TRY(make_pipe());
-    Pipe err = TRY(make_pipe());
+    if (command.out < 0) out = TRY(make_output_pipe());
+    Pipe err = TRY(make_output_pipe());
 
     std::vector<int> fds{command.in < 0 ? null.get() : command.in, command.out < 0 ? out.writer.get() : command.out,
                          err.writer.get()};

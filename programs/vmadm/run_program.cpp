@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/pipe.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
 
@@ -42,10 +43,8 @@ struct Started {
 
 Result<Started> start(std::vector<std::string> const& words, int input) {
     std::string const what = "run " + words.front();
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(errno, what);
-    Started started{.output = UniqueFd(ends[0])};
-    UniqueFd const writer{ends[1]};
+    auto [reader, writer] = TRY(make_pipe());
+    Started started{.output = std::move(reader)};
     FileActions actions;
     actions.duplicate(input, STDIN_FILENO);
     actions.duplicate(writer.get(), STDOUT_FILENO);
