@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -32,6 +33,16 @@ std::string changes_json(std::vector<machine::Change> const& changes) {
     return std::move(out).text();
 }
 
+using MakeUpdate = std::function<Result<machine::Update>(Machine const& before)>;
+
+Result<machine::Update> recorded_update(Machines& machines, Uuid const& uuid, std::string_view command,
+                                        MakeUpdate const& make) {
+    auto updated = machines.update(uuid, make);
+    record(machines, uuid, command, updated ? "ok" : updated.error().text(),
+           updated ? changes_json(updated->changes) : "");
+    return updated;
+}
+
 std::expected<json::Object, Failure> update_payload(Options const& options) {
     if (options.words.size() <= 1) return payload(options, "Will not update from stdin when stdin is a tty.");
     if (!options.file.empty()) return usage("update takes either a file or key=value words");
@@ -40,15 +51,13 @@ std::expected<json::Object, Failure> update_payload(Options const& options) {
 
 Outcome run_update(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for update");
-    auto const given = update_payload(options);
-    if (!given) return std::unexpected(given.error());
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
+    auto const given = TRY_RUN(update_payload(options));
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
     Uuid const uuid = TRY_RUN(machines.find(options.words.front()));
     // applied to the machine as it is when it is ours to change
     auto const make = [&](Machine const& before) -> Result<machine::Update> {
-        auto update = machine::read_update(before, *given);
+        auto update = machine::read_update(before, given);
         if (!update) return std::unexpected(update.error().error("update VM " + uuid.text()));
         if (options.is_strict && !update->ignored.empty()) return fail(update->ignored.front());
         return std::move(*update);
@@ -56,43 +65,35 @@ Outcome run_update(Options const& options) {
     if (options.is_dry_run) {
         Machine const before = TRY_RUN(machines.get(uuid));
         machine::Update const update = TRY_RUN(make(before));
-        if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
+        TRY_RUN(tell(*host, options, update.ignored, update.notices));
         TRY_RUN(machines.check_launch(update.machine));
         TRY_RUN(machines.check_network(update.machine));
         return print(change_lines(update.changes));
     }
-    auto const updated = machines.update(uuid, make);
-    record(machines, uuid, "update", updated ? "ok" : updated.error().text(),
-           updated ? changes_json(updated->changes) : "");
-    machine::Update const update = TRY_RUN(updated);
-    if (auto told = tell(**host, options, update.ignored, update.notices); !told) return told;
-    if (update.changes.empty()) (*host)->note("note: nothing has changed");
+    machine::Update const update = TRY_RUN(recorded_update(machines, uuid, "update", make));
+    TRY_RUN(tell(*host, options, update.ignored, update.notices));
+    if (update.changes.empty()) host->note("note: nothing has changed");
     std::vector<std::string> const late = update.at_start();
-    auto const status = late.empty() ? Result<machine::UnitStatus>() : (*host)->units().status(uuid);
+    auto const status = late.empty() ? Result<machine::UnitStatus>() : host->units().status(uuid);
     for (std::string const& name : status && !status->is_down() ? late : std::vector<std::string>())
-        (*host)->note("note: " + name + " takes effect when the VM is started again");
+        host->note("note: " + name + " takes effect when the VM is started again");
     say("Successfully updated VM " + uuid.text());
     return {};
 }
 
 Outcome run_rename(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
-    auto const uuid = one_machine(machines, options, "rename", 2);
-    if (!uuid) return std::unexpected(uuid.error());
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
+    auto const uuid = TRY_RUN(one_machine(machines, options, "rename", 2));
     if (options.words.size() < 2) return usage("Missing new alias for rename");
     std::string const& alias = options.words[1];
     auto const make = [&](Machine const& before) -> Result<machine::Update> {
         auto update = machine::read_update(before, json::Object{{"alias", json::Node{alias}}});
-        if (!update) return std::unexpected(update.error().error("rename VM " + uuid->text()));
+        if (!update) return std::unexpected(update.error().error("rename VM " + uuid.text()));
         return std::move(*update);
     };
-    auto const updated = machines.update(*uuid, make);
-    record(machines, *uuid, "rename", updated ? "ok" : updated.error().text(),
-           updated ? changes_json(updated->changes) : "");
-    TRY_RUN(updated);
-    say("Successfully renamed VM " + uuid->text() + " to " + json::shown(alias));
+    TRY_RUN(recorded_update(machines, uuid, "rename", make));
+    say("Successfully renamed VM " + uuid.text() + " to " + json::shown(alias));
     return {};
 }
 
@@ -102,21 +103,20 @@ Outcome run_validate(Options const& options) {
     if (action != "create" && !is_update) return usage("expected: validate create, or validate update BRAND");
     if (options.words.size() != (is_update ? 2U : 1U))
         return usage(is_update ? "expected: validate update BRAND" : "expected: validate create");
-    auto const given = payload(options, "Will not validate from stdin when stdin is a tty.");
-    if (!given) return std::unexpected(given.error());
+    auto const given = TRY_RUN(payload(options, "Will not validate from stdin when stdin is a tty."));
     machine::Faults faults;
     Machine checked;
     if (is_update) {
         json::Object const blank{{"brand", json::Node{options.words[1]}}, {"image_uuid", json::Node{Uuid().text()}}};
         auto const base = machine::read_creation(blank, 0);
-        auto const update = base ? machine::read_update(base->machine, *given)
+        auto const update = base ? machine::read_update(base->machine, given)
                                  : machine::Checked<machine::Update>(std::unexpected(base.error()));
         if (update)
             checked = update->machine;
         else
             faults = update.error();
     } else {
-        auto const creation = machine::read_creation(*given, 0);
+        auto const creation = machine::read_creation(given, 0);
         if (creation)
             checked = creation->machine;
         else
@@ -152,17 +152,15 @@ Outcome run_validate(Options const& options) {
 
 Outcome with_snapshot(Options const& options, std::string_view command, std::string_view done,
                       Result<> (Machines::*change)(Uuid const&, std::string_view)) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
-    auto const uuid = one_machine(machines, options, command, 2);
-    if (!uuid) return std::unexpected(uuid.error());
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
+    auto const uuid = TRY_RUN(one_machine(machines, options, command, 2));
     if (options.words.size() < 2) return usage("Missing snapshot name for " + std::string(command));
     std::string const name = options.words[1];
     json::Writer detail;
     detail.value(name);
-    TRY_RUN(recorded(machines, *uuid, command, detail.text(), [&] { return (machines.*change)(*uuid, name); }));
-    say(std::string(done) + " snapshot " + name + " for VM " + uuid->text());
+    TRY_RUN(recorded(machines, uuid, command, detail.text(), [&] { return (machines.*change)(uuid, name); }));
+    say(std::string(done) + " snapshot " + name + " for VM " + uuid.text());
     return {};
 }
 

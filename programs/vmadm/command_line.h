@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -26,12 +27,15 @@ std::unexpected<Failure> usage(std::string text);
 /// The operation cannot be done.
 std::unexpected<Failure> failed(ErrorKind kind, std::string text);
 
-/// An early return with the failure of an operation.
-#define TRY_RUN(expr)                                                                             \
-    __extension__({                                                                               \
-        auto tried = (expr);                                                                      \
-        if (!tried) return std::unexpected(::triton::program::Failure{std::move(tried).error()}); \
-        *std::move(tried);                                                                        \
+inline Failure failure_of(Error error) { return {.error = std::move(error)}; }
+inline Failure failure_of(Failure failure) { return failure; }
+
+/// An early return with the failure of an operation, or of a part of a command.
+#define TRY_RUN(expr)                                                                                \
+    __extension__({                                                                                  \
+        auto tried = (expr);                                                                         \
+        if (!tried) return std::unexpected(::triton::program::failure_of(std::move(tried).error())); \
+        *std::move(tried);                                                                           \
     })
 
 /// What stands on the command line, before and behind the command's name.

@@ -97,9 +97,8 @@ std::expected<std::string, Failure> payload_text(Options const& options, std::st
 }  // namespace
 
 std::expected<json::Object, Failure> payload(Options const& options, std::string_view refusal) {
-    auto const text = payload_text(options, refusal);
-    if (!text) return std::unexpected(text.error());
-    return TRY_RUN(machine::read_payload(*text));
+    auto const text = TRY_RUN(payload_text(options, refusal));
+    return TRY_RUN(machine::read_payload(text));
 }
 
 std::expected<json::Object, Failure> key_value_words(std::span<std::string const> words) {
@@ -156,10 +155,9 @@ std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, O
             uuids.push_back(TRY_RUN(machines.find(word)));
         return uuids;
     }
-    auto const wanted = filters(options.words, "filter");
-    if (!wanted) return std::unexpected(wanted.error());
+    auto const wanted = TRY_RUN(filters(options.words, "filter"));
     for (Machine const& machine : TRY_RUN(machines.list()).machines)
-        if (machine::matches_all(*wanted, node_of(machine))) uuids.push_back(machine.uuid);
+        if (machine::matches_all(wanted, node_of(machine))) uuids.push_back(machine.uuid);
     if (uuids.empty())
         return std::unexpected(Failure{fail(ErrorKind::not_found, "no VM fulfils these conditions").error()});
     return uuids;

@@ -97,13 +97,11 @@ std::expected<std::vector<Uuid>, Failure> several_machines(machine::Machines& ma
 /// Does something with each machine; goes on after an error, and returns the first one.
 template <class Each>
 Outcome for_each_machine(Options const& options, std::string_view command, Each each) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    auto const uuids = several_machines((*host)->machines(), options, command);
-    if (!uuids) return std::unexpected(uuids.error());
+    auto const host = TRY_RUN(Host::open(options));
+    auto const uuids = TRY_RUN(several_machines(host->machines(), options, command));
     Outcome outcome;
-    for (Uuid const& uuid : *uuids) {
-        Result<> const done = each(**host, uuid);
+    for (Uuid const& uuid : uuids) {
+        Result<> const done = each(*host, uuid);
         if (done) continue;
         if (outcome)
             outcome = std::unexpected(Failure{done.error()});

@@ -47,21 +47,18 @@ Outcome run_clone(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for clone");
     json::Object changes;
     if (!options.file.empty()) {
-        auto given = payload(options, "");
-        if (!given) return std::unexpected(given.error());
-        changes = std::move(*given);
+        auto given = TRY_RUN(payload(options, ""));
+        changes = std::move(given);
     }
-    auto const words = key_value_words(std::span(options.words).subspan(1));
-    if (!words) return std::unexpected(words.error());
-    for (json::Member const& member : *words)
+    auto const words = TRY_RUN(key_value_words(std::span(options.words).subspan(1)));
+    for (json::Member const& member : words)
         set_member(changes, member);
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
     Uuid const source = TRY_RUN(machines.find(options.words.front()));
     auto const creation = copy_of(TRY_RUN(machines.payload_of_copy(source)), std::move(changes));
     if (!creation) return std::unexpected(Failure{creation.error().error("clone VM")});
-    if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
+    TRY_RUN(tell(*host, options, creation->ignored, creation->notices));
     Uuid const uuid = creation->machine.uuid;
     json::Writer detail;
     detail.value(source.text());
@@ -72,14 +69,12 @@ Outcome run_clone(Options const& options) {
 }
 
 Outcome run_send(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
-    auto const uuid = one_machine(machines, options, "send");
-    if (!uuid) return std::unexpected(uuid.error());
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
+    auto const uuid = TRY_RUN(one_machine(machines, options, "send"));
     if (::isatty(STDOUT_FILENO) == 1) return failed(ErrorKind::refused, "Cannot send VM to a TTY.");
-    TRY_RUN(recorded(machines, *uuid, "send", "", [&] { return machines.send(*uuid, STDOUT_FILENO); }));
-    say("Successfully sent VM " + uuid->text());
+    TRY_RUN(recorded(machines, uuid, "send", "", [&] { return machines.send(uuid, STDOUT_FILENO); }));
+    say("Successfully sent VM " + uuid.text());
     return {};
 }
 
@@ -106,17 +101,15 @@ Outcome check_filesystems(Options const& options, machine::Machine const& machin
 
 Outcome run_receive(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for receive: " + json::quoted(options.words.front()));
-    auto const file = stream_file(options);
-    if (!file) return std::unexpected(file.error());
-    machine::StreamReader stream(file->get());
+    auto const file = TRY_RUN(stream_file(options));
+    machine::StreamReader stream(file.get());
     machine::StreamHead const head = TRY_RUN(stream.head());
     auto const creation = machine::read_creation(TRY_RUN(machine::read_payload(head.payload)), now());
     if (!creation) return std::unexpected(Failure{creation.error().error("receive a VM")});
-    if (auto const checked = check_filesystems(options, creation->machine); !checked) return checked;
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
-    Machines& machines = (*host)->machines();
+    TRY_RUN(check_filesystems(options, creation->machine));
+    auto const host = TRY_RUN(Host::open(options));
+    TRY_RUN(tell(*host, options, creation->ignored, creation->notices));
+    Machines& machines = host->machines();
     Uuid const uuid = creation->machine.uuid;
     TRY_RUN(recorded(machines, uuid, "receive", "", [&] { return machines.receive(stream, head.storage, *creation); }));
     say("Successfully received VM " + uuid.text());

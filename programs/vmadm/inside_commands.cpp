@@ -49,16 +49,15 @@ Outcome exit_with(int code) {
 
 Outcome run_exec(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for exec");
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Running const running = TRY_RUN(find_running(**host, options.words.front()));
+    auto const host = TRY_RUN(Host::open(options));
+    Running const running = TRY_RUN(find_running(*host, options.words.front()));
     std::vector<std::string> words(options.words.begin() + 1, options.words.end());
     if (!words.empty() && words.front() == "--") words.erase(words.begin());
     if (words.empty()) return usage("Missing command for exec");
     if (running.leader <= 0)
         return failed(ErrorKind::refused,
                       "Cannot execute a command in VM " + running.uuid.text() + ": it is not running");
-    return exit_with(TRY_RUN(run_inside(running.leader, {words}, false, is_current(**host, running))));
+    return exit_with(TRY_RUN(run_inside(running.leader, {words}, false, is_current(*host, running))));
 }
 
 /// What a console offers: the first of these that the machine has.
@@ -67,19 +66,17 @@ std::vector<std::vector<std::string>> console_programs() {
 }
 
 Outcome run_console(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    auto const uuid = one_machine((*host)->machines(), options, "console");
-    if (!uuid) return std::unexpected(uuid.error());
-    Machine const machine = TRY_RUN((*host)->machines().get(*uuid));
+    auto const host = TRY_RUN(Host::open(options));
+    auto const uuid = TRY_RUN(one_machine(host->machines(), options, "console"));
+    Machine const machine = TRY_RUN(host->machines().get(uuid));
     if (machine.state != machine::State::running || !machine.pid)
         return failed(ErrorKind::refused, "cannot connect to console when state is \"" +
                                               std::string(name_of(machine.state)) + "\" must be \"running\".");
     if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
         return failed(ErrorKind::refused, "A console needs a terminal; exec runs a command without one.");
-    Running const running{*uuid, *machine.pid};
-    (*host)->note("Connected to VM " + uuid->text() + ". Ctrl-] leaves.");
-    return exit_with(TRY_RUN(run_inside(running.leader, console_programs(), true, is_current(**host, running))));
+    Running const running{uuid, *machine.pid};
+    host->note("Connected to VM " + uuid.text() + ". Ctrl-] leaves.");
+    return exit_with(TRY_RUN(run_inside(running.leader, console_programs(), true, is_current(*host, running))));
 }
 
 /// A side of `vmadm cp`: "VM:/path" or a path of the host. A "/" before the ":" makes it one of the host.
@@ -122,19 +119,18 @@ Outcome run_cp(Options const& options) {
     if (!sides[0].machine && !sides[1].machine)
         return usage("neither " + json::quoted(options.words[0]) + " nor " + json::quoted(options.words[1]) +
                      " is of a VM: expected VM:/PATH");
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
+    auto const host = TRY_RUN(Host::open(options));
     std::array<UniqueFd, 2> roots;
-    machine::FilePlace const from = TRY_RUN(place_of(**host, sides[0], roots[0]));
-    machine::FilePlace const to = TRY_RUN(place_of(**host, sides[1], roots[1]));
+    machine::FilePlace const from = TRY_RUN(place_of(*host, sides[0], roots[0]));
+    machine::FilePlace const to = TRY_RUN(place_of(*host, sides[1], roots[1]));
     machine::Transferred const done = TRY_RUN(machine::transfer_files(from, to));
     for (std::string const& name : done.skipped_names)
-        (*host)->note("skipped: " + machine::harmless(name));
+        host->note("skipped: " + machine::harmless(name));
     if (done.skipped > done.skipped_names.size())
-        (*host)->note("skipped: " + std::to_string(done.skipped - done.skipped_names.size()) + " more");
-    (*host)->note("Successfully copied " + counted(done.files, "file") + " and " +
-                  (done.directories == 1 ? "1 directory" : std::to_string(done.directories) + " directories") + ", " +
-                  counted(done.bytes, "byte"));
+        host->note("skipped: " + std::to_string(done.skipped - done.skipped_names.size()) + " more");
+    host->note("Successfully copied " + counted(done.files, "file") + " and " +
+               (done.directories == 1 ? "1 directory" : std::to_string(done.directories) + " directories") + ", " +
+               counted(done.bytes, "byte"));
     return {};
 }
 

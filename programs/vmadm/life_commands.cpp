@@ -16,28 +16,24 @@ using machine::Machines;
 
 Outcome run_create(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for create: " + json::quoted(options.words.front()));
-    auto const given = payload(options, "Will not create from stdin when stdin is a tty.");
-    if (!given) return std::unexpected(given.error());
-    auto const creation = machine::read_creation(*given, now());
+    auto const given = TRY_RUN(payload(options, "Will not create from stdin when stdin is a tty."));
+    auto const creation = machine::read_creation(given, now());
     if (!creation) return std::unexpected(Failure{creation.error().error("create VM")});
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    if (auto told = tell(**host, options, creation->ignored, creation->notices); !told) return told;
+    auto const host = TRY_RUN(Host::open(options));
+    TRY_RUN(tell(*host, options, creation->ignored, creation->notices));
     Uuid const uuid = creation->machine.uuid;
-    Machines& machines = (*host)->machines();
+    Machines& machines = host->machines();
     TRY_RUN(recorded(machines, uuid, "create", "", [&] { return machines.create(*creation); }));
     say("Successfully created VM " + uuid.text());
     return {};
 }
 
 Outcome run_install(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
-    auto const uuid = one_machine(machines, options, "install");
-    if (!uuid) return std::unexpected(uuid.error());
-    TRY_RUN(recorded(machines, *uuid, "install", "", [&] { return machines.install(*uuid); }));
-    say("Successfully installed VM " + uuid->text());
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
+    auto const uuid = TRY_RUN(one_machine(machines, options, "install"));
+    TRY_RUN(recorded(machines, uuid, "install", "", [&] { return machines.install(uuid); }));
+    say("Successfully installed VM " + uuid.text());
     return {};
 }
 
@@ -93,15 +89,14 @@ Outcome run_delete(Options const& options) {
 }
 Outcome run_recover(Options const& options) {
     if (options.words.size() > 1) return usage("too many arguments for recover: " + json::quoted(options.words[1]));
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
+    auto const host = TRY_RUN(Host::open(options));
     std::optional<Uuid> uuid;
     if (!options.words.empty()) {
         // a machine that is half made may not be found by its name
         auto const parsed = Uuid::parse(options.words.front());
-        uuid = parsed ? *parsed : TRY_RUN((*host)->machines().find(options.words.front()));
+        uuid = parsed ? *parsed : TRY_RUN(host->machines().find(options.words.front()));
     }
-    for (std::string const& line : TRY_RUN((*host)->machines().recover(uuid)))
+    for (std::string const& line : TRY_RUN(host->machines().recover(uuid)))
         say(line);
     say("Successfully recovered");
     return {};
@@ -109,16 +104,13 @@ Outcome run_recover(Options const& options) {
 
 Outcome run_reprovision(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for reprovision");
-    auto const given = payload(options, "Will not take payload from stdin when stdin is a tty.");
-    if (!given) return std::unexpected(given.error());
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
-    auto const uuid = one_machine(machines, options, "reprovision");
-    if (!uuid) return std::unexpected(uuid.error());
+    auto const given = TRY_RUN(payload(options, "Will not take payload from stdin when stdin is a tty."));
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
+    auto const uuid = TRY_RUN(one_machine(machines, options, "reprovision"));
     std::optional<Uuid> image;
     std::vector<std::string> ignored;
-    for (json::Member const& member : *given) {
+    for (json::Member const& member : given) {
         auto const* const text = member.node.get<std::string>();
         if (member.key == "image_uuid" && text)
             image = TRY_RUN(machine::parse_uuid(*text));
@@ -126,19 +118,18 @@ Outcome run_reprovision(Options const& options) {
             ignored.push_back(member.key + " is not for reprovision");
     }
     if (!image) return std::unexpected(Failure{fail("image_uuid: required key is missing").error()});
-    if (auto told = tell(**host, options, ignored, {}); !told) return told;
-    TRY_RUN(recorded(machines, *uuid, "reprovision", "\"" + image->text() + "\"",
-                     [&] { return machines.reprovision(*uuid, *image); }));
-    say("Successfully reprovisioned VM " + uuid->text());
+    TRY_RUN(tell(*host, options, ignored, {}));
+    TRY_RUN(recorded(machines, uuid, "reprovision", "\"" + image->text() + "\"",
+                     [&] { return machines.reprovision(uuid, *image); }));
+    say("Successfully reprovisioned VM " + uuid.text());
     return {};
 }
 
 Outcome run_prepare(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for prepare: " + json::quoted(options.words.front()));
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
+    auto const host = TRY_RUN(Host::open(options));
     Outcome outcome;
-    for (machine::BrokenFile const& failed : TRY_RUN((*host)->machines().prepare())) {
+    for (machine::BrokenFile const& failed : TRY_RUN(host->machines().prepare())) {
         say("VM " + failed.name + ": " + failed.error.text());
         outcome = std::unexpected(Failure{.error = {}, .exit_code = 1, .is_told = true});
     }

@@ -16,11 +16,9 @@ using machine::Machine;
 using machine::Machines;
 
 Outcome run_get(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    auto const uuid = one_machine((*host)->machines(), options, "get");
-    if (!uuid) return std::unexpected(uuid.error());
-    return print(machine::pretty(node_of(TRY_RUN((*host)->machines().get(*uuid)))));
+    auto const host = TRY_RUN(Host::open(options));
+    auto const uuid = TRY_RUN(one_machine(host->machines(), options, "get"));
+    return print(machine::pretty(node_of(TRY_RUN(host->machines().get(uuid)))));
 }
 
 /// Whether a key needs more of systemd than the states of units.
@@ -35,18 +33,16 @@ struct Chosen {
     std::vector<machine::BrokenFile> broken;
 };
 std::expected<Chosen, Failure> choose(Options const& options, std::string_view what, bool with_details) {
-    auto const wanted = filters(options.words, what);
-    if (!wanted) return std::unexpected(wanted.error());
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
+    auto const wanted = TRY_RUN(filters(options.words, what));
+    auto const host = TRY_RUN(Host::open(options));
     bool const asks = std::ranges::any_of(
         options.words, [](std::string const& word) { return is_detail(word.substr(0, word.find('='))); });
-    (*host)->units().set_detailed(with_details || asks);
-    auto listed = TRY_RUN((*host)->machines().list());
+    host->units().set_detailed(with_details || asks);
+    auto listed = TRY_RUN(host->machines().list());
     Chosen chosen{.machines = {}, .broken = std::move(listed.broken)};
     for (Machine const& machine : listed.machines) {
         json::Node node = node_of(machine);
-        if (machine::matches_all(*wanted, node)) chosen.machines.push_back(std::move(node));
+        if (machine::matches_all(wanted, node)) chosen.machines.push_back(std::move(node));
     }
     for (machine::BrokenFile const& file : chosen.broken)
         say(file.error.text());
@@ -58,16 +54,15 @@ Outcome run_list(Options const& options) {
     auto const keys = TRY_RUN(machine::parse_sort_keys(options.sort));
     bool const with_details = std::ranges::any_of(columns, [](auto const& column) { return is_detail(column.key); }) ||
                               std::ranges::any_of(keys, [](auto const& key) { return is_detail(key.key); });
-    auto chosen = choose(options, "filter", with_details);
-    if (!chosen) return std::unexpected(chosen.error());
-    for (machine::BrokenFile const& file : chosen->broken) {
+    auto chosen = TRY_RUN(choose(options, "filter", with_details));
+    for (machine::BrokenFile const& file : chosen.broken) {
         if (!options.words.empty()) break;  // nobody knows whether they fulfil conditions
-        chosen->machines.push_back(json::Node{
+        chosen.machines.push_back(json::Node{
             json::Object{{"uuid", json::Node{file.name}}, {"state", json::Node{std::string("unreadable")}}}});
     }
-    machine::sort_machines(chosen->machines, keys);
-    if (options.is_parsable) return print(machine::parsable_text(chosen->machines, columns));
-    return print(machine::table_text(chosen->machines, columns, options.with_header || !options.no_header));
+    machine::sort_machines(chosen.machines, keys);
+    if (options.is_parsable) return print(machine::parsable_text(chosen.machines, columns));
+    return print(machine::table_text(chosen.machines, columns, options.with_header || !options.no_header));
 }
 
 Outcome run_lookup(Options const& options) {
@@ -75,16 +70,15 @@ Outcome run_lookup(Options const& options) {
         return std::unexpected(Failure{fail("Cannot specify -o without -j").error()});
     std::vector<machine::ListColumn> columns;
     if (options.has_order) columns = TRY_RUN(machine::parse_columns(options.order));
-    auto const chosen = choose(options, "lookup", options.as_json);
-    if (!chosen) return std::unexpected(chosen.error());
-    if (options.is_unique && chosen->machines.size() != 1)
+    auto const chosen = TRY_RUN(choose(options, "lookup", options.as_json));
+    if (options.is_unique && chosen.machines.size() != 1)
         return std::unexpected(
             Failure{fail(ErrorKind::not_found,
-                         "Requested unique lookup but found " + std::to_string(chosen->machines.size()) + " results.")
+                         "Requested unique lookup but found " + std::to_string(chosen.machines.size()) + " results.")
                         .error()});
     json::Array selected;
     std::string uuids;
-    for (json::Node const& machine : chosen->machines) {
+    for (json::Node const& machine : chosen.machines) {
         uuids += machine::text_at(machine, "uuid") + "\n";
         selected.push_back(columns.empty() ? machine : machine::selection(machine, columns));
     }
@@ -115,9 +109,8 @@ Outcome run_history(Options const& options) {
         if (parsed) {
             uuid = *parsed;
         } else {
-            auto host = Host::open(options);
-            if (!host) return std::unexpected(host.error());
-            uuid = TRY_RUN((*host)->machines().find(options.words.front()));
+            auto const host = TRY_RUN(Host::open(options));
+            uuid = TRY_RUN(host->machines().find(options.words.front()));
         }
     }
     std::string text;
@@ -128,17 +121,15 @@ Outcome run_history(Options const& options) {
 
 /// What a machine has written to its console, without what could move a terminal.
 Outcome run_logs(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    auto const uuid = one_machine((*host)->machines(), options, "logs");
-    if (!uuid) return std::unexpected(uuid.error());
-    (void)TRY_RUN((*host)->machines().store().load(*uuid));
+    auto const host = TRY_RUN(Host::open(options));
+    auto const uuid = TRY_RUN(one_machine(host->machines(), options, "logs"));
+    (void)TRY_RUN(host->machines().store().load(uuid));
     std::vector<std::string> words{"journalctl",
                                    "--quiet",
                                    "--all",
                                    "--output=cat",
                                    "--lines=" + std::to_string(options.lines),
-                                   "--unit=" + machine::unit_of(*uuid)};
+                                   "--unit=" + machine::unit_of(uuid)};
     if (options.follow) words.emplace_back("--follow");
     std::string line;  // a piece may end within a character
     int const code = TRY_RUN(stream_program(words, [&line](std::string_view piece) {
@@ -205,19 +196,17 @@ json::Node stats_of(Host& host, Uuid const& uuid, json::Node const& machine, boo
 }
 
 Outcome run_stats(Options const& options) {
-    auto host = Host::open(options);
-    if (!host) return std::unexpected(host.error());
-    Machines& machines = (*host)->machines();
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
     std::vector<Uuid> uuids;
     if (!options.words.empty()) {
-        auto named = several_machines(machines, options, "stats");
-        if (!named) return std::unexpected(named.error());
-        uuids = std::move(*named);
+        auto named = TRY_RUN(several_machines(machines, options, "stats"));
+        uuids = std::move(named);
     }
     json::Array rows;
     for (Machine const& machine : TRY_RUN(machines.list()).machines) {
         bool const is_wanted = uuids.empty() || std::ranges::find(uuids, machine.uuid) != uuids.end();
-        if (is_wanted) rows.push_back(stats_of(**host, machine.uuid, node_of(machine), options.as_json));
+        if (is_wanted) rows.push_back(stats_of(*host, machine.uuid, node_of(machine), options.as_json));
     }
     if (options.as_json) return print(machine::pretty(json::Node{std::move(rows)}));
     std::vector<machine::ListColumn> columns{{"uuid", "UUID", 36}, {"alias", "ALIAS", 10}, {"state", "STATE", 8}};
