@@ -1,7 +1,6 @@
 #include "host/machine/resolvers.h"
 
 #include <cerrno>
-#include <cstdio>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,13 +9,14 @@
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
 #include "lib/files/confined_path.h"
+#include "lib/files/pending_file.h"
 
 namespace triton::machine {
 
 namespace {
 
 constexpr char name[] = "resolv.conf";
-constexpr char temporary[] = ".resolv.conf.triton";
+constexpr mode_t mode = 0644;
 
 /// /etc of the machine. An image of one program may have none.
 Result<UniqueFd> open_etc(std::string const& root, std::string const& what) {
@@ -42,15 +42,12 @@ Result<> write_resolv_conf(std::string const& root, std::string_view text) {
     UniqueFd const etc = TRY(open_etc(root, what));
     struct stat owner{};
     if (::fstat(etc.get(), &owner) != 0) return fail(errno, what);
-    (void)::unlinkat(etc.get(), temporary, 0);  // what a killed command has left
-    UniqueFd const file{::openat(etc.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)};
-    bool const is_written = file && write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0 &&
-                            ::fchown(file.get(), owner.st_uid, owner.st_gid) == 0 && ::fsync(file.get()) == 0 &&
-                            ::renameat(etc.get(), temporary, etc.get(), name) == 0;
-    int const err = errno;
-    if (is_written) return {};
-    (void)::unlinkat(etc.get(), temporary, 0);
-    return fail(err, what);
+    auto file = TRY(files::PendingFile::create(etc.get(), name, root + "/etc/" + name, mode, true));
+    if (!write_all(file.fd(), text) || ::fchown(file.fd(), owner.st_uid, owner.st_gid) != 0) return fail(errno, what);
+    static constexpr timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+    TRY(file.finish(mode, now));
+    TRY(file.make_durable());
+    return file.put_in_place();
 }
 
 }  // namespace triton::machine
