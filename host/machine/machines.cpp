@@ -328,7 +328,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
         if (auto const uuid = Uuid::parse(broken.name)) {
             auto const own = store_.lock(*uuid, "prepare", std::chrono::milliseconds(0));
             auto const status = parts_.units.status(*uuid);
-            if (own && (!status || status->is_down())) (void)underive(*uuid);
+            if (own && status && status->is_down()) (void)underive(*uuid);
         }
         failed.push_back(std::move(broken));
     }
@@ -538,8 +538,7 @@ Operation Machines::change(Machine const& machine) {
 Operation Machines::reprovisioning(Machine const& machine) {
     Uuid const uuid = machine.uuid;
     auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
-    Operation operation{
-        .name = "reprovision", .after_kill = Outcome::finished, .undone_before = 4, .data = whole_text(machine)};
+    Operation operation{.name = "reprovision", .after_kill = Outcome::finished, .data = whole_text(machine)};
     operation.steps = {
         {.name = "hold of the image",
          .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); },
@@ -578,6 +577,9 @@ Operation Machines::reprovisioning(Machine const& machine) {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
     };
+    // Until then the machine is what it was.
+    auto const swap = std::ranges::find(operation.steps, "swap", &Step::name);
+    operation.undone_before = static_cast<std::size_t>(swap - operation.steps.begin());
     return operation;
 }
 
@@ -624,9 +626,9 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const mark = TRY(store_.mark(uuid));
     if (!mark) return {};
     Operation const operation = TRY(operation_of(*mark, uuid));
-    bool const is_undone = operation.after_kill == Outcome::undone || mark->is_undone;
-    TRY(resume(operation, *mark, *store_.journal(uuid), parts_.progress));
-    notice("VM " + uuid.text() + ": an interrupted " + mark->operation + (is_undone ? " was undone" : " was finished"));
+    Outcome const outcome = TRY(resume(operation, *mark, *store_.journal(uuid), parts_.progress));
+    notice("VM " + uuid.text() + ": an interrupted " + mark->operation +
+           (outcome == Outcome::undone ? " was undone" : " was finished"));
     return {};
 }
 

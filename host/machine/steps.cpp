@@ -64,14 +64,17 @@ Result<> perform(Operation const& operation, Journal& journal, Progress const& p
     return done;
 }
 
-Result<> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress) {
+Result<Outcome> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress) {
     std::size_t reached = 0;
     if (operation.after_kill == Outcome::finished && !mark.is_undone) {
         auto const done = run_from(mark.step, operation, journal, progress, reached);
-        if (done || reached >= operation.undone_before) return done;
-        return undo_from(reached, operation, journal, progress);
+        if (done) return Outcome::finished;
+        if (reached >= operation.undone_before) return std::unexpected(done.error());
+    } else {
+        reached = mark.step;
     }
-    return undo_from(mark.step, operation, journal, progress);
+    TRY(undo_from(reached, operation, journal, progress));
+    return Outcome::undone;
 }
 
 }  // namespace triton::machine

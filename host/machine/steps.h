@@ -61,7 +61,7 @@ using Progress = std::function<void(std::string_view operation, std::string_view
 /// Errors: the step's; what could not be taken back is in the details, and the mark then stays.
 Result<> perform(Operation const& operation, Journal& journal, Progress const& progress = {});
 
-/// Finishes or undoes what was interrupted after this mark. Errors: as above.
-Result<> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress = {});
+/// Finishes or undoes what was interrupted after this mark, and returns which. Errors: as above.
+Result<Outcome> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress = {});
 
 }  // namespace triton::machine

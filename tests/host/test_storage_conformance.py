@@ -578,6 +578,19 @@ def test_a_broken_stream_leaves_nothing(place, store, tmp_path):
     assert store("recover") == []
 
 
+def test_a_zfs_stream_brings_no_properties(place, store, tmp_path):
+    """One of them is where it is mounted, and that may be a directory of the host."""
+    if place.backend != "zfs":
+        pytest.skip("only ZFS has such streams")
+    store("make", "a")
+    store("snapshot", "a", "s")
+    with open(tmp_path / "stream", "wb") as file:
+        subprocess.run(["zfs", "send", "-p", f"{store.dataset}/a@s"], stdout=file, check=True)
+    with fails("corrupt: cannot receive tree b: the stream brings properties, which only its receiver may set"):
+        store.receive(tmp_path / "stream", "b")
+    assert store("list", "") == ["a"]
+
+
 def test_a_reader_that_goes_is_an_error(place, store):
     store("make", "a")
     (store.tree("a") / "file").write_bytes(os.urandom(3 << 20))

@@ -185,6 +185,9 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="exec", launch=sleeping()))
     assert vmadm.ok("exec", "exec", BUSYBOX, "id", "-u") == "0\n"
     assert vmadm.ok("exec", "exec", "--", BUSYBOX, "cat", "-", payload="through\n") == "through\n"
+    # a session of its own, without a terminal on our side too: that of the caller would take characters for typed ones
+    status = vmadm.ok("exec", "exec", BUSYBOX, "cat", "/proc/self/stat").rsplit(")", 1)[1].split()
+    assert int(status[3]) > 0, "the session is one of the machine, and not one outside"
     assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
     assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "kill -9 $$").returncode == 128 + 9
     assert vmadm("exec", "exec", "/nowhere").returncode == 127

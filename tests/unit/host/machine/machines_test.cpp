@@ -506,6 +506,94 @@ TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
     EXPECT_EQ(listed->broken[1].error.text(), "\"hello\" is not a UUID");
 }
 
+/// A machine that cannot be made ready must not start at boot, but one that runs loses nothing.
+TEST_F(MachinesTest, PreparingTakesNothingFromAMachineThatRuns) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const derived = host.root() / "run/systemd/nspawn" / (uuid.text() + ".nspawn");
+    ASSERT_TRUE(fs::exists(derived));
+    std::ofstream(host.root() / "var/triton/vmadm/machines" / (uuid.text() + ".json")) << "{";
+    for (bool const does_run : {true, false}) {
+        if (!does_run) {
+            ASSERT_TRUE(host.units().halt(uuid));
+        }
+        auto const failed = host.machines->prepare();
+        ASSERT_TRUE(failed) << failed.error().text();
+        EXPECT_EQ(failed->size(), 1U);
+        EXPECT_EQ(fs::exists(derived), does_run);
+    }
+}
+
+/// Its processes may still run with them.
+TEST_F(MachinesTest, TheUidsOfAnUnreadableMachineStayTaken) {
+    Host host(directory());
+    Creation const first = creation();
+    ASSERT_EQ(text_of(host.machines->create(first)), "ok");
+    auto const before = host.machines->get(first.machine.uuid)->first_uid;
+    fs::path const file = host.root() / "var/triton/vmadm/machines" / (first.machine.uuid.text() + ".json");
+    std::ofstream(file, std::ios::app) << "garbage";
+    ASSERT_EQ(host.machines->list()->broken.size(), 1U);
+    Creation const second = creation();
+    ASSERT_EQ(text_of(host.machines->create(second)), "ok");
+    EXPECT_NE(host.machines->get(second.machine.uuid)->first_uid, before);
+}
+
+/// An image that has no room, or is gone: the machine is what it was, and its owner may do all with it.
+TEST_F(MachinesTest, AReprovisionThatFailsLeavesTheMachineAsItWas) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    std::string const root = *host.machines->get(uuid)->zonepath + "/root";
+    std::ofstream(root + "/old") << "x";
+    // what the clone would be made from is away for a moment
+    fs::path const layer = host.pool().path(*storage::TreeName::parse("layers/a"));
+    fs::rename(layer, layer.string() + "-away");
+    EXPECT_NE(text_of(host.machines->reprovision(uuid, *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002"))), "ok");
+    fs::rename(layer.string() + "-away", layer);
+    EXPECT_TRUE(fs::exists(root + "/old"));
+    EXPECT_EQ(host.machines->get(uuid)->image_uuid, made.machine.image_uuid);
+    EXPECT_TRUE(host.machines->stop(uuid, {}));
+    EXPECT_THAT(host.notices, IsEmpty()) << "nothing is left to be finished";
+    EXPECT_EQ(text_of(host.machines->reprovision(uuid, *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002"))), "ok");
+    EXPECT_FALSE(fs::exists(root + "/old"));
+}
+
+/// Whoever makes an image does not choose where we write.
+TEST_F(MachinesTest, ConfigOfAnImageIsNotFollowed) {
+    Host host(directory());
+    fs::path const target = directory() / "elsewhere";
+    fs::create_directories(target);
+    auto const layer = *storage::TreeName::parse("layers/a");
+    auto const final_one = *storage::SnapshotName::parse("final");
+    ASSERT_TRUE(host.pool().delete_snapshot(layer, final_one));
+    fs::create_symlink(target, fs::path(host.pool().path(layer)) / "config");
+    ASSERT_TRUE(host.pool().snapshot(layer, final_one));
+    Creation const made = creation(R"(,"tags":{"a":1})");
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    EXPECT_TRUE(fs::is_empty(target));
+    EXPECT_EQ(host.machines->get(made.machine.uuid)->tags.size(), 1U);
+}
+
+/// The snapshot brings another launch configuration back.
+TEST_F(MachinesTest, ARollbackDerivesAnew) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "before")), "ok");
+    ASSERT_TRUE(host.machines->update(uuid, updating(R"({"launch":{"programs":{}}})")));
+    auto const derived = [&] {
+        std::ifstream file(host.root() / "run/systemd/nspawn" / (uuid.text() + ".nspawn"));
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    EXPECT_THAT(derived(), HasSubstr("triton-launch"));
+    ASSERT_EQ(text_of(host.machines->rollback_snapshot(uuid, "before")), "ok");
+    EXPECT_THAT(derived(), HasSubstr("Boot=yes"));
+}
+
 TEST_F(MachinesTest, TwoHundredMachinesComeAndGo) {
     Host host(directory());
     for (int i = 0; i < 200; ++i) {

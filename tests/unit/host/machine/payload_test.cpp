@@ -50,6 +50,21 @@ TEST(Payload, OnlyOneObjectIsAPayload) {
     EXPECT_THAT(read_payload("{").error().text(), HasSubstr("Invalid JSON payload: line 1, column 2"));
 }
 
+TEST(Creation, WhatIsNeededIsNotNull) {
+    for (std::string const nothing : {"null", "\"\""}) {
+        auto const made = read_creation(payload(R"({"brand":"lx","image_uuid":)" + nothing + "}"), 0);
+        ASSERT_FALSE(made);
+        EXPECT_THAT(made.error().json(), HasSubstr("image_uuid"));
+        EXPECT_FALSE(read_creation(payload(R"({"brand":)" + nothing + "," + std::string(image) + "}"), 0));
+    }
+}
+
+/// It would be saved as an array, which is refused when it is read.
+TEST(Creation, AListInAStringHasNoLineFeeds) {
+    EXPECT_EQ(machine(R"("fs_allowed":"ufs,pcfs")").fs_allowed.size(), 2U);
+    EXPECT_NE(fault_of(R"("fs_allowed":"ufs\npcfs")"), "none");
+}
+
 TEST(Creation, WhatIsLeftOutIsFilledIn) {
     Machine const made = machine(R"("uuid":"371F18C0-9f73-6e86-94f6-c1cf71188d23")");
     EXPECT_EQ(made.uuid.text(), "371f18c0-9f73-6e86-94f6-c1cf71188d23");

@@ -177,8 +177,31 @@ TEST(Steps, WhatCannotBeTakenBackIsTriedAgainLater) {
     ASSERT_TRUE(world.mark);
     EXPECT_TRUE(world.mark->is_undone);
     is_busy = false;
-    EXPECT_TRUE(resume(make(), *world.mark, journal));
+    EXPECT_EQ(resume(make(), *world.mark, journal), Outcome::undone);
     EXPECT_THAT(world.parts, testing::IsEmpty());
+}
+
+/// A replacement that only fails to be made leaves what is there, at once and after a kill.
+TEST(Steps, WhatIsFinishedIsTakenBackBeforeItsPointOfNoReturn) {
+    for (bool const is_killed : {false, true}) {
+        World world;
+        world.parts = {"old"};
+        world.fails_at = "config";
+        FakeJournal journal(world);
+        Operation const replace{.name = "replace",
+                                .after_kill = Outcome::finished,
+                                .undone_before = 2,
+                                .steps = {world.making("tree"), world.making("config"), world.removing("old")}};
+        if (is_killed)
+            EXPECT_EQ(resume(replace, {.operation = "replace"}, journal), Outcome::undone);
+        else
+            EXPECT_EQ(perform(replace, journal).error().text(), "no room for config");
+        EXPECT_EQ(world.parts, std::set<std::string>{"old"});
+        EXPECT_EQ(world.mark, std::nullopt);
+        world.fails_at = "";
+        EXPECT_TRUE(perform(replace, journal));
+        EXPECT_EQ(world.parts, (std::set<std::string>{"config", "tree"}));
+    }
 }
 
 }  // namespace

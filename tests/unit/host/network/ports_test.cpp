@@ -17,6 +17,7 @@ class FakeHost final : public Host {
 public:
     std::vector<std::string> calls;
     std::string failing;  // the beginning of a call
+    ErrorKind failing_kind = ErrorKind::internal;
 
     Result<netlink::Link> link(std::string const& name) override {
         auto const found = links_.find(name);
@@ -67,7 +68,7 @@ private:
     Result<> call(std::string text) {
         bool const fails = !failing.empty() && text.starts_with(failing);
         calls.push_back(std::move(text));
-        if (fails) return fail(ErrorKind::internal, "do that", "it is told to fail");
+        if (fails) return fail(failing_kind, "do that", "it is told to fail");
         return {};
     }
     std::map<std::string, netlink::Link> links_;
@@ -99,6 +100,18 @@ TEST(Ports, AreNotWaitedForForEver) {
     FakeHost host;
     EXPECT_EQ(text_of(join_ports(std::vector{port()}, {}, host)),
               "nics[0] (02:08:20:0a:0b:0c): cannot wait for the links of the machine: it takes too long");
+}
+
+/// Where there is no nft nothing was ever guarded, and a machine can go all the same.
+TEST(Ports, GoWhereNothingCanBeGuarded) {
+    FakeHost host;
+    host.make(port().host_link(), "veth");
+    host.failing = "unguard";
+    host.failing_kind = ErrorKind::unavailable;
+    EXPECT_EQ(text_of(lower_ports(std::vector{port()}, host)), "ok");
+    EXPECT_EQ(host.count(), 2U);
+    host.failing_kind = ErrorKind::internal;
+    EXPECT_THAT(text_of(lower_ports(std::vector{port()}, host)), testing::HasSubstr("it is told to fail"));
 }
 
 TEST(Ports, AreNeverUpWhenSomethingFails) {
