@@ -186,7 +186,7 @@ private:
     [[nodiscard]] std::vector<std::string> base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
-    [[nodiscard]] bool is_too_much(std::uint64_t copies);
+    [[nodiscard]] bool is_too_much();
     [[nodiscard]] bool is_search_too_long(std::string const& word, std::vector<std::string> const& environment);
     Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                      process::Attributes const& attributes);
@@ -300,10 +300,11 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     return all;
 }
 
-/// Whether a small load has done as much as it may. `copies`: bytes of one program's environment.
-bool Planner::is_too_much(std::uint64_t copies) {
+/// Whether a small load has done as much as it may, one more program with its copy of the environment included.
+bool Planner::is_too_much() {
     if (kind_ != LoadKind::small) return false;
-    copies_ += copies;
+    for (std::string const& entry : inherited_)
+        copies_ += entry.size();
     if (copies_ > most_small_copies || memory_.filters.size() + memory_.trials.size() > most_small_preparations)
         rejected_.is_too_much = true;
     return rejected_.is_too_much;
@@ -537,10 +538,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     json::Where const at{&programs_at, program.name};
     std::uint32_t const count = program.count.value_or(1);
     std::size_t const errors_before = rejected_.errors.size();
-    std::uint64_t copies = 0;
-    for (std::string const& entry : inherited_)
-        copies += entry.size();
-    if (is_too_much(copies)) return nullptr;
+    if (is_too_much()) return nullptr;
     auto plan = std::make_shared<ProgramPlan>();
     plan->settings = program;
     plan->policy = policy(program);

@@ -21,6 +21,8 @@ namespace {
 // Beyond the limit of its processor time: a trial may wait for a file system, or somebody may have stopped it.
 constexpr milliseconds time_to_judge{10000};
 
+using How = process::CommandRunner::How;
+
 std::string processor_time() { return format_duration(std::chrono::seconds(CopyLimits::processor_seconds)); }
 
 }  // namespace
@@ -48,7 +50,7 @@ void DocumentJudge::cancel() {
 std::optional<DocumentJudge::Judged> DocumentJudge::ended(Children::Outcome const& outcome) {
     if (!texts_) return std::nullopt;
     std::optional<Judged> judged;
-    if (outcome.how != process::CommandRunner::How::cancelled) {
+    if (outcome.how != How::cancelled && outcome.how != How::not_started) {
         Verdict verdict = verdict_of(outcome);
         judged.emplace(std::move(*texts_), std::move(variables_), std::move(verdict));
     }
@@ -66,7 +68,7 @@ Result<Verdict> DocumentJudge::read_answer() const {
 Verdict DocumentJudge::verdict_of(Children::Outcome const& outcome) const {
     std::string why;
     switch (outcome.how) {
-        case process::CommandRunner::How::exited:
+        case How::exited:
             if (outcome.code == 0) {
                 auto verdict = read_answer();
                 if (verdict) return std::move(*verdict);
@@ -75,16 +77,14 @@ Verdict DocumentJudge::verdict_of(Children::Outcome const& outcome) const {
                 why = "checking it needs more than " + std::to_string(CopyLimits::memory >> 20) + " MiB of memory";
             }
             break;
-        case process::CommandRunner::How::signalled:
+        case How::signalled:
             why = outcome.code == SIGXCPU
                       ? "checking it takes more than " + processor_time() + " of the processor's time"
                       : "checking it was ended by " + signal_text(outcome.code);
             break;
-        case process::CommandRunner::How::timed_out:
-            why = "checking it takes longer than " + format_duration(time_to_judge);
-            break;
-        case process::CommandRunner::How::cancelled: why = "checking it was cancelled"; break;
-        case process::CommandRunner::How::not_started: why = outcome.error.text(); break;
+        case How::timed_out: why = "checking it takes longer than " + format_duration(time_to_judge); break;
+        case How::cancelled:
+        case How::not_started: std::unreachable();  // see ended()
     }
     std::size_t const document = texts_->document ? std::hash<std::string>{}(*texts_->document) : 0;
     return {.rejected = Rejected{.errors = {std::move(why)}, .document = document}};

@@ -29,7 +29,8 @@ public:
         Variables variables;  ///< of SourceOptions, as the copy has them
         Verdict verdict;
     };
-    /// The child of judge_key has ended. nullopt: it was cancelled. Rejected for want of a verdict:
+    /// The child of judge_key has ended. nullopt: it was cancelled, or could not be started. Rejected for want of a
+    /// verdict:
     /// "checking it takes more than 5s of the processor's time", "checking it was ended by SIGKILL".
     std::optional<Judged> ended(Children::Outcome const& outcome);
 

@@ -38,6 +38,16 @@ TEST_F(ControlLogsTest, WhatIsMissingIsSaid) {
     EXPECT_EQ(ask_after("13"), R"({"parameters":{)" + two + R"(,"missing":true}})") << "of another launcher";
 }
 
+/// Who has seen no line yet, of a quiet program, knows from where to go on all the same.
+TEST_F(ControlLogsTest, AFollowerIsToldWhereItStands) {
+    EXPECT_THAT(ask_after("12"), testing::HasSubstr("[]"));
+    auto const client = connect();
+    client->call(method("Logs"), R"({"program":"web","lines":0,"follow":true})", true);
+    EXPECT_EQ(reply(*client), R"({"parameters":{"lines":[],"end":12},"continues":true})");
+    backend.programs.front().lines.push_back("d");
+    EXPECT_THAT(ask_after("12"), testing::HasSubstr(R"("sequence":13,"text":"d")"));
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

@@ -123,6 +123,10 @@ TEST(SmallLoad, HasLimits) {
                                          R"({"type":"Concatenate","values":["h:",{"type":"ProcessNumber"}]}})"));
     ASSERT_FALSE(probed);
     EXPECT_TRUE(probed.error().is_too_much) << "each target is rendered";
+    auto const searched =
+        load(R"({"programs":{"p":{"command":["true"],"environment":{"PATH":")" + std::string(5000, ':') + R"("}}}})");
+    ASSERT_FALSE(searched);
+    EXPECT_TRUE(searched.error().is_too_much) << "each place of PATH is looked at";
     EXPECT_FALSE(may_be_small(texts(std::string(20000, ' ')), environment));
     EXPECT_TRUE(may_be_small(texts(sandboxed), environment));
     std::string const large = "A=" + std::string(70000, 'x');
