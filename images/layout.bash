@@ -46,7 +46,7 @@ add_image() {  # name, tag, description, environment (a JSON array beside PATH),
         add_blob "$work/$layer.tar.gz" "$layout"
         unpacked=$((unpacked + $(stat -c %s "$work/$layer.tar"))) packed=$((packed + size))
         diffs=$(jq -c --arg diff "sha256:$diff" '. + [$diff]' <<<"$diffs")
-        history=$(jq -c --arg created "$created" --arg by "images/build: $layer" \
+        history=$(jq -c --arg created "$created" --arg by "images/${0##*/}: $layer" \
             '. + [{$created, created_by: $by}]' <<<"$history")
         layers=$(jq -c --arg digest "$digest" --argjson size "$size" \
             '. + [{mediaType: "application/vnd.oci.image.layer.v1.tar+gzip", $digest, $size}]' <<<"$layers")
