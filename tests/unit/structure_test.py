@@ -66,6 +66,7 @@ FOLDERS = {
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
     "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd programs/completion"),
+    "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
