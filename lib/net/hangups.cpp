@@ -18,6 +18,7 @@ struct Hangups::State : std::enable_shared_from_this<State> {
     State(Loop& loop, int epoll) : descriptor(loop, epoll) {}
     asio::posix::stream_descriptor descriptor;
     std::unordered_map<std::uint64_t, std::function<void()>> calls;
+    std::unordered_map<int, std::uint64_t> latest;  // watch of each socket's number
     std::uint64_t last = 0;
 
     void wait() {
@@ -58,8 +59,10 @@ std::unique_ptr<Hangups::Watch> Hangups::watch(int socket, std::function<void()>
     event.events = EPOLLRDHUP | EPOLLONESHOT;
     event.data.u64 = number;
     // What cannot be watched is found out when the answer is written.
-    if (::epoll_ctl(state_->descriptor.native_handle(), EPOLL_CTL_ADD, socket, &event) == 0)
+    if (::epoll_ctl(state_->descriptor.native_handle(), EPOLL_CTL_ADD, socket, &event) == 0) {
         state_->calls.emplace(number, std::move(call));
+        state_->latest.insert_or_assign(socket, number);
+    }
     return std::unique_ptr<Watch>(new Watch(state_, socket, number));
 }
 
@@ -68,7 +71,11 @@ Hangups::Watch::Watch(std::shared_ptr<State> state, int socket, std::uint64_t nu
 
 Hangups::Watch::~Watch() {
     state_->calls.erase(number_);
-    (void)::epoll_ctl(state_->descriptor.native_handle(), EPOLL_CTL_DEL, socket_, nullptr);  // it may have ended
+    // A socket that was closed is watched no more, and its number may be another's by now.
+    auto const latest = state_->latest.find(socket_);
+    if (latest == state_->latest.end() || latest->second != number_) return;
+    state_->latest.erase(latest);
+    (void)::epoll_ctl(state_->descriptor.native_handle(), EPOLL_CTL_DEL, socket_, nullptr);
 }
 
 }  // namespace triton::net

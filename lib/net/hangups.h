@@ -31,7 +31,7 @@ public:
         int socket_;
         std::uint64_t number_;
     };
-    /// `socket` (borrowed) must stay open as long as the watch lives. `call` is called once at most.
+    /// `socket` is borrowed; once it is closed, nothing is told any more. `call` is called once at most.
     [[nodiscard]] std::unique_ptr<Watch> watch(int socket, std::function<void()> call);
 
 private:

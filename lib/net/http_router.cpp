@@ -8,7 +8,7 @@ namespace triton::net {
 
 namespace {
 
-bool has_own_path(HttpRoute const& route) { return route.path.ends_with('/'); }
+bool has_own_path(HttpRoute const& route) { return route.path.size() > 1 && route.path.ends_with('/'); }
 
 bool is_allowed(HttpMethod wanted, std::string_view method) {
     switch (wanted) {

@@ -1,7 +1,9 @@
 #include "lib/net/http_server.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <list>
 #include <map>
@@ -36,6 +38,8 @@ constexpr std::size_t most_lingering_bytes = 64 * 1024;
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration idle_pause = std::chrono::seconds(1);
 constexpr std::size_t read_size = 2048;
+constexpr std::size_t first_read_size = 256;  // a short request at once
+constexpr std::string_view last_chunk = "0\r\n\r\n";
 
 /// Without an exception, and with the error where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -119,22 +123,51 @@ struct Form {
     unsigned version = 11;
     bool keeps = false;
     bool is_head = false;
+    [[nodiscard]] bool is_chunked(HttpResponse const& response) const { return response.stream && version >= 11; }
 };
 
-std::string response_text(HttpResponse const& response, Form const& form) {
+std::string head_text(HttpResponse const& response, Form const& form) {
     auto const reason = http::obsolete_reason(static_cast<http::status>(response.status));
     std::string text = form.version >= 11 ? "HTTP/1.1 " : "HTTP/1.0 ";
     text.append(std::to_string(response.status)).append(" ").append(reason.data(), reason.size());
     text.append("\r\nContent-Type: ").append(response.type);
     if (!response.allow.empty()) text.append("\r\nAllow: ").append(response.allow);
     if (response.asks_to_retry) text += "\r\nRetry-After: 1";
-    text.append("\r\nCache-Control: no-store\r\nContent-Length: ").append(std::to_string(response.body.size()));
+    text.append(response.fields).append("\r\nCache-Control: no-store");
+    if (form.is_chunked(response)) {
+        text.append("\r\nTransfer-Encoding: chunked");
+    } else if (!response.stream) {
+        std::size_t const size = response.shared_body ? response.shared_body->size() : response.body.size();
+        text.append("\r\nContent-Length: ").append(std::to_string(size));
+    }
     // What each version of HTTP does without being told.
     if (form.keeps != (form.version > 10)) text.append("\r\nConnection: ").append(form.keeps ? "keep-alive" : "close");
-    text += "\r\n\r\n";
-    if (!form.is_head) text += response.body;
-    return text;
+    return text.append("\r\n\r\n");
 }
+
+/// The header fields that routes ask for, kept: a body's trailer fields would be taken for the header's.
+struct KeptFields {
+    explicit KeptFields(http::fields const& head)
+        : accept(view(head[http::field::accept])),
+          host(view(head[http::field::host])),
+          origin(view(head[http::field::origin])),
+          last_event_id(view(head["Last-Event-ID"])),
+          user_agent(view(head[http::field::user_agent])) {}
+
+    void lend(HttpRequest& request) const {
+        request.accept = accept;
+        request.host = host;
+        request.origin = origin;
+        request.last_event_id = last_event_id;
+        request.user_agent = user_agent;
+    }
+
+    std::string accept;
+    std::string host;
+    std::string origin;
+    std::string last_event_id;
+    std::string user_agent;
+};
 
 /// How many of something there are, of one peer and in sum.
 class PeerCount {
@@ -218,8 +251,9 @@ public:
         error_code ignored;
         for (auto const& listener : listeners_)
             listener->close(ignored);
-        while (!silent_.empty())
-            close(*silent_.front());
+        close_if([](Slot const& slot) { return !slot.is_stalled() || slot.is_stream(); });
+        for (HttpCaller* const caller : stream_callers_)
+            caller->leave();
         if (open_ == 0) become_idle();
     }
 
@@ -250,19 +284,37 @@ private:
             heard();
             place_ = server_.silent_.insert(server_.silent_.end(), this);
         }
+        /// For a peer that takes nothing of an answer: it is as silent as one that says nothing.
+        void stall() {
+            wait();
+            is_stalled_ = true;
+        }
         void heard() {
             if (place_) server_.silent_.erase(*place_);
             place_.reset();
+            is_stalled_ = false;
         }
+        /// Its answer, wherever that is.
+        void break_off() {
+            is_broken_off_ = true;
+            transport_.break_off();
+        }
+        [[nodiscard]] bool is_broken_off() const { return is_broken_off_; }
+        [[nodiscard]] bool is_stalled() const { return is_stalled_; }
+        void begin_stream() { is_stream_ = true; }
+        void end_stream() { is_stream_ = false; }
+        [[nodiscard]] bool is_stream() const { return is_stream_; }
         void begin_handshake() { handshake_ = server_.handshakes_.insert(server_.handshakes_.end(), this); }
         void end_handshake() {
             if (handshake_) server_.handshakes_.erase(*handshake_);
             handshake_.reset();
         }
         void close() {
+            bool const is_writing = is_stalled_;
             heard();
             end_handshake();
-            transport_.close();
+            if (is_writing) break_off();
+            if (!is_writing) transport_.close();
         }
         [[nodiscard]] std::string const& peer() const { return peer_; }
 
@@ -272,9 +324,19 @@ private:
         std::string peer_;
         std::optional<std::list<Slot*>::iterator> place_;
         std::optional<std::list<Slot*>::iterator> handshake_;
+        bool is_stalled_ = false;
+        bool is_stream_ = false;  // without an end
+        bool is_broken_off_ = false;
     };
 
-    static void close(Slot& slot) { slot.close(); }
+    /// Of the silent ones.
+    template <class Which>
+    void close_if(Which which) {
+        for (auto next = silent_.begin(); next != silent_.end();) {
+            Slot& slot = **next++;
+            if (which(slot)) slot.close();
+        }
+    }
 
     // --- connections
 
@@ -428,10 +490,18 @@ private:
 
     Task<> serve(Transport& stream, Slot& slot, Peer& peer) {
         beast::flat_buffer buffer(settings_.limits.header_bytes + 64 * 1024);
+        std::array<char, first_read_size> first;
         for (bool is_first = true;; is_first = false) {
             slot.wait();
             stream.expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
-            if (buffer.size() == 0 && !co_await stream.wait_readable()) break;
+            if (buffer.size() == 0) {
+                std::size_t const size = co_await stream.read_first(first);
+                if (size == 0) break;
+                std::memcpy(buffer.prepare(size).data(), first.data(), size);
+                buffer.commit(size);
+            } else {
+                co_await yield(around_.loop);  // whoever sends many requests at once waits for others between them
+            }
             if (!co_await serve_one(stream, slot, peer, buffer)) break;
             if (is_stopping_) break;
             // Whoever is waited for has no memory of his own but his place.
@@ -481,50 +551,53 @@ private:
         stream.expires_after(settings_.limits.request);
         LineVerdict line = LineVerdict::incomplete;
         if (!co_await read_line(stream, buffer, line)) co_return false;
-        if (line != LineVerdict::good) co_return co_await refuse_line(stream, line);
+        if (line != LineVerdict::good) co_return co_await refuse_line(stream, slot, line);
         Parser parser;
         parser.header_limit(settings_.limits.header_bytes);
         parser.body_limit(settings_.limits.body_bytes);
         error_code failed = co_await read(stream, parser, buffer, false);
-        if (failed) co_return co_await refuse(stream, failed);
+        if (failed) co_return co_await refuse(stream, slot, failed);
         auto const& head = parser.get();
         Form form;
         form.version = head.version();
         form.is_head = view(head.method_string()) == "HEAD";
         if (auto const fault = fault_of(head, form.version))
-            co_return co_await refuse(stream, fault->status, fault->reason);
+            co_return co_await refuse(stream, slot, fault->status, fault->reason);
         auto const target = parse_target(view(head.target()));
-        if (!target) co_return co_await refuse(stream, 400, "its target is not a URL");
+        if (!target) co_return co_await refuse(stream, slot, 400, "its target is not a URL");
         HttpRequest request;
         request.match = around_.router.match(view(head.method_string()), target->path);
         request.has_accepted_certificate = peer.has_certificate;
         request.peer = peer.key;
-        // Before the body, whose trailer fields would be taken for the header's.
         std::string const query(target->query);
-        std::string const accept(view(head[http::field::accept]));
+        std::string const authority(target->authority);  // where there is one, Host counts for nothing: RFC 9112, 3.2.2
+        KeptFields const fields(head);
         bool const is_awaited = form.version >= 11 && !head[http::field::expect].empty();
         form.keeps = keeps_connection(head, form.version);
         if (auto refusal = refusal_of(request.match, peer)) {
             // Without its body, which is not worth the wait; hence the connection ends if there is one.
             form.keeps = form.keeps && parser.is_done();
-            co_return co_await send(stream, request.match.route, std::move(*refusal), form);
+            co_return co_await send(stream, slot, request.match.route, std::move(*refusal), form);
         }
         if (!parser.is_done()) {
             auto const place = co_await bodies_.take(peer.key);
             stream.expires_after(settings_.limits.request);
             if (is_awaited && !co_await stream.write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
             failed = co_await read(stream, parser, buffer, true);
-            if (failed) co_return co_await refuse(stream, failed);
+            if (failed) co_return co_await refuse(stream, slot, failed);
         }
         slot.heard();
         stream.expires_never();
         request.query = query;
-        request.accept = accept;
+        fields.lend(request);
+        if (!authority.empty()) request.host = authority;
         request.body = parser.get().body();
         HttpResponse response = co_await answer(stream, peer, request);
         auto const written = std::move(response.written);
         form.keeps = form.keeps && !written;
-        bool const goes_on = co_await send(stream, request.match.route, std::move(response), form);
+        std::size_t const route = request.match.route;
+        if (response.stream && !form.is_head) co_return co_await send_stream(stream, slot, route, response, form);
+        bool const goes_on = co_await send(stream, slot, route, std::move(response), form);
         if (written) written();
         co_return goes_on;
     }
@@ -556,7 +629,7 @@ private:
         switch (match.error) {
             case RouteError::none: return std::nullopt;
             case RouteError::bad_path: return text_response(400, "the path is malformed");
-            case RouteError::not_found: return text_response(404, "Path not found");
+            case RouteError::not_found: return text_response(404, std::string(settings_.unknown_path));
             case RouteError::method: break;
         }
         HttpResponse response = text_response(405, "only " + std::string(match.allowed) + " is allowed here");
@@ -572,20 +645,20 @@ private:
         around_.log.write(LogLevel::info, "peer-refused", peer.refusal, {{"peer", peer.address}});
     }
 
-    Task<bool> refuse_line(Transport& stream, LineVerdict line) {
+    Task<bool> refuse_line(Transport& stream, Slot& slot, LineVerdict line) {
         switch (line) {
             case LineVerdict::bad_version:
-                return send_refusal(stream, text_response(505, "only HTTP/1 is spoken here"));
-            case LineVerdict::too_long: return send_refusal(stream, text_response(414, "the target is too long"));
+                return send_refusal(stream, slot, text_response(505, "only HTTP/1 is spoken here"));
+            case LineVerdict::too_long: return send_refusal(stream, slot, text_response(414, "the target is too long"));
             case LineVerdict::good:
             case LineVerdict::incomplete:
             case LineVerdict::bad: break;
         }
-        return refuse(stream, 400, "its first line is not one of HTTP");
+        return refuse(stream, slot, 400, "its first line is not one of HTTP");
     }
 
     /// A request that cannot be read. Returns false: the connection ends.
-    Task<bool> refuse(Transport& stream, error_code why) {
+    Task<bool> refuse(Transport& stream, Slot& slot, error_code why) {
         HttpResponse response;
         if (why == http::error::header_limit || why == http::error::buffer_overflow) {
             response = text_response(431, "the header is too long");
@@ -593,28 +666,173 @@ private:
             response = text_response(413, "the body is too long");
         } else if (why.category() == error_code(http::error::bad_method).category() &&
                    why != http::error::end_of_stream && why != http::error::partial_message) {
-            co_return co_await refuse(stream, 400, why.message());
+            co_return co_await refuse(stream, slot, 400, why.message());
         } else {
             co_return false;  // it has gone, or its time is over
         }
-        co_return co_await send_refusal(stream, std::move(response));
+        co_return co_await send_refusal(stream, slot, std::move(response));
     }
 
-    Task<bool> refuse(Transport& stream, unsigned status, std::string why) {
-        return send_refusal(stream, text_response(status, "the request cannot be read: " + why));
+    Task<bool> refuse(Transport& stream, Slot& slot, unsigned status, std::string why) {
+        return send_refusal(stream, slot, text_response(status, "the request cannot be read: " + why));
     }
 
-    Task<bool> send_refusal(Transport& stream, HttpResponse response) {
+    Task<bool> send_refusal(Transport& stream, Slot& slot, HttpResponse response) {
         Form const form;  // named: GCC 12 destroys an aggregate that is made inside a co_await expression twice
-        co_return co_await send(stream, around_.router.rows().size(), std::move(response), form);
+        co_return co_await send(stream, slot, around_.router.rows().size(), std::move(response), form);
     }
 
-    Task<bool> send(Transport& stream, std::size_t route, HttpResponse response, Form form) {
+    Task<bool> send(Transport& stream, Slot& slot, std::size_t route, HttpResponse response, Form form) {
         around_.answered(route, response.status);
         form.keeps = form.keeps && !is_stopping_;
-        std::string const text = response_text(response, form);
-        stream.expires_after(settings_.limits.answer);
-        co_return co_await stream.write(text) && form.keeps;
+        std::string text = head_text(response, form);
+        std::array<std::string_view, 2> parts;
+        if (!form.is_head) {
+            if (response.shared_body) parts[1] = *response.shared_body;
+            if (!response.shared_body) text += response.body;
+        }
+        parts[0] = text;
+        co_return co_await write(stream, slot, parts, settings_.limits.answer) && form.keeps;
+    }
+
+    /// Returns whether the connection goes on.
+    static Task<bool> write(Transport& stream, Slot& slot, std::span<std::string_view> parts, Duration limit) {
+        for (;;) {
+            if (!stream.send_some(parts)) co_return false;
+            if (parts.empty()) co_return true;
+            slot.stall();
+            if (limit == Duration::max()) stream.expires_never();
+            if (limit != Duration::max()) stream.expires_after(limit);
+            bool const goes_on = co_await stream.wait_writable();
+            slot.heard();
+            stream.expires_never();
+            if (!goes_on) co_return false;
+        }
+    }
+
+    // --- streams
+
+    /// Until the connection cannot go on, or the stream has ended.
+    class Stream final : public HttpStream {
+    public:
+        Stream(Transport& transport, Slot& slot, std::string head, bool is_chunked, Duration limit)
+            : transport_(transport), slot_(slot), head_(std::move(head)), is_chunked_(is_chunked), limit_(limit) {}
+
+        Task<bool> write(std::span<Piece const> pieces) override {
+            std::size_t size = 0;
+            for (Piece const& piece : pieces)
+                size += piece->size();
+            if (size == 0 || is_broken_) co_return !is_broken_;  // an empty chunk would be the last one
+            std::array<char, 20> length;
+            std::vector<std::string_view> parts;
+            parts.reserve(pieces.size() + 3);
+            parts.emplace_back(head_);
+            if (is_chunked_) parts.push_back(chunk_head(length, size));
+            for (Piece const& piece : pieces)
+                parts.emplace_back(*piece);
+            if (is_chunked_) parts.emplace_back("\r\n");
+            is_broken_ = !co_await Impl::write(transport_, slot_, parts, limit_);
+            head_.clear();
+            co_return !is_broken_;
+        }
+        void limit_stalls(Duration limit) override { limit_ = limit; }
+        HttpCaller& caller() override { return caller_; }
+
+        /// Returns whether all of it was sent.
+        Task<bool> finish() {
+            if (is_broken_) co_return false;
+            std::array<std::string_view, 2> parts{head_, is_chunked_ ? last_chunk : std::string_view()};
+            co_return co_await Impl::write(transport_, slot_, parts, limit_);
+        }
+
+    private:
+        static std::string_view chunk_head(std::array<char, 20>& place, std::size_t size) {
+            char* end = std::to_chars(place.data(), place.data() + place.size() - 2, size, 16).ptr;
+            *end++ = '\r';
+            *end++ = '\n';
+            return {place.data(), end};
+        }
+
+        Transport& transport_;
+        Slot& slot_;
+        std::string head_;  // goes out with the first piece
+        bool is_chunked_;
+        Duration limit_;
+        bool is_broken_ = false;
+        HttpCaller caller_;
+    };
+
+    /// One of those that are being sent, in the order in which they began.
+    template <class T>
+    class Listed {
+    public:
+        Listed(std::list<T*>& list, T& one) : list_(list), place_(list.insert(list.end(), &one)) {}
+        Listed(Listed const&) = delete;
+        Listed& operator=(Listed const&) = delete;
+        ~Listed() { list_.erase(place_); }
+
+    private:
+        std::list<T*>& list_;
+        std::list<T*>::iterator place_;
+    };
+
+    Task<bool> send_stream(Transport& stream, Slot& slot, std::size_t route, HttpResponse& response, Form form) {
+        if (response.is_endless && !make_room_for_stream()) {
+            ++around_.figures.refused_streams;
+            HttpResponse busy = text_response(503, "too many listeners");
+            busy.asks_to_retry = true;
+            co_return co_await send(stream, slot, route, std::move(busy), form);
+        }
+        around_.answered(route, response.status);
+        form.keeps = form.keeps && !is_stopping_ && form.is_chunked(response);
+        stream.limit_send_buffer(settings_.limits.send_buffer);
+        Stream out(stream, slot, head_text(response, form), form.is_chunked(response), settings_.limits.answer);
+        if (response.is_endless) {
+            co_await run_endless(stream, slot, out, response);
+        } else {
+            co_await run_long(slot, out, response);
+        }
+        co_return co_await out.finish() && form.keeps && !is_stopping_;
+    }
+
+    Task<> run_endless(Transport& stream, Slot& slot, Stream& out, HttpResponse& response) {
+        Listed<HttpCaller> const listed(stream_callers_, out.caller());
+        auto const watch = hangups_.watch(stream.fd(), [&out] { out.caller().leave(); });
+        slot.begin_stream();
+        ++around_.figures.open_streams;
+        struct End {  // also when an exception ends this
+            Impl& server;
+            Slot& slot;
+            ~End() {
+                slot.end_stream();
+                --server.around_.figures.open_streams;
+            }
+        };
+        End const end{*this, slot};
+        if (is_stopping_) out.caller().leave();
+        co_await response.stream(out);
+    }
+
+    /// Whoever reads slowly, or not at all, keeps nobody else from an answer: the one that began first gives way.
+    Task<> run_long(Slot& slot, Stream& out, HttpResponse& response) {
+        auto const goes_on = [](Slot const* other) { return !other->is_broken_off(); };
+        if (std::ranges::count_if(long_answers_, goes_on) >=
+            static_cast<std::ptrdiff_t>(settings_.limits.long_answers)) {
+            ++around_.figures.evicted_answers;
+            (*std::ranges::find_if(long_answers_, goes_on))->break_off();
+        }
+        Listed<Slot> const listed(long_answers_, slot);
+        co_await response.stream(out);
+    }
+
+    /// Returns whether there is room. A listener that reads nothing gives way to one that may read.
+    bool make_room_for_stream() {
+        if (stream_callers_.size() < settings_.limits.streams) return true;
+        auto const stalled = std::ranges::find_if(silent_, [](Slot const* slot) { return slot->is_stream(); });
+        if (stalled == silent_.end()) return false;
+        ++around_.figures.evicted_streams;
+        (*stalled)->close();
+        return true;
     }
 
     /// Says that nothing more comes, and waits a moment for the peer to say so too: closing at once would reset the
@@ -638,8 +856,10 @@ private:
     Hangups hangups_;
     Turns turns_;
     std::vector<std::shared_ptr<asio::posix::stream_descriptor>> listeners_;
-    std::list<Slot*> silent_;      // the longest silent first
-    std::list<Slot*> handshakes_;  // that are under way, the oldest first
+    std::list<Slot*> silent_;                // the longest silent first
+    std::list<Slot*> handshakes_;            // that are under way, the oldest first
+    std::list<HttpCaller*> stream_callers_;  // of endless ones
+    std::list<Slot*> long_answers_;          // being sent, the one that began first in front
     PeerCount answers_;
     Places bodies_;
     Condition slot_freed_;

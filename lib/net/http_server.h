@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,19 +44,47 @@ struct HttpRequest {
     RouteMatch match;  ///< without an error
     std::string_view query;
     std::string_view accept;
+    std::string_view host;
+    std::string_view origin;
+    std::string_view last_event_id;
+    std::string_view user_agent;
     std::string_view body;
     bool has_accepted_certificate = false;
     std::string_view peer;  ///< who shares the limits of one peer
     HttpCaller* caller = nullptr;
 };
 
+/// An answer while it goes out piece by piece.
+class HttpStream {
+public:
+    using Piece = std::shared_ptr<std::string const>;
+
+    HttpStream() = default;
+    HttpStream(HttpStream const&) = delete;
+    HttpStream& operator=(HttpStream const&) = delete;
+    virtual ~HttpStream() = default;
+
+    /// Sends the pieces, which are not copied. Returns when the kernel has taken the last of them, so a peer that does
+    /// not read costs nothing but these; false: the connection has ended.
+    virtual Task<bool> write(std::span<Piece const> pieces) = 0;
+    /// The connection ends when the peer takes nothing for so long while something is written; Duration::max(): never.
+    /// HttpLimits::answer at first.
+    virtual void limit_stalls(Duration limit) = 0;
+    /// An endless stream's: leaves when the peer has gone, and when the server stops. The stream is to end then.
+    virtual HttpCaller& caller() = 0;
+};
+
 struct HttpResponse {
     unsigned status = 200;
     std::string_view type = "text/plain; charset=utf-8";  ///< a literal
     std::string body;
-    std::string_view allow;         ///< for 405
-    bool asks_to_retry = false;     ///< 503: it is worth another try soon
-    std::function<void()> written;  ///< called once the answer is; the connection ends then
+    HttpStream::Piece shared_body;              ///< in its place: it is not copied
+    std::function<Task<>(HttpStream&)> stream;  ///< in its place: sends it. Is kept until its task has ended.
+    bool is_endless = false;                    ///< the stream ends when its caller leaves, and counts as a stream
+    std::string_view fields;                    ///< further ones, "\r\nName: value"; they outlive the server
+    std::string_view allow;                     ///< for 405
+    bool asks_to_retry = false;                 ///< 503: it is worth another try soon
+    std::function<void()> written;              ///< called once the answer is; the connection ends then
 };
 
 /// "<text>\n" with a status.
@@ -90,8 +119,8 @@ public:
     /// kind of socket.
     Result<> listen(UniqueFd socket);
 
-    /// Accepts no more, ends silent connections, and calls `stopped` when the answers that are under way are written.
-    /// A second call does nothing.
+    /// Accepts no more, ends silent connections, lets the callers of endless streams leave, and calls `stopped` when
+    /// the answers that are under way are written. A second call does nothing.
     void stop(std::function<void()> stopped);
 
     [[nodiscard]] std::size_t open_connections() const;

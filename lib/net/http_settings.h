@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "lib/base/clock.h"
 #include "lib/net/verify_peers.h"
@@ -15,18 +16,22 @@ struct HttpLimits {
     std::uint64_t body_bytes = 256 * 1024;
     Duration request = std::chrono::seconds(10);  ///< for a handshake, a header, a body: each, whole
     Duration idle = std::chrono::seconds(60);     ///< between two requests
-    Duration answer = std::chrono::seconds(30);   ///< for the peer to take an answer
+    Duration answer = std::chrono::seconds(30);   ///< for the peer to take something of an answer
     std::size_t handshakes = 256;                 ///< under way; the one that waits the longest gives way
     std::size_t handshakes_of_peer = 64;
     std::size_t bodies = 32;    ///< read at the same time; the others wait in their peers' kernels
     std::size_t answers = 512;  ///< being made, of routes that are not urgent; what is more gets 503
     std::size_t answers_of_peer = 256;
+    std::size_t streams = 256;       ///< without an end; what is more gets 503
+    std::size_t long_answers = 256;  ///< being sent piece by piece; the one that began first gives way
+    int send_buffer = 256 * 1024;    ///< of those two, in the kernel
 };
 
 struct HttpSettings {
     HttpLimits limits;
     PeerRules rules;
-    Duration lingering = std::chrono::seconds(2);  ///< for the peer to end its side after ours
+    std::string_view unknown_path = "Path not found";  ///< a literal: what 404 says
+    Duration lingering = std::chrono::seconds(2);      ///< for the peer to end its side after ours
 };
 
 }  // namespace triton::net

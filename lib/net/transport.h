@@ -43,6 +43,8 @@ public:
     void expires_never();
     /// May be called at any time; whoever waits for it learns that it has ended.
     void close();
+    /// The same for the peer, while the descriptor stays what it is: for whoever has lent its number.
+    void break_off();
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
 
     /// Connects by TCP, in place of a connection that was tried before. Errors: also those of connect(2).
@@ -75,8 +77,17 @@ public:
 
     /// For servers, to whom it is all one: returns 0 at the end of the connection, whatever ended it.
     Task<std::size_t> read_some(std::span<char> buffer);
+    /// The same, for somebody who may be silent for long: nothing but `buffer` is held meanwhile.
+    Task<std::size_t> read_first(std::span<char> buffer);
     /// Returns whether the connection goes on.
     Task<bool> write(std::string_view text);
+
+    /// Sends what the kernel takes at once, and removes it from `parts`. Returns whether the connection goes on; what
+    /// is left may be tried again, as it is, after wait_writable().
+    bool send_some(std::span<std::string_view>& parts);
+    Task<bool> wait_writable();
+    /// How much the kernel keeps for a peer that does not read.
+    void limit_send_buffer(int bytes);
 
     /// Says that nothing more comes. What the peer still sends is for drop_some().
     Task<void> end_writing();
@@ -84,6 +95,7 @@ public:
     Task<std::size_t> drop_some(std::span<char> buffer);
 
 private:
+    bool send_some_by_tls(std::span<std::string_view>& parts);
     struct Free {
         void operator()(SSL* tls) const { ::SSL_free(tls); }
     };
@@ -101,6 +113,7 @@ private:
     std::shared_ptr<Transport*> self_;  // for the timer, which cannot be called back once it has expired
     std::unique_ptr<SSL, Free> tls_;
     bool is_tls_broken_ = false;  // nothing may be said by it any more
+    bool must_read_ = false;      // before send_some() can go on
     bool is_late_ = false;        // closed because its limit has passed
 };
 
