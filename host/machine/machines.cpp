@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/machine/names.h"
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
@@ -29,7 +30,6 @@ constexpr std::chrono::seconds start_limit{90};
 /// UIDS-GIDS.md: 1879048192 to 2147352575 are "unused".
 constexpr std::int64_t first_of_uids = 1879048192;
 constexpr std::int64_t end_of_uids = 2147352576;
-constexpr std::size_t shortest_beginning = 4;
 constexpr std::string_view snapshot_prefix = "vmsnap-";
 constexpr std::string_view group = "machines";
 constexpr std::string_view incoming_group = "incoming";  // what takes the place of a machine's tree
@@ -270,18 +270,10 @@ Result<Machine> Machines::get(Uuid const& uuid) {
 
 Result<Uuid> Machines::find(std::string_view name) {
     if (auto uuid = Uuid::parse(name)) return *std::move(uuid);
-    std::vector<Uuid> found;
-    for (Machine const& machine : TRY(store_.load_all()).machines) {
-        bool const begins = name.size() >= shortest_beginning && machine.uuid.text().starts_with(name);
-        if (begins || machine.alias == name) found.push_back(machine.uuid);
-    }
-    if (found.size() == 1) return found.front();
-    if (found.empty()) return fail(ErrorKind::not_found, "VM " + json::shown(name) + " not found");
-    Error error =
-        fail(ErrorKind::refused, json::shown(name) + " names " + std::to_string(found.size()) + " VMs").error();
-    for (Uuid const& uuid : found)
-        error.details.push_back(uuid.text());
-    return std::unexpected(std::move(error));
+    std::vector<Names> names;
+    for (Machine const& machine : TRY(store_.load_all()).machines)
+        names.push_back({machine.uuid, machine.alias.value_or("")});
+    return find_name(name, names);
 }
 
 // --- what changes are made of ---

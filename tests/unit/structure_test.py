@@ -64,9 +64,11 @@ FOLDERS = {
     "host/network": ("triton::network", "lib/base lib/json lib/netlink lib/process"),
     "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/netlink lib/varlink host/storage host/network"),
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
+    "host/info/client": ("triton::info", "lib/base lib/json host/machine"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
-    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd programs/completion"),
     "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net"),
+    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/info/client programs/completion"),
+    "programs/vminfo": ("triton::program", "lib/base lib/json host/machine host/info/client programs/completion"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
@@ -89,7 +91,7 @@ SEEN_BY = {
     re.compile(r"^curl/"): "host/download",
     re.compile(r"^sqlite3"): "host/content",
     re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
-    re.compile(r"^CLI/"): "programs/completion programs/imgadm programs/vmadm",
+    re.compile(r"^CLI/"): "programs/completion programs/imgadm programs/vmadm programs/vminfo",
     re.compile(r"^systemd/sd-"): "host/systemd",
 }
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)

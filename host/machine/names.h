@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "host/machine/uuid.h"
+#include "lib/base/result.h"
+
+namespace triton::machine {
+
+/// What a machine may be called by.
+struct Names {
+    Uuid uuid;
+    std::string alias = {};  ///< empty: none
+};
+
+/// By uuid, which need not be among them, by the beginning of one (at least four characters), or by alias.
+/// Errors: `not_found`; `refused` when several have it, with their uuids.
+Result<Uuid> find_name(std::string_view name, std::span<Names const> machines);
+
+}  // namespace triton::machine
