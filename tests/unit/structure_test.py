@@ -64,6 +64,7 @@ FOLDERS = {
     "host/network": ("triton::network", "lib/base lib/json lib/netlink lib/process"),
     "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/netlink lib/varlink host/storage host/network"),
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
+    "host/info": ("triton::info", "lib/base lib/json host/machine"),
     "host/info/client": ("triton::info", "lib/base lib/json host/machine"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
     "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net"),

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "host/info/document.h"
+#include "host/info/feed.h"
+
+namespace triton::info {
+
+/// All machines as they were seen last. Whatever changes in it becomes an event of the feed.
+class Cache {
+public:
+    using Documents = std::map<std::string, DocumentPtr, std::less<>>;
+
+    /// `feed`: borrowed.
+    explicit Cache(Feed& feed) : feed_(feed) {}
+
+    /// Takes what was found of a machine; null: it is gone. `at`: microseconds since 1970.
+    /// Returns the event that this is; null: nothing has changed.
+    EventPtr apply(std::string_view name, DocumentPtr document, std::int64_t at);
+
+    /// Null: there is no such machine. `name`: a uuid in lower case, or the name of a broken machine's file.
+    [[nodiscard]] DocumentPtr find(std::string_view name) const;
+    /// By name. A change of the cache changes this, so whoever goes on later copies the pointers.
+    [[nodiscard]] Documents const& all() const { return documents_; }
+
+    struct Counts {
+        std::size_t machines = 0;  ///< in all, the broken ones included
+        std::size_t broken = 0;
+        std::map<std::string, std::size_t, std::less<>> states = {};  ///< "running": how many
+    };
+    [[nodiscard]] Counts counts() const;
+    /// What the documents take in memory.
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+private:
+    Feed& feed_;
+    Documents documents_;
+    std::size_t bytes_ = 0;
+};
+
+}  // namespace triton::info

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/info/view.h"
+#include "host/machine/machine.h"
+#include "lib/base/result.h"
+#include "lib/json/reader.h"
+
+namespace triton::info {
+
+class Document;
+using DocumentPtr = std::shared_ptr<Document const>;
+
+/// One machine as it was found: its JSON object in one line for each view, and where in it each property stands. It is
+/// made once, by whoever has read the machine, and shared by all that show it. The properties are found without
+/// parsing, so a comparison or a filter reads only what it is about.
+class Document {
+public:
+    /// Of a property: its value in the line of each view.
+    struct Part {
+        struct Range {
+            std::uint32_t begin = 0;
+            std::uint32_t size = 0;  ///< 0: this view does not have it
+        };
+        std::uint32_t row = 0;  ///< in the property table; behind its end: "error"
+        std::array<Range, 2> at = {};
+    };
+
+    /// The object that `vmadm get` shows.
+    static DocumentPtr of(machine::Machine const& machine);
+    /// A machine whose file cannot be read: {"uuid","zonename","state":"unreadable","error"}. `name`: its uuid, or what
+    /// its file is called instead.
+    static DocumentPtr broken(std::string_view name, Error const& error);
+
+    /// The uuid; of a broken one the name of its file.
+    [[nodiscard]] std::string const& name() const { return name_; }
+    [[nodiscard]] bool is_broken() const { return is_broken_; }
+    /// A JSON object in one line, without a newline. Both views share it when they are equal.
+    [[nodiscard]] Text const& text(View view) const { return texts_[static_cast<std::size_t>(view)]; }
+    /// The JSON text of a property ("state" gives "\"running\""); nullopt: it has none, or the view does not show it.
+    [[nodiscard]] std::optional<std::string_view> member(View view, std::string_view property) const;
+    [[nodiscard]] json::Node node(View view) const;
+
+    /// In the order of the property table.
+    [[nodiscard]] std::span<Part const> parts() const { return parts_; }
+    [[nodiscard]] std::string_view value(View view, Part const& part) const;
+    static std::string_view name_of(Part const& part);
+
+    /// What it takes in memory.
+    [[nodiscard]] std::size_t bytes() const;
+
+    class Maker;  // in document.cpp
+
+private:
+    Document() = default;
+
+    std::string name_;
+    bool is_broken_ = false;
+    std::array<Text, 2> texts_;
+    std::vector<Part> parts_;
+};
+
+inline DocumentPtr make_document(machine::Machine const& machine) { return Document::of(machine); }
+inline DocumentPtr make_broken(std::string_view name, Error const& error) { return Document::broken(name, error); }
+
+}  // namespace triton::info

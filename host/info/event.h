@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/info/document.h"
+#include "host/info/view.h"
+
+namespace triton::info {
+
+enum class EventType : std::uint8_t { create, modify, remove };
+
+/// "create", "modify", "delete"
+std::string_view name_of(EventType type);
+
+/// A machine has come, changed or gone. Its lines are written once and shared by all who read them.
+class Event {
+public:
+    /// What has happened: `after` null: it has gone; `before` null: it has come.
+    /// `at`: microseconds since 1970.
+    Event(std::uint64_t sequence, std::int64_t at, Document const* before, Document const* after);
+
+    [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+    [[nodiscard]] std::int64_t at() const { return at_; }
+    [[nodiscard]] EventType type() const { return type_; }
+    /// The name of the machine's document.
+    [[nodiscard]] std::string const& machine() const { return machine_; }
+    /// The properties of a modify that a view has seen change.
+    [[nodiscard]] std::vector<std::string_view> const& properties(View view) const { return of(view).properties; }
+    /// A line of JSON with its newline; null: the view sees nothing of it.
+    [[nodiscard]] Text const& line(View view) const { return of(view).line; }
+    /// What server-sent events have before the line: "id: 7\nevent: modify\ndata: ".
+    [[nodiscard]] Text const& stream_head() const { return stream_head_; }
+
+    /// What it takes in memory.
+    [[nodiscard]] std::size_t bytes() const;
+
+private:
+    struct Seen {
+        Text line;
+        std::vector<std::string_view> properties;
+    };
+    [[nodiscard]] Seen const& of(View view) const { return seen_[static_cast<std::size_t>(view)]; }
+    [[nodiscard]] Seen look(View view, Document const* before, Document const* after) const;
+
+    std::uint64_t sequence_;
+    std::int64_t at_;
+    EventType type_;
+    std::string machine_;
+    std::array<Seen, 2> seen_;
+    Text stream_head_;
+};
+
+using EventPtr = std::shared_ptr<Event const>;
+
+/// "2026-11-22T23:38:17.042Z". `at`: microseconds since 1970.
+std::string date_of(std::int64_t at);
+
+}  // namespace triton::info

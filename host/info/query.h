@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "host/info/cache.h"
+#include "host/info/document.h"
+#include "host/info/view.h"
+#include "host/machine/listing.h"
+#include "lib/base/result.h"
+
+namespace triton::info {
+
+/// What is asked of all machines: conditions that each must meet, and which of its properties are wanted.
+class Query {
+public:
+    using Pairs = std::vector<std::pair<std::string, std::string>>;
+    static constexpr std::size_t most_conditions = 64;
+
+    /// `pairs`: names and values as they come out of a URL, percent-decoded: "fields" with names and commas between,
+    /// and conditions as `vmadm lookup` has them: ("state", "running"), ("alias", "~^web"). Names in `others` are the
+    /// caller's.
+    /// Errors: invalid: as Filter::parse(); more than 64 conditions. denied: a condition or a field is about a property
+    /// that the view does not show: `customer_metadata needs the Unix socket`.
+    static Result<Query> parse(Pairs const& pairs, View view, std::span<std::string_view const> others = {});
+
+    [[nodiscard]] bool matches(Document const& document) const;
+    /// The JSON text to be shown of a machine that matches, in one line.
+    [[nodiscard]] Text text(Document const& document) const;
+    /// Those that match, by name.
+    [[nodiscard]] std::vector<DocumentPtr> select(Cache const& cache) const;
+
+private:
+    View view_ = View::open;
+    std::vector<machine::Filter> filters_;
+    std::vector<std::string> properties_;  ///< that the filters look at, one for each
+    std::optional<std::vector<machine::ListColumn>> columns_;
+};
+
+}  // namespace triton::info

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/info/cache.h"
+#include "host/info/feed.h"
+#include "host/info/view.h"
+
+namespace triton::info {
+
+/// How many readers may be in the middle of a snapshot at once: each holds the documents that it has begun with.
+class SnapshotPlaces {
+public:
+    explicit SnapshotPlaces(std::size_t most = 32) : most_(most) {}
+
+    /// A place until it is destroyed; it must not outlive the SnapshotPlaces.
+    class Place {
+    public:
+        explicit Place(std::size_t& taken) : taken_(&taken) { ++*taken_; }
+        ~Place() { --*taken_; }
+        Place(Place const&) = delete;
+        Place& operator=(Place const&) = delete;
+
+    private:
+        std::size_t* taken_;
+    };
+    /// Null: all are taken.
+    std::unique_ptr<Place> take() { return taken_ < most_ ? std::make_unique<Place>(taken_) : nullptr; }
+    [[nodiscard]] std::size_t taken() const { return taken_; }
+
+private:
+    std::size_t most_;
+    std::size_t taken_ = 0;
+};
+
+/// Where one subscriber stands in the feed. It holds a position and never a queue: whoever falls behind gets one
+/// `resync` record with all machines and goes on from there.
+///
+/// The first record is `ready` with all machines when a snapshot was asked for, else `ack`. Its `seq` is the event
+/// after which the stream begins: asking with `since` = the latest `seq` continues without a gap.
+class Reader {
+public:
+    enum class Form : std::uint8_t {
+        lines,  ///< newline-separated JSON
+        sse,    ///< server-sent events
+    };
+    struct Options {
+        View view = View::open;
+        Form form = Form::lines;
+        std::optional<std::uint64_t> since = {};  ///< after this event; it is stronger than `snapshot`
+        bool snapshot = false;                    ///< all machines first
+        std::vector<std::string> machines = {};   ///< none but these; empty: all
+        std::vector<EventType> types = {};        ///< none but these; empty: all
+        std::vector<std::string> fields = {};     ///< of modify only those that change one of these; empty: all
+    };
+    /// The most names of each kind that parse_options() takes.
+    static constexpr std::size_t most_names = 1000;
+
+    /// All borrowed. `id`: of the stream, for its first record.
+    Reader(Options options, std::string id, Cache const& cache, Feed const& feed, SnapshotPlaces& places);
+
+    /// The next pieces to be sent, of about `budget` bytes in sum (at least one when there is any). Empty: nothing
+    /// until the feed grows, or until a place for a snapshot is free: see waits_for_place(). `now`: microseconds since
+    /// 1970.
+    std::vector<Text> next(std::size_t budget, std::int64_t now);
+
+    /// For a stream that was silent for a while.
+    [[nodiscard]] Text heartbeat(std::int64_t now) const;
+
+    /// Whether next() would return something.
+    [[nodiscard]] bool has_more() const;
+    [[nodiscard]] bool waits_for_place() const;
+    /// Whether it holds documents, so that it must not be slow.
+    [[nodiscard]] bool is_in_snapshot() const { return snapshot_ != nullptr; }
+
+    /// The latest event that the subscriber knows.
+    [[nodiscard]] std::uint64_t position() const { return next_ - 1; }
+    /// How many events it has yet to look at.
+    [[nodiscard]] std::uint64_t behind() const { return feed_.next() - next_; }
+    [[nodiscard]] std::uint64_t sent() const { return sent_; }        ///< records
+    [[nodiscard]] std::uint64_t resyncs() const { return resyncs_; }  ///< how often it has fallen behind
+    [[nodiscard]] std::string const& id() const { return id_; }
+    [[nodiscard]] Options const& options() const { return options_; }
+
+private:
+    struct Snapshot;
+    class Batch;
+
+    [[nodiscard]] bool is_behind() const { return next_ < feed_.first() || next_ > feed_.next(); }
+    [[nodiscard]] bool wants_snapshot() const { return is_snapshot_due_ || is_behind(); }
+    [[nodiscard]] bool wants(Event const& event) const;
+    [[nodiscard]] bool wants_machine(std::string_view name) const;
+    void begin(Batch& batch, std::int64_t now);
+    void begin_snapshot(Batch& batch, std::int64_t now);
+    void go_on_with_snapshot(Batch& batch);
+    void add_event(Batch& batch, Event const& event);
+
+    Options options_;
+    std::string id_;
+    Cache const& cache_;
+    Feed const& feed_;
+    SnapshotPlaces& places_;
+    std::uint64_t next_;
+    bool has_begun_ = false;
+    bool is_snapshot_due_ = false;
+    std::shared_ptr<Snapshot> snapshot_;
+    std::uint64_t sent_ = 0;
+    std::uint64_t resyncs_ = 0;
+};
+
+}  // namespace triton::info

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace triton::info {
+
+/// How much of a machine somebody may see.
+enum class View : std::uint8_t {
+    full,  ///< all: for the Unix socket
+    open,  ///< without what the property table calls secret: for every user of the host
+};
+
+/// A text that many share and nobody changes.
+using Text = std::shared_ptr<std::string const>;
+
+}  // namespace triton::info
