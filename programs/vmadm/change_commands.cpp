@@ -122,7 +122,7 @@ Outcome run_validate(Options const& options) {
         else
             faults = creation.error();
     }
-    HostLauncher launcher;
+    parts::HostLauncher launcher;
     if (faults.is_empty() && checked.launch) {
         json::Writer document;
         document.value(*checked.launch);
@@ -133,7 +133,7 @@ Outcome run_validate(Options const& options) {
         }
     }
     if (faults.is_empty() && !checked.nics.empty()) {
-        HostNetworks networks{machine::Layout{options.root}};
+        parts::HostNetworks networks{machine::Layout{options.root}};
         if (auto const plan = machine::network_plan(checked, TRY_RUN(networks.tags())); !plan) {
             std::string reason = plan.error().text();
             faults.bad_values.emplace_back(reason.starts_with("routes") ? "routes" : "nics");

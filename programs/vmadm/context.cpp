@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "host/machine/properties.h"
+#include "host/parts/host_pool.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
@@ -38,7 +39,7 @@ Outcome print(std::string_view text) {
 
 std::expected<std::unique_ptr<Host>, Failure> Host::open(Options const& options) {
     machine::Layout layout{options.root};
-    auto pool = TRY_RUN(open_host_pool(layout));
+    auto pool = TRY_RUN(parts::open_host_pool(layout));
     return std::unique_ptr<Host>(new Host(options, layout, std::move(pool)));
 }
 

@@ -11,10 +11,13 @@
 #include "host/machine/listing.h"
 #include "host/machine/machines.h"
 #include "host/machine/payload.h"
+#include "host/parts/host_launcher.h"
+#include "host/parts/host_networks.h"
+#include "host/parts/installed_images.h"
+#include "host/parts/systemd_units.h"
+#include "host/storage/pool.h"
 #include "lib/json/reader.h"
 #include "programs/vmadm/command_line.h"
-#include "programs/vmadm/host_networks.h"
-#include "programs/vmadm/host_parts.h"
 
 namespace triton::program {
 
@@ -33,9 +36,9 @@ public:
     static std::expected<std::unique_ptr<Host>, Failure> open(Options const& options);
 
     machine::Machines& machines() { return machines_; }
-    SystemdUnits& units() { return units_; }
+    parts::SystemdUnits& units() { return units_; }
     storage::Pool& pool() { return *pool_; }
-    HostLauncher& launcher() { return launcher_; }
+    parts::HostLauncher& launcher() { return launcher_; }
 
     /// A line that --quiet leaves out.
     void note(std::string_view text) const;
@@ -47,10 +50,10 @@ private:
     bool is_quiet_;
     bool has_progress_;
     std::unique_ptr<storage::Pool> pool_;
-    InstalledImages images_;
-    HostNetworks networks_;
-    SystemdUnits units_;
-    HostLauncher launcher_;
+    parts::InstalledImages images_;
+    parts::HostNetworks networks_;
+    parts::SystemdUnits units_;
+    parts::HostLauncher launcher_;
     machine::Machines machines_;
 };
 

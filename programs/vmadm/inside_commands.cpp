@@ -134,7 +134,7 @@ Outcome run_cp(Options const& options) {
     return {};
 }
 
-Result<HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& uuid) {
+Result<parts::HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& uuid) {
     Machine const machine = TRY(host.machines().get(uuid));
     std::string const what = "upgrade the launcher of VM " + uuid.text();
     if (!machine.launch) return fail(ErrorKind::refused, what, "it has no launch configuration");

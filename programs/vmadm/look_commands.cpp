@@ -3,10 +3,10 @@
 #include <csignal>
 
 #include "host/machine/cgroup_usage.h"
+#include "host/parts/run_program.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 #include "programs/vmadm/context.h"
-#include "programs/vmadm/run_program.h"
 
 namespace triton::program {
 
@@ -132,7 +132,7 @@ Outcome run_logs(Options const& options) {
                                    "--unit=" + machine::unit_of(uuid)};
     if (options.follow) words.emplace_back("--follow");
     std::string line;  // a piece may end within a character
-    int const code = TRY_RUN(stream_program(words, [&line](std::string_view piece) {
+    int const code = TRY_RUN(parts::stream_program(words, [&line](std::string_view piece) {
         constexpr std::size_t longest_line = 64 << 10;
         for (char const c : piece) {
             if (c != '\n' && line.size() < longest_line) {

@@ -64,11 +64,12 @@ FOLDERS = {
     "host/network": ("triton::network", "lib/base lib/json lib/netlink lib/process"),
     "host/machine": ("triton::machine", "lib/base lib/json lib/log lib/files lib/process lib/netlink lib/varlink host/storage host/network"),
     "host/systemd": ("triton::systemd", "lib/base lib/json"),
+    "host/parts": ("triton::parts", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd"),
     "host/info": ("triton::info", "lib/base lib/json host/machine"),
     "host/info/client": ("triton::info", "lib/base lib/json host/machine"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
     "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net"),
-    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/info/client programs/completion"),
+    "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
     "programs/vminfo": ("triton::program", "lib/base lib/json host/machine host/info/client programs/completion"),
     "programs/triton-launch": (
         "triton::program",

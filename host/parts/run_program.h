@@ -7,7 +7,7 @@
 
 #include "lib/base/result.h"
 
-namespace triton::program {
+namespace triton::parts {
 
 struct ProgramEnd {
     int exit_code = 0;        ///< 128 and the signal when it was killed
@@ -23,4 +23,4 @@ Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::strin
 Result<int> stream_program(std::vector<std::string> const& words,
                            std::function<bool(std::string_view piece)> const& take);
 
-}  // namespace triton::program
+}  // namespace triton::parts

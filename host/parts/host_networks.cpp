@@ -1,4 +1,4 @@
-#include "programs/vmadm/host_networks.h"
+#include "host/parts/host_networks.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include "host/network/host.h"
 #include "host/network/ports.h"
 
-namespace triton::program {
+namespace triton::parts {
 
 namespace {
 
@@ -54,4 +54,4 @@ Result<> HostNetworks::lower(std::span<network::Port const> ports) {
     return network::lower_ports(ports, host);
 }
 
-}  // namespace triton::program
+}  // namespace triton::parts

@@ -6,7 +6,7 @@
 #include "host/machine/host.h"
 #include "host/machine/store.h"
 
-namespace triton::program {
+namespace triton::parts {
 
 /// The networks that the host's configuration names, and the kernel's links.
 class HostNetworks final : public machine::Networks {
@@ -22,4 +22,4 @@ private:
     std::string configuration_;
 };
 
-}  // namespace triton::program
+}  // namespace triton::parts

@@ -1,4 +1,4 @@
-#include "programs/vmadm/run_program.h"
+#include "host/parts/run_program.h"
 
 #include <array>
 #include <cerrno>
@@ -15,7 +15,7 @@
 
 extern char** environ;
 
-namespace triton::program {
+namespace triton::parts {
 
 namespace {
 
@@ -102,4 +102,4 @@ Result<int> stream_program(std::vector<std::string> const& words,
     return exit_code_of(started.pid);
 }
 
-}  // namespace triton::program
+}  // namespace triton::parts

@@ -1,0 +1,105 @@
+#include "host/parts/systemd_units.h"
+
+#include <csignal>
+#include <string_view>
+#include <vector>
+
+namespace triton::parts {
+
+namespace {
+
+using machine::UnitStatus;
+
+constexpr std::chrono::seconds halt_limit{30};
+constexpr std::chrono::seconds forget_limit{10};
+
+UnitStatus::Activity activity_of(std::string_view state) {
+    if (state == "active" || state == "reloading" || state == "maintenance") return UnitStatus::Activity::active;
+    if (state == "activating") return UnitStatus::Activity::activating;
+    if (state == "deactivating") return UnitStatus::Activity::deactivating;
+    if (state == "failed") return UnitStatus::Activity::failed;
+    return UnitStatus::Activity::inactive;
+}
+
+}  // namespace
+
+Result<systemd::Bus*> SystemdUnits::bus() {
+    if (!bus_) bus_.emplace(TRY(systemd::Bus::connect()));
+    return &*bus_;
+}
+
+Result<std::string> SystemdUnits::control_group(Uuid const& uuid) {
+    return TRY(bus())->control_group(machine::unit_of(uuid));
+}
+
+Result<UnitStatus> SystemdUnits::status(Uuid const& uuid) {
+    systemd::Bus& bus = *TRY(this->bus());
+    systemd::ServiceFacts const facts = TRY(bus.service(machine::unit_of(uuid)));
+    UnitStatus status;
+    status.activity = activity_of(facts.active_state);
+    if (!status.is_down()) status.leader = TRY(bus.leader(uuid.text()));
+    status.started_at = static_cast<std::int64_t>(facts.active_since);
+    status.ended_at = static_cast<std::int64_t>(facts.ended_at);
+    status.exit_status = facts.exit_status;
+    status.restarts = facts.restarts;
+    return status;
+}
+
+Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
+    systemd::Bus& bus = *TRY(this->bus());
+    std::map<Uuid, UnitStatus> all;
+    for (systemd::ListedUnit const& unit : TRY(bus.list_units("systemd-nspawn@*.service"))) {
+        auto const uuid = machine::uuid_of_unit(unit.name);
+        if (!uuid) continue;
+        UnitStatus const seen{.activity = activity_of(unit.active_state)};
+        all[*uuid] = is_detailed_ ? status(*uuid).value_or(seen) : seen;
+    }
+    return all;
+}
+
+Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit) {
+    systemd::Bus& bus = *TRY(this->bus());
+    TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
+    return bus.start(machine::unit_of(uuid), limit);
+}
+
+Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit) {
+    systemd::Bus& bus = *TRY(this->bus());
+    auto const stopped = bus.stop(machine::unit_of(uuid), limit);
+    if (!stopped && stopped.error().kind == ErrorKind::timeout) return halt(uuid);
+    return stopped;
+}
+
+Result<> SystemdUnits::halt(Uuid const& uuid) {
+    systemd::Bus& bus = *TRY(this->bus());
+    std::string const unit = machine::unit_of(uuid);
+    if (activity_of(TRY(bus.service(unit)).active_state) != UnitStatus::Activity::inactive) {
+        TRY(bus.kill_unit(unit, SIGKILL));
+        TRY(bus.stop(unit, halt_limit));
+    }
+    return bus.reset_failed(unit);
+}
+
+Result<> SystemdUnits::reboot(Uuid const& uuid, std::chrono::seconds limit) {
+    return TRY(bus())->reboot(uuid.text(), machine::unit_of(uuid), limit);
+}
+
+Result<> SystemdUnits::kill(Uuid const& uuid, int signal) { return TRY(bus())->kill_leader(uuid.text(), signal); }
+
+Result<> SystemdUnits::reset(Uuid const& uuid) { return TRY(bus())->reset_failed(machine::unit_of(uuid)); }
+
+Result<> SystemdUnits::set_limits(Uuid const& uuid, std::span<machine::UnitProperty const> limits) {
+    std::vector<systemd::NumberProperty> properties;
+    for (machine::UnitProperty const& limit : limits)
+        properties.emplace_back(limit.name, limit.value);
+    return TRY(bus())->set_properties(machine::unit_of(uuid), properties);
+}
+
+Result<> SystemdUnits::forget_limits(Uuid const& uuid) { return TRY(bus())->revert(machine::unit_of(uuid)); }
+
+Result<> SystemdUnits::set_autostart(Uuid const& uuid, bool is_on) {
+    systemd::Bus& bus = *TRY(this->bus());
+    return is_on ? bus.enable(machine::unit_of(uuid)) : bus.disable(machine::unit_of(uuid));
+}
+
+}  // namespace triton::parts

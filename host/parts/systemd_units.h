@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "host/machine/host.h"
+#include "host/systemd/bus.h"
+
+namespace triton::parts {
+
+/// systemd on the system's bus, connected to when it is first needed.
+class SystemdUnits final : public machine::Units {
+public:
+    Result<machine::UnitStatus> status(Uuid const& uuid) override;
+    Result<std::map<Uuid, machine::UnitStatus>> all() override;
+    Result<> start(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> stop(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> halt(Uuid const& uuid) override;
+    Result<> reboot(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> kill(Uuid const& uuid, int signal) override;
+    Result<> reset(Uuid const& uuid) override;
+    Result<> set_limits(Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;
+    Result<> forget_limits(Uuid const& uuid) override;
+    Result<> set_autostart(Uuid const& uuid, bool is_on) override;
+
+    /// The path of a machine's control group; empty when it does not run.
+    Result<std::string> control_group(Uuid const& uuid);
+
+    /// Whether all() also asks for each machine's processes and times.
+    void set_detailed(bool is_detailed) { is_detailed_ = is_detailed; }
+
+private:
+    Result<systemd::Bus*> bus();
+    std::optional<systemd::Bus> bus_;
+    bool is_detailed_ = false;
+};
+
+}  // namespace triton::parts
