@@ -1,9 +1,8 @@
 #include "host/machine/listing.h"
 
 #include <algorithm>
-#include <memory>
 
-#include <regex.h>
+#include <re2/re2.h>
 
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
@@ -105,20 +104,6 @@ std::strong_ordering compare(json::Node const* left, json::Node const* right) {
     return text_of(*left) <=> text_of(*right);
 }
 
-struct FreeRegex {
-    void operator()(regex_t* regex) const {
-        ::regfree(regex);
-        delete regex;
-    }
-};
-using Regex = std::unique_ptr<regex_t, FreeRegex>;
-
-Regex compile(std::string const& pattern) {
-    auto regex = std::make_unique<regex_t>();
-    if (::regcomp(regex.get(), pattern.c_str(), REG_EXTENDED | REG_ICASE | REG_NOSUB) != 0) return nullptr;
-    return Regex(regex.release());
-}
-
 std::string padded(std::string text, std::size_t width) {
     std::size_t characters = 0;
     for (char const c : text)
@@ -171,24 +156,38 @@ Result<Filter> Filter::parse(std::string_view text, std::string_view what) {
     if (!is_key(filter.key_, true)) return fail("Invalid " + std::string(what) + " key: " + json::quoted(filter.key_));
     if (Property const* const property = find_property(filter.key_)) filter.key_ = property->name;
     if (filter.value_.starts_with("~")) {
-        filter.is_pattern_ = true;
-        filter.value_.erase(0, 1);
-        if (!compile(filter.value_)) return fail(json::quoted(filter.value_) + " is not a regular expression");
+        TRY(filter.compile(std::string_view(filter.value_).substr(1)));
     } else if (auto mac = canonical_mac(filter.value_); mac && filter.key_.ends_with(".mac")) {
         filter.value_ = std::move(*mac);
     }
     return filter;
 }
 
+/// In any case of letters. A pattern whose states do not fit into the memory is searched for slower, still in linear
+/// time.
+Result<> Filter::compile(std::string_view pattern) {
+    if (pattern.size() > longest_pattern)
+        return fail(key_ + ": the pattern is longer than " + std::to_string(longest_pattern) + " bytes");
+    re2::RE2::Options options;
+    options.set_case_sensitive(false);
+    options.set_log_errors(false);
+    options.set_max_mem(std::int64_t{1} << 20);
+    auto compiled = std::make_shared<re2::RE2>(re2::StringPiece(pattern.data(), pattern.size()), options);
+    if (!compiled->ok()) return fail(key_ + ": " + json::quoted(pattern) + " is not a regular expression");
+    pattern_ = std::move(compiled);
+    return {};
+}
+
 bool Filter::matches(json::Node const& machine) const {
     std::vector<json::Node const*> found;
     collect(machine, key_, found);
-    Regex const regex = is_pattern_ ? compile(value_) : nullptr;
     return std::ranges::any_of(found, [&](json::Node const* node) {
         std::string const text = text_of(*node);
-        return regex ? ::regexec(regex.get(), text.c_str(), 0, nullptr, 0) == 0 : text == value_;
+        return pattern_ ? re2::RE2::PartialMatch(text, *pattern_) : text == value_;
     });
 }
+
+std::string_view Filter::property() const { return std::string_view(key_).substr(0, key_.find('.')); }
 
 bool matches_all(std::span<Filter const> filters, json::Node const& machine) {
     return std::ranges::all_of(filters, [&machine](Filter const& filter) { return filter.matches(machine); });

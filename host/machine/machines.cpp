@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/machine/launch_report.h"
 #include "host/machine/names.h"
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
@@ -263,7 +264,7 @@ Result<Machine> Machines::get(Uuid const& uuid) {
         json::ProblemList problems(1);
         auto node = reported ? json::read_json(*reported, {}, problems) : std::nullopt;
         if (auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr)
-            machine.launch_status = std::move(*object);
+            machine.launch_status = lasting_report(*object);
     }
     return machine;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "host/machine/launch_report.h"
 #include "host/machine/nic.h"
 #include "host/machine/values.h"
 #include "lib/json/schema.h"
@@ -74,6 +75,14 @@ void write_filesystem(std::string_view name, Machine const& machine, json::Write
     if (machine.zpool) out.key(name).value(*machine.zpool + "/" + machine.uuid.text());
 }
 
+void write_open_report(std::string_view name, Machine const& machine, json::Writer& out) {
+    if (machine.launch_status) out.key(name).value(open_report(*machine.launch_status));
+}
+constexpr Property partly_secret(Property property, Write<Machine> write_open) {
+    property.write_open = write_open;
+    return property;
+}
+
 constexpr PropertyRules seen(Column column = {}, Shown shown = Shown::when_set) {
     return {.set = Set::by_us, .column = column, .place = Place::observed, .shown = shown};
 }
@@ -82,6 +91,10 @@ constexpr PropertyRules next(Column column = {}) { return {.takes = Takes::at_st
 constexpr PropertyRules kept(Column column = {}) { return {.column = column}; }
 constexpr PropertyRules keys(Place place) {
     return {.takes = Takes::at_once, .place = place, .shown = Shown::always, .parts = Parts::keys};
+}
+constexpr PropertyRules secret(PropertyRules rules) {
+    rules.is_secret = true;
+    return rules;
 }
 
 using Mebibytes = Whole<0, std::int64_t{1} << 30>;
@@ -151,10 +164,10 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::nics, json::List<json::Record<Nic, nic_shape>>>("nics", {.takes = Takes::at_start, .shown = Shown::always, .parts = Parts::objects, .key = "mac"}, "Its network interfaces."),
         property<&Machine::routes, Flat>("routes", keys(Place::routes_file), "Destination to gateway: an IPv4 address, `nics[N]` or `macs[MAC]`."),
         property<&Machine::tags, Flat>("tags", keys(Place::tags_file), "Keys and values of its owner."),
-        property<&Machine::customer_metadata, Flat>("customer_metadata", keys(Place::metadata_file), "Keys and values that the machine may read."),
-        property<&Machine::internal_metadata, Flat>("internal_metadata", keys(Place::metadata_file), "Keys and values of the operator."),
-        property<&Machine::launch, AnyObject>("launch", {.takes = Takes::at_once, .place = Place::launch_file}, "A launch configuration. With it `triton-launch` is PID 1 of the machine and runs what it says."),
-        property<&Machine::launch_status, AnyObject>("launch_status", seen(), "What the machine's `triton-launch` reports."),
+        property<&Machine::customer_metadata, Flat>("customer_metadata", secret(keys(Place::metadata_file)), "Keys and values that the machine may read."),
+        property<&Machine::internal_metadata, Flat>("internal_metadata", secret(keys(Place::metadata_file)), "Keys and values of the operator."),
+        property<&Machine::launch, AnyObject>("launch", {.takes = Takes::at_once, .place = Place::launch_file, .is_secret = true}, "A launch configuration. With it `triton-launch` is PID 1 of the machine and runs what it says."),
+        partly_secret(property<&Machine::launch_status, AnyObject>("launch_status", seen(), "What the machine's `triton-launch` reports, without what changes all the time."), write_open_report),
         property<&Machine::snapshots, json::List<json::Record<Snapshot, snapshot_shape>>>("snapshots", seen({}, Shown::always), "Its snapshots."),
         property<&Machine::pid, Count>("pid", seen({6}), "The host's number of its PID 1."),
         property<&Machine::boot_timestamp, Name>("boot_timestamp", seen({24}), "When it was started."),
@@ -252,6 +265,16 @@ std::string object_text(Machine const& machine, Wanted wanted) {
 
 std::string public_text(Machine const& machine) {
     return object_text(machine, [](Property const& property) { return property.is_public(); });
+}
+
+std::string open_text(Machine const& machine) {
+    json::Writer out;
+    out.open('{');
+    for (Property const& property : properties()) {
+        if (property.is_open()) property.write_for_all(machine, out);
+    }
+    out.close('}');
+    return std::move(out).text();
 }
 
 std::string file_text(Machine const& machine) {

@@ -58,6 +58,7 @@ struct PropertyRules {
     std::string_view alias = {};  ///< an older name, which payloads may use
     Parts parts = Parts::none;
     std::string_view key = {};  ///< of Parts::objects: the member that names one
+    bool is_secret = false;     ///< only root and those whom root trusts see it
 };
 
 /// One property of a machine: its reader, its writer and all that is known about it. The table drives the reading and
@@ -71,6 +72,7 @@ struct Property {
     Write<Machine> write = nullptr;
     void (*clear)(Machine& machine) = nullptr;
     PropertyRules rules = {};
+    Write<Machine> write_open = nullptr;  ///< where a part of the value is secret: writes the rest
 
     [[nodiscard]] bool is_settable() const { return rules.set != Set::by_us; }
     /// Whether it is in the machine's own file.
@@ -79,6 +81,14 @@ struct Property {
     [[nodiscard]] bool is_kept() const { return rules.place != Place::observed && rules.place != Place::payload; }
     /// Whether `vmadm get` shows it.
     [[nodiscard]] bool is_public() const { return rules.place != Place::hidden && rules.place != Place::payload; }
+    /// Whether every user of the host may see it, or a part of it.
+    [[nodiscard]] bool is_open() const { return is_public() && !rules.is_secret; }
+    /// Whether what every user may see is less than all of it.
+    [[nodiscard]] bool has_secrets() const { return rules.is_secret || write_open != nullptr; }
+    /// Writes what every user of the host may see of one that is_open().
+    void write_for_all(Machine const& machine, json::Writer& out) const {
+        (write_open ? write_open : write)(name, machine, out);
+    }
     /// "CPU_SHARE"
     [[nodiscard]] std::string title() const;
 };
@@ -99,6 +109,8 @@ std::string_view name_of(Phase phase);
 
 /// The JSON object that `vmadm get` shows, in one line.
 std::string public_text(Machine const& machine);
+/// The same without what is secret.
+std::string open_text(Machine const& machine);
 /// The content of machines/<uuid>.json.
 std::string file_text(Machine const& machine);
 /// The same with what is kept in other files: for the mark of an operation.

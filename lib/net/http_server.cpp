@@ -126,18 +126,19 @@ struct Form {
     [[nodiscard]] bool is_chunked(HttpResponse const& response) const { return response.stream && version >= 11; }
 };
 
-std::string head_text(HttpResponse const& response, Form const& form) {
+std::string head_text(HttpResponse const& response, Form const& form, std::string_view fields) {
     auto const reason = http::obsolete_reason(static_cast<http::status>(response.status));
     std::string text = form.version >= 11 ? "HTTP/1.1 " : "HTTP/1.0 ";
     text.append(std::to_string(response.status)).append(" ").append(reason.data(), reason.size());
     text.append("\r\nContent-Type: ").append(response.type);
     if (!response.allow.empty()) text.append("\r\nAllow: ").append(response.allow);
     if (response.asks_to_retry) text += "\r\nRetry-After: 1";
-    text.append(response.fields).append("\r\nCache-Control: no-store");
+    text.append(fields).append(response.fields).append("\r\nCache-Control: no-store");
     if (form.is_chunked(response)) {
         text.append("\r\nTransfer-Encoding: chunked");
     } else if (!response.stream) {
-        std::size_t const size = response.shared_body ? response.shared_body->size() : response.body.size();
+        std::size_t const size =
+            response.shared_body ? response.shared_body->size() + response.tail.size() : response.body.size();
         text.append("\r\nContent-Length: ").append(std::to_string(size));
     }
     // What each version of HTTP does without being told.
@@ -685,11 +686,13 @@ private:
     Task<bool> send(Transport& stream, Slot& slot, std::size_t route, HttpResponse response, Form form) {
         around_.answered(route, response.status);
         form.keeps = form.keeps && !is_stopping_;
-        std::string text = head_text(response, form);
-        std::array<std::string_view, 2> parts;
-        if (!form.is_head) {
-            if (response.shared_body) parts[1] = *response.shared_body;
-            if (!response.shared_body) text += response.body;
+        std::string text = head_text(response, form, settings_.fields);
+        std::array<std::string_view, 3> parts;
+        if (!form.is_head && response.shared_body) {
+            parts[1] = *response.shared_body;
+            parts[2] = response.tail;
+        } else if (!form.is_head) {
+            text += response.body;
         }
         parts[0] = text;
         co_return co_await write(stream, slot, parts, settings_.limits.answer) && form.keeps;
@@ -786,7 +789,8 @@ private:
         around_.answered(route, response.status);
         form.keeps = form.keeps && !is_stopping_ && form.is_chunked(response);
         stream.limit_send_buffer(settings_.limits.send_buffer);
-        Stream out(stream, slot, head_text(response, form), form.is_chunked(response), settings_.limits.answer);
+        Stream out(stream, slot, head_text(response, form, settings_.fields), form.is_chunked(response),
+                   settings_.limits.answer);
         if (response.is_endless) {
             co_await run_endless(stream, slot, out, response);
         } else {

@@ -79,6 +79,7 @@ struct HttpResponse {
     std::string_view type = "text/plain; charset=utf-8";  ///< a literal
     std::string body;
     HttpStream::Piece shared_body;              ///< in its place: it is not copied
+    std::string_view tail;                      ///< after shared_body: a literal
     std::function<Task<>(HttpStream&)> stream;  ///< in its place: sends it. Is kept until its task has ended.
     bool is_endless = false;                    ///< the stream ends when its caller leaves, and counts as a stream
     std::string_view fields;                    ///< further ones, "\r\nName: value"; they outlive the server

@@ -31,6 +31,7 @@ struct HttpSettings {
     HttpLimits limits;
     PeerRules rules;
     std::string_view unknown_path = "Path not found";  ///< a literal: what 404 says
+    std::string_view fields;                           ///< of every answer, a literal: "\r\nName: value"
     Duration lingering = std::chrono::seconds(2);      ///< for the peer to end its side after ours
 };
 

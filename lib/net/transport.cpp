@@ -25,7 +25,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::size_t most_parts = 64;  // in one system call
+constexpr std::size_t most_parts = 256;  // in one system call
 
 /// Without an exception, and with the error where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }

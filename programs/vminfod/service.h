@@ -12,6 +12,7 @@
 #include "lib/log/log.h"
 #include "lib/net/loop.h"
 #include "programs/vminfod/daemon.h"
+#include "programs/vminfod/status.h"
 
 namespace triton::info {
 class Agenda;
@@ -20,12 +21,6 @@ class Feed;
 }  // namespace triton::info
 
 namespace triton::program {
-
-/// Where somebody comes in.
-enum class Entrance : std::uint8_t {
-    unix_socket,  ///< root and one group: sees all, and may ask for a fresh look
-    tcp,          ///< whoever runs on this host, browsers included: sees no secrets
-};
 
 struct ServiceSettings {
     std::string version;

@@ -1,87 +1,12 @@
 #include "sidecar/agent/metrics.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
-#include <initializer_list>
 
 namespace triton::agent {
 
 namespace {
 
-/// Built family by family: OpenMetrics wants all samples of one together.
-class Writer {
-public:
-    explicit Writer(MetricsFormat format) : is_open_metrics_(format == MetricsFormat::open_metrics) {}
-
-    enum class Type : std::uint8_t { counter, gauge, legacy_counter };
-    struct Label {
-        std::string_view name;
-        std::string value;
-    };
-    using Labels = std::initializer_list<Label>;
-
-    /// Of a counter `name` has no "_total"; its samples have. A legacy counter has none either: OpenMetrics knows no
-    /// such counter, and whoever graphs it wants the name it always had.
-    void family(std::string_view name, Type type, std::string_view help) {
-        name_ = name;
-        suffix_ = type == Type::counter ? "_total" : "";
-        // In the older format the family of a counter is called like its samples.
-        std::string const shown = is_open_metrics_ ? name_ : name_ + suffix_;
-        std::string_view kind = type == Type::gauge ? "gauge" : "counter";
-        if (type == Type::legacy_counter && is_open_metrics_) kind = "unknown";
-        out_.append("# TYPE ").append(shown).append(" ").append(kind).append("\n");
-        out_.append("# HELP ").append(shown).append(" ").append(help).append("\n");
-    }
-
-    void sample(double value, Labels labels = {}) {
-        out_.append(name_).append(suffix_);
-        char separator = '{';
-        for (Label const& label : labels) {
-            out_ += std::exchange(separator, ',');
-            out_.append(label.name).append("=\"");
-            append_escaped(label.value);
-            out_ += '"';
-        }
-        if (separator == ',') out_ += '}';
-        out_ += ' ';
-        append_number(value);
-        out_ += '\n';
-    }
-
-    std::string take() && {
-        if (is_open_metrics_) out_ += "# EOF\n";
-        return std::move(out_);
-    }
-
-private:
-    void append_escaped(std::string_view text) {
-        for (char const c : text) {
-            if (c == '\n') {
-                out_ += "\\n";
-                continue;
-            }
-            if (c == '"' || c == '\\') out_ += '\\';
-            out_ += c;
-        }
-    }
-
-    void append_number(double value) {
-        std::array<char, 32> digits{};
-        bool const is_whole = std::abs(value) < 1e15 && value == std::trunc(value);
-        auto const end =
-            is_whole ? std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<std::int64_t>(value))
-                     : std::to_chars(digits.data(), digits.data() + digits.size(), value);
-        out_.append(digits.data(), end.ptr);
-    }
-
-    bool is_open_metrics_;
-    std::string name_;
-    std::string suffix_;
-    std::string out_;
-};
-
+using Writer = net::MetricsWriter;
 using Type = Writer::Type;
 
 std::string number_text(SupervisedProcess const& process) { return std::to_string(process.number); }
@@ -240,61 +165,7 @@ void add_agent(Writer& writer, AgentFigures const& figures, std::string_view ver
     writer.sample(static_cast<double>(*figures.certificate_not_after));
 }
 
-// --- which format is asked for
-
-/// What is before the separator; `rest` becomes what is after it.
-std::string_view take_until(std::string_view& rest, char separator) {
-    std::string_view const taken = rest.substr(0, rest.find(separator));
-    rest.remove_prefix(std::min(rest.size(), taken.size() + 1));
-    return taken;
-}
-
-std::string_view trimmed(std::string_view text) {
-    std::size_t const first = text.find_first_not_of(" \t");
-    return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-/// But for their case.
-bool has_same_letters(std::string_view left, std::string_view right) {
-    constexpr auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-    return std::ranges::equal(left, right, {}, lower, lower);
-}
-
-struct MediaRange {
-    std::string_view type;
-    double weight = 1;  // 0: not wanted; what cannot be read is not wanted either
-};
-
-/// One of an Accept field. Source: RFC 9110, 12.4.2 and 12.5.1.
-MediaRange parse_media_range(std::string_view text) {
-    MediaRange range{.type = trimmed(take_until(text, ';'))};
-    while (!text.empty()) {
-        std::string_view value = take_until(text, ';');
-        if (!has_same_letters(trimmed(take_until(value, '=')), "q")) continue;
-        value = trimmed(value);
-        auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), range.weight);
-        if (error != std::errc() || end != value.data() + value.size()) range.weight = 0;
-    }
-    return range;
-}
-
 }  // namespace
-
-MetricsFormat metrics_format(std::string_view accept) {
-    double open_metrics = 0;
-    double text = 0;
-    for (std::string_view rest = accept; !rest.empty();) {
-        MediaRange const range = parse_media_range(take_until(rest, ','));
-        if (has_same_letters(range.type, "application/openmetrics-text")) open_metrics = range.weight;
-        if (has_same_letters(range.type, "text/plain")) text = range.weight;
-    }
-    return open_metrics > 0 && open_metrics >= text ? MetricsFormat::open_metrics : MetricsFormat::prometheus_text;
-}
-
-std::string_view content_type(MetricsFormat format) {
-    return format == MetricsFormat::open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                                                 : "text/plain; version=0.0.4; charset=utf-8";
-}
 
 std::string render_metrics(SupervisionStatus const* status, AgentFigures const& figures, std::string_view agent_version,
                            double now, MetricsFormat format) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/net/http_figures.h"
+#include "lib/net/open_metrics.h"
 #include "sidecar/agent/routing.h"
 #include "sidecar/agent/status.h"
 
@@ -25,15 +26,9 @@ struct AgentFigures {
     std::optional<std::int64_t> certificate_not_after;  ///< with TLS
 };
 
-enum class MetricsFormat : std::uint8_t {
-    prometheus_text,  ///< text/plain; version=0.0.4
-    open_metrics      ///< application/openmetrics-text; version=1.0.0
-};
-
-/// The format that an Accept header asks for: OpenMetrics where it is named, not refused (q=0), and text/plain is not
-/// liked better.
-MetricsFormat metrics_format(std::string_view accept);
-std::string_view content_type(MetricsFormat format);
+using net::content_type;
+using net::metrics_format;
+using net::MetricsFormat;
 
 /// All metrics; `status` is null when there is no launcher or it does not answer. `now`: seconds since 1970.
 ///

@@ -68,7 +68,7 @@ FOLDERS = {
     "host/info": ("triton::info", "lib/base lib/json host/machine"),
     "host/info/client": ("triton::info", "lib/base lib/json host/machine"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
-    "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net"),
+    "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net host/machine host/info"),
     "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
     "programs/vminfo": ("triton::program", "lib/base lib/json host/machine host/info/client programs/completion"),
     "programs/triton-launch": (
@@ -95,6 +95,7 @@ SEEN_BY = {
     re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
     re.compile(r"^CLI/"): "programs/completion programs/imgadm programs/vmadm programs/vminfo",
     re.compile(r"^systemd/sd-"): "host/systemd",
+    re.compile(r"^re2/"): "host/machine",
 }
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)
 LIBRARY = re.compile(r"add_(?:library|executable)\(\s*([\w-]+)")

@@ -136,6 +136,13 @@ std::string event_lines(json::Node const& record, bool is_full) {
     return lines;
 }
 
+std::string event_text(std::string_view line, json::Node const& record, EventForm const& form) {
+    std::string const type = json::text_of(record, "type");
+    bool const begins = type == "ready" || type == "ack";
+    if (type == "heartbeat" || (begins && !form.with_ready)) return "";
+    return form.as_json ? harmless_json(line) + "\n" : event_lines(record, form.is_full);
+}
+
 std::string harmless_json(std::string_view json) {
     static constexpr std::string_view digits = "0123456789abcdef";
     std::string text;

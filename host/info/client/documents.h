@@ -32,6 +32,14 @@ Result<json::Node> read_record(std::string_view line);
 ///     [16:12:19.453Z] 6af640c5 web0 modify: alias changed :: "web" -> "web0"
 std::string event_lines(json::Node const& record, bool is_full);
 
+struct EventForm {
+    bool is_full = false;
+    bool as_json = false;     ///< each record as it came
+    bool with_ready = false;  ///< also the record that begins a stream
+};
+/// What is printed of a record, whose line is `line`; empty: nothing.
+std::string event_text(std::string_view line, json::Node const& record, EventForm const& form);
+
 /// JSON that means the same, and holds nothing that a terminal would obey.
 std::string harmless_json(std::string_view json);
 

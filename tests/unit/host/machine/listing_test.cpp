@@ -40,7 +40,12 @@ TEST(Filters, ValuesAreComparedAsText) {
 TEST(Filters, ATildeStartsARegularExpression) {
     EXPECT_TRUE(matches("alias=~^WEB"));
     EXPECT_FALSE(matches("alias=~^eb"));
-    EXPECT_EQ(Filter::parse("alias=~(", "filter").error().text(), "\"(\" is not a regular expression");
+    EXPECT_EQ(Filter::parse("alias=~(", "filter").error().text(), "alias: \"(\" is not a regular expression");
+    EXPECT_EQ(Filter::parse("alias=~(a)\\1", "filter").error().text(),
+              "alias: \"(a)\\\\1\" is not a regular expression");
+    EXPECT_EQ(Filter::parse("alias=~" + std::string(1001, 'a'), "filter").error().text(),
+              "alias: the pattern is longer than 1000 bytes");
+    EXPECT_TRUE(Filter::parse("alias=~" + std::string(1000, 'a'), "filter"));
 }
 
 TEST(Filters, MacsHaveSeveralSpellings) {

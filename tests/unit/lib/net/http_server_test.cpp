@@ -75,7 +75,10 @@ protected:
         switch (static_cast<Route>(request.match.route)) {
             case now:
             case text: response.body = "hello"; break;
-            case shared: response.shared_body = document; break;
+            case shared:
+                response.shared_body = document;
+                response.tail = "\n";
+                break;
             case numbers: response.stream = [](HttpStream& out) { return count(out); }; break;
             case large_stream: response.stream = [this](HttpStream& out) { return repeat(out); }; break;
             case forever:
@@ -233,8 +236,8 @@ TEST_F(HttpServerTest, HeadOfAStreamHasNoBody) {
 
 TEST_F(HttpServerTest, SharedBodyIsSentWhole) {
     start();
-    std::string const read = read_until(ask("/shared"), "x");
-    EXPECT_THAT(read, HasSubstr("Content-Length: 1048576\r\n\r\nxxx"));
+    std::string const read = read_until(ask("/shared"), "x\n");
+    EXPECT_THAT(read, HasSubstr("Content-Length: 1048577\r\n\r\nxxx"));
     int const client = ask("/shared", "Host: h\r\nConnection: close\r\n");
     EXPECT_GT(read_all(client).size(), large);
 }

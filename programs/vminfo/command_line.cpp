@@ -1,0 +1,128 @@
+#include "programs/vminfo/command_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include "host/info/client/find_machine.h"
+#include "lib/base/write_all.h"
+#include "lib/json/text.h"
+#include "programs/completion/completion.h"
+
+namespace triton::program {
+
+namespace {
+
+/// Commands whose words are VMs.
+bool takes_machines(CLI::App const& command) {
+    Command const* const row = find_command(command.get_name());
+    return row && row->arguments.find("VM") != std::string_view::npos;
+}
+constexpr Things vms{"VM", "vmadm -q list -p -o uuid,alias 2>/dev/null | tr : \"\\n\"", takes_machines};
+
+Outcome run_completion(Options const& options) {
+    TRY(expect_words(options, "completion", 1, 1));
+    CLI::App grammar{"What runs here, and what has just changed", "vminfo"};
+    Options unused;
+    Command const* none = nullptr;
+    build(grammar, unused, none);
+    std::string const text = TRY(completion_for(grammar, options.words.front(), vms));
+    TRY(print(text));
+    return {};
+}
+
+}  // namespace
+
+std::span<Command const> commands() {
+    static std::vector<Command> const all = [] {
+        static constexpr auto own = std::to_array<Command>(
+            {{"completion", "bash | zsh | fish", "prints the completion of a shell", add_words, run_completion}});
+        std::vector<Command> rows(own.begin(), own.end());
+        for (auto const area : {look_commands(), event_commands(), top_commands()})
+            rows.insert(rows.end(), area.begin(), area.end());
+        std::ranges::sort(rows, {}, &Command::name);
+        return rows;
+    }();
+    return all;
+}
+
+Command const* find_command(std::string_view name) {
+    auto const row = std::ranges::find(commands(), name, &Command::name);
+    return row == commands().end() ? nullptr : &*row;
+}
+
+std::string usage_text() {
+    std::string text = "Usage: vminfo [OPTIONS] COMMAND ...\n\n";
+    for (Command const& command : commands()) {
+        std::string line = "  " + std::string(command.name) + " " + std::string(command.arguments);
+        if (line.size() < 30) line.append(30 - line.size(), ' ');
+        text += line + "  " + std::string(command.description) + "\n";
+    }
+    return text +
+           "\nA VM is named by its uuid, by the beginning of it that no other has, or by its alias. F=V is a "
+           "condition, as\n"
+           "`vmadm list` has it: state=running, alias=~^web, nics.*.ip=10.0.0.7\n\n"
+           "  -E                 errors as JSON, for programs\n"
+           "  --root DIR         in place of / [$TRITON_ROOT]\n"
+           "  --socket PATH      vminfod's socket [/run/triton/vminfod.socket]\n"
+           "  -h, --help         this text; of a command: its options\n"
+           "  --version          the version\n\n"
+           "Examples:\n"
+           "  vminfo events --until state=running --timeout 60 web0    waits until web0 runs\n"
+           "  vminfo events --filter alias=~^web --field state -f      each change of state of these VMs\n"
+           "  vminfo events -j --since 1000042                         what has happened since that event, and goes "
+           "on\n"
+           "  vminfo top -s memory                                     who uses the memory\n"
+           "  vminfo vms -o uuid,state tags.role=db                    some properties of some VMs\n"
+           "  vminfo status -j -f                                      all that vminfod knows of itself\n\n"
+           "Exit codes: 0 done, 1 it failed, 2 usage, 3 vminfod is not there, 4 out of time.\n";
+}
+
+void build(CLI::App& app, Options& options, Command const*& chosen) {
+    app.set_help_flag();
+    app.add_option("--root", options.root, "A directory in place of /.")->envname("TRITON_ROOT");
+    app.add_option("--socket", options.socket, "The socket of vminfod.");
+    app.set_version_flag("--version", "vminfo " TRITON_VERSION, "The version.");
+    app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
+    for (Command const& command : commands()) {
+        CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));
+        sub.set_help_flag("-h,--help", "The options of this command.");
+        sub.callback([&chosen, &command] { chosen = &command; });
+        sub.fallthrough();
+        command.add_options(sub, options);
+    }
+    app.require_subcommand(1);
+}
+
+void add_words(CLI::App& app, Options& options) { app.add_option("words", options.words); }
+
+info::Client client_of(Options const& options) {
+    std::string socket = options.socket;
+    if (socket.empty()) socket = options.root + std::string(info::socket_path);
+    return info::Client(std::move(socket), info::client_name("vminfo", TRITON_VERSION, std::getenv("VMINFOD_NAME")));
+}
+
+Result<std::vector<machine::Filter>> filters_of(std::span<std::string const> words, std::string_view what) {
+    std::vector<machine::Filter> filters;
+    for (std::string const& word : words)
+        filters.push_back(TRY(machine::Filter::parse(word, what)));
+    return filters;
+}
+
+Outcome expect_words(Options const& options, std::string_view command, std::size_t least, std::size_t most) {
+    if (options.words.size() > most)
+        return fail("too many arguments for " + std::string(command) + ": " + json::quoted(options.words[most]));
+    if (options.words.size() < least) return fail("too few arguments for " + std::string(command));
+    return {};
+}
+
+Result<bool> print(std::string_view text) {
+    if (write_all(STDOUT_FILENO, text)) return true;
+    if (errno == EPIPE) return false;
+    return fail(errno, "write the output");
+}
+
+}  // namespace triton::program

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "host/info/client/documents.h"
+#include "host/info/client/event_selection.h"
+#include "host/info/client/find_machine.h"
+#include "host/info/client/http_answer.h"
+#include "lib/base/digits.h"
+#include "lib/json/lookup.h"
+#include "lib/json/text.h"
+#include "programs/vminfo/command_line.h"
+
+namespace triton::program {
+
+namespace {
+
+using info::EventSelection;
+using Verdict = EventSelection::Verdict;
+
+bool has(std::vector<std::string> const& list, std::string_view text) {
+    return std::ranges::find(list, text) != list.end();
+}
+
+/// Whether a change of this record is of one of these properties.
+bool touches(json::Node const& record, std::vector<std::string> const& properties) {
+    auto const* const changes = json::value_of<json::Array>(record, "changes");
+    return changes && std::ranges::any_of(*changes, [&properties](json::Node const& change) {
+               std::string const path = json::text_of(change, "path");
+               return has(properties, path.substr(0, path.find('.')));
+           });
+}
+
+/// What --type and --field leave of records about machines.
+bool is_of_interest(json::Node const& record, Options const& options) {
+    std::string const type = json::text_of(record, "type");
+    bool const is_event = type == "create" || type == "modify" || type == "delete";
+    if (!is_event) return true;
+    if (!options.types.empty() && !has(options.types, type)) return false;
+    return options.changed.empty() || type != "modify" || touches(record, options.changed);
+}
+
+/// The request for what is wanted. Conditions need all events: what hides a machine's change may hide its state.
+std::string target_of(Options const& options, EventSelection const& selection, std::optional<Uuid> const& uuid) {
+    info::Target target("/events");
+    if (!options.since.empty())
+        target.add("since", options.since);
+    else if (selection.needs_snapshot() || options.with_ready)
+        target.add("snapshot", "true");
+    if (uuid) target.add("vm", uuid->text());
+    if (selection.needs_snapshot()) return target.text();
+    for (std::string const& type : options.types)
+        target.add("type", type);
+    for (std::string const& name : options.changed)
+        target.add("field", name);
+    return target.text();
+}
+
+/// Errors: `not_found`, as vmadm says it.
+Result<Uuid> find_known(info::Client const& client, std::string_view name) {
+    Uuid const uuid = TRY(info::find_machine(client, name));
+    auto const known = client.get("/vms/" + uuid.text(), info::most_answer_bytes);
+    if (!known && known.error().kind == ErrorKind::not_found)
+        return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
+    if (!known) return std::unexpected(known.error());
+    return uuid;
+}
+
+info::FollowLimits limits_of(Options const& options) {
+    info::FollowLimits limits;
+    if (options.timeout > 0)
+        limits.deadline = std::chrono::steady_clock::now() +
+                          std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
+    return limits;
+}
+
+Outcome run_events(Options const& options) {
+    TRY(expect_words(options, "events", 0, 1));
+    if (!std::ranges::all_of(options.since, is_digit))
+        return fail("--since " + json::quoted(options.since) + " is not the sequence number of an event");
+    auto filters = TRY(filters_of(options.filters, "filter"));
+    EventSelection selection(std::move(filters), TRY(filters_of(options.until, "until")));
+    info::Client const client = client_of(options);
+    info::FollowLimits const limits = limits_of(options);
+    std::optional<Uuid> uuid;
+    if (!options.words.empty()) uuid = TRY(find_known(client, options.words.front()));
+    info::EventForm const form{options.is_full, options.as_json, options.with_ready};
+
+    Outcome outcome;
+    bool has_ended = false;
+    auto const take = [&](std::string_view line) {
+        auto const record = info::read_record(line);
+        if (!record) {
+            outcome = std::unexpected(record.error());
+            return false;
+        }
+        Verdict const verdict = selection.look(*record);
+        bool const is_shown = verdict != Verdict::hidden && is_of_interest(*record, options);
+        auto const printed = is_shown ? print(info::event_text(line, *record, form)) : Result<bool>(true);
+        if (!printed) outcome = std::unexpected(printed.error());
+        bool const is_gone = uuid && !options.until.empty() && selection.has_lost_one();
+        if (is_gone) outcome = fail(ErrorKind::not_found, "VM " + uuid->text() + " was deleted");
+        has_ended = verdict == Verdict::last || !outcome || !*printed;
+        return !has_ended;
+    };
+    auto const followed = client.follow(target_of(options, selection, uuid), limits, take);
+    if (!outcome || followed) return outcome;
+    if (limits.deadline && std::chrono::steady_clock::now() >= *limits.deadline) {
+        if (options.until.empty()) return {};
+        return fail(ErrorKind::timeout, "no VM has come to what was waited for");
+    }
+    return followed;
+}
+
+void add_events(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-f", options.is_full, "Whole uuids and dates.");
+    app.add_flag("-j", options.as_json, "Records as JSON, one a line.");
+    app.add_flag("-r", options.with_ready, "Also the record that begins the stream, with all VMs.");
+    app.add_option("--since", options.since, "Begins after the event of this sequence number.");
+    app.add_option("--filter", options.filters, "Only VMs that fulfil this condition, before or after an event.")
+        ->allow_extra_args(false);
+    app.add_option("--type", options.types, "Only events of this type: create, modify or delete.")
+        ->check(CLI::IsMember({"create", "modify", "delete"}))
+        ->allow_extra_args(false);
+    app.add_option("--field", options.changed, "Of changes, only those of this property.")->allow_extra_args(false);
+    app.add_option("--until", options.until, "Ends when a VM fulfils this condition, at once if one does.")
+        ->allow_extra_args(false);
+    app.add_option("--timeout", options.timeout, "Ends after so many seconds; with --until that is a failure.")
+        ->check(CLI::Range(0.001, 1e9));
+}
+
+}  // namespace
+
+std::span<Command const> event_commands() {
+    static constexpr auto rows =
+        std::to_array<Command>({{"events", "[-fjr] [VM]", "what changes, as it changes", add_events, run_events}});
+    return rows;
+}
+
+}  // namespace triton::program

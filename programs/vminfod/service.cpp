@@ -1,0 +1,582 @@
+#include "programs/vminfod/service.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "host/info/agenda.h"
+#include "host/info/cache.h"
+#include "host/info/feed.h"
+#include "host/info/query.h"
+#include "host/info/reader.h"
+#include "host/machine/uuid.h"
+#include "lib/base/error_kinds.h"
+#include "lib/net/accept.h"
+#include "lib/net/http_server.h"
+#include "lib/net/turns.h"
+#include "programs/vminfod/event_options.h"
+#include "programs/vminfod/open_history.h"
+#include "programs/vminfod/page.h"
+#include "programs/vminfod/request_text.h"
+#include "programs/vminfod/routes.h"
+
+namespace triton::program {
+
+using info::DocumentPtr;
+using info::Text;
+using info::View;
+using net::HttpRequest;
+using net::HttpResponse;
+using net::HttpStream;
+using net::Task;
+
+namespace {
+
+constexpr std::string_view json_type = "application/json";
+constexpr std::string_view lines_type = "application/x-ndjson";
+constexpr std::string_view events_type = "text/event-stream";
+constexpr std::string_view page_type = "text/html; charset=utf-8";
+constexpr std::size_t budget = 64 * 1024;      // of one step of a long answer
+constexpr std::size_t machines_in_step = 128;  // that are looked at in one
+constexpr std::size_t lines_in_step = 256;     // of the history
+constexpr std::size_t most_fresh = 256;        // that wait for a fresh look
+constexpr Duration shortest_tick = std::chrono::seconds(1);
+
+Text shared(std::string_view text) { return std::make_shared<std::string const>(text); }
+
+HttpResponse shared_response(std::string_view type, Text body, std::string_view tail = {}) {
+    HttpResponse response;
+    response.type = type;
+    response.shared_body = std::move(body);
+    response.tail = tail;
+    return response;
+}
+
+HttpResponse failed(Error const& error) {
+    HttpResponse response = net::text_response(row_of(error.kind).http_status, error.text());
+    response.asks_to_retry = response.status == 503;
+    return response;
+}
+
+/// What this process takes of memory. Source: proc(5), /proc/[pid]/statm.
+std::uint64_t resident_bytes() {
+    unsigned long pages = 0;
+    std::FILE* const file = std::fopen("/proc/self/statm", "re");
+    if (!file) return 0;
+    if (std::fscanf(file, "%*u %lu", &pages) != 1) pages = 0;
+    (void)std::fclose(file);
+    return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// A result that somebody else brings.
+template <class T>
+struct Awaited {
+    explicit Awaited(net::Loop& loop) : arrived(loop), limit(loop) {}
+    net::Condition arrived;
+    net::Timer limit;
+    std::optional<Result<T>> result;
+
+    void bring(Result<T> found) {
+        if (result) return;  // it is too late
+        result = std::move(found);
+        limit.cancel();
+        arrived.notify_all();
+    }
+};
+
+template <class T>
+using AwaitedPtr = std::shared_ptr<Awaited<T>>;
+
+/// `what` takes too long after `limit`.
+template <class T>
+AwaitedPtr<T> make_awaited(net::Loop& loop, Duration limit, std::string what) {
+    auto const awaited = std::make_shared<Awaited<T>>(loop);
+    auto const late = [weak = std::weak_ptr(awaited), what = std::move(what)] {
+        if (auto const waiting = weak.lock()) waiting->bring(fail(ErrorKind::timeout, what + " takes too long"));
+    };
+    awaited->limit.call_at(std::chrono::steady_clock::now() + limit, late);
+    return awaited;
+}
+
+template <class T>
+Task<Result<T>> arrival(AwaitedPtr<T> awaited) {
+    while (!awaited->result)
+        co_await awaited->arrived.wait();
+    co_return std::move(*awaited->result);
+}
+
+}  // namespace
+
+class Service::Impl : public std::enable_shared_from_this<Impl> {
+public:
+    Impl(ServiceSettings settings, Surroundings around)
+        : settings_(std::move(settings)),
+          around_(around),
+          router_(endpoint_routes()),
+          page_(shared(page())),
+          page_fields_("\r\nContent-Security-Policy: " + page_policy(page()) + "\r\nReferrer-Policy: no-referrer"),
+          turns_(around_.loop),
+          tick_(around_.loop) {}
+
+    /// In a function of its own: the servers know this object, which must be shared by then.
+    Result<> open() {
+        for (Door& door : doors_) {
+            net::HttpServer::Surroundings needs{
+                .loop = around_.loop,
+                .router = router_,
+                .answer = [self = shared_from_this(),
+                           &door](HttpRequest const& request) { return self->answer(door, request); },
+                .answered = [self = shared_from_this()](
+                                std::size_t route,
+                                unsigned status) { ++self->requests_[{endpoint_of(route), status}]; },
+                .figures = door.figures,
+                .log = around_.log,
+                .idle = {},
+            };
+            auto server = net::HttpServer::create(http_settings(), std::move(needs));
+            if (!server) return std::unexpected(server.error());
+            door.server.emplace(std::move(*server));
+        }
+        return {};
+    }
+    /// The servers know this object, and it knows them.
+    void close() {
+        for (Door& door : doors_) {
+            if (door.server) door.server->stop([] {});
+            door.server.reset();
+        }
+    }
+
+    Result<> listen(UniqueFd socket, Entrance entrance) {
+        return doors_[static_cast<std::size_t>(entrance)].server->listen(std::move(socket));
+    }
+
+    void feed_has_grown() {
+        for (Listener* const listener : listeners_)
+            listener->wake.notify_all();
+    }
+
+    void stop(std::function<void()> stopped) {
+        auto const left = std::make_shared<std::size_t>(doors_.size());
+        for (Door& door : doors_) {
+            door.server->stop([left, stopped] {
+                if (--*left == 0) stopped();
+            });
+        }
+    }
+
+private:
+    /// Where somebody comes in, with the limits that only those share who come in there.
+    struct Door {
+        Entrance entrance;
+        net::HttpFigures figures = {};
+        std::optional<net::HttpServer> server = {};
+    };
+
+    /// Somebody who follows the events.
+    struct Listener {
+        Listener(Impl& service, Door const& door, info::Reader::Options options, std::string id, std::string name)
+            : of(service),
+              entrance(door.entrance),
+              user_agent(std::move(name)),
+              began_at(service.settings_.now()),
+              spoke_at(std::chrono::steady_clock::now()),
+              wake(service.around_.loop),
+              reader(std::move(options), std::move(id), service.around_.cache, service.around_.feed, service.places_),
+              place(service.listeners_.insert(service.listeners_.end(), this)) {}
+        Listener(Listener const&) = delete;
+        Listener& operator=(Listener const&) = delete;
+        ~Listener() {
+            of.listeners_.erase(place);
+            of.resyncs_ += reader.resyncs();
+        }
+
+        Impl& of;
+        Entrance entrance;
+        std::string user_agent;
+        std::int64_t began_at;
+        TimePoint spoke_at;
+        net::Condition wake;
+        info::Reader reader;
+        std::list<Listener*>::iterator place;
+    };
+
+    [[nodiscard]] net::HttpSettings http_settings() const {
+        net::HttpSettings http;
+        http.limits.connections = settings_.streams + 400;
+        http.limits.streams = settings_.streams;
+        http.limits.body_bytes = 4096;                      // nobody needs any
+        http.limits.answers_of_peer = http.limits.answers;  // all who come in there are one peer
+        http.unknown_path = "Unsupported URL Path";
+        // No page of another origin gets to see an answer, not even as a script or an image.
+        http.fields = "\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
+        return http;
+    }
+
+    [[nodiscard]] View view_of(Door const& door) const {
+        bool const sees_all = door.entrance == Entrance::unix_socket || settings_.has_open_secrets;
+        return sees_all ? View::full : View::open;
+    }
+
+    /// Not of a page that somebody else's server has sent: it may reach the TCP port through a browser on this host.
+    static std::optional<HttpResponse> refusal_of(Door const& door, HttpRequest const& request) {
+        if (door.entrance == Entrance::unix_socket) return std::nullopt;
+        if (!is_own_host(request.host)) return net::text_response(403, "Host is not localhost");
+        if (!is_own_origin(request.origin)) return net::text_response(403, "Origin is not localhost");
+        return std::nullopt;
+    }
+
+    Task<HttpResponse> answer(Door& door, HttpRequest const& request) {
+        if (auto refusal = refusal_of(door, request)) co_return std::move(*refusal);
+        switch (endpoint_of(request.match.route)) {
+            case Endpoint::page: co_return page_response();
+            case Endpoint::ping: co_return shared_response(json_type, pong_, "\n");
+            case Endpoint::status: co_return status(request);
+            case Endpoint::metrics: co_return metrics(request);
+            case Endpoint::data: co_return data(door, request);
+            case Endpoint::events: co_return events(door, request);
+            case Endpoint::machine: break;
+            case Endpoint::machines: co_return co_await machines(door, request);
+            case Endpoint::history: co_return co_await history(door, request);
+            case Endpoint::usage: co_return co_await usage();
+            case Endpoint::none: co_return net::text_response(404, "Unsupported URL Path");
+        }
+        if (request.query.empty()) co_return machine(door, request.match.path);
+        co_return co_await machine_with_query(door, request);
+    }
+
+    HttpResponse page_response() const {
+        HttpResponse response = shared_response(page_type, page_);
+        response.fields = page_fields_;
+        return response;
+    }
+
+    // --- machines
+
+    HttpResponse machine(Door const& door, std::string const& name) const {
+        auto const uuid = machine::parse_uuid(name);
+        if (!uuid) return failed(uuid.error());
+        DocumentPtr const document = around_.cache.find(uuid->text());
+        if (!document) return net::text_response(404, "VM Not Found: " + uuid->text());
+        return shared_response(json_type, document->text(view_of(door)), "\n");
+    }
+
+    Task<HttpResponse> machine_with_query(Door& door, HttpRequest const& request) {
+        auto const parameters = parse_parameters(request.query);
+        if (!parameters) co_return failed(parameters.error());
+        auto const known = check_keys(*parameters, {"fresh"});
+        if (!known) co_return failed(known.error());
+        std::string const name = request.match.path;
+        auto const uuid = machine::parse_uuid(name);
+        if (!uuid) co_return failed(uuid.error());
+        std::optional<Uuid> const which = *uuid;
+        auto const looked = co_await look_again_if_asked(door, *parameters, which);
+        if (!looked) co_return failed(looked.error());
+        co_return machine(door, name);
+    }
+
+    /// Errors: denied; unavailable: too many wait already; timeout; those of the daemon.
+    Task<Result<>> look_again_if_asked(Door const& door, std::vector<Parameter> const& parameters,
+                                       std::optional<Uuid> const& which) {
+        auto const asked = flag_of(parameters, "fresh");
+        if (!asked) co_return std::unexpected(asked.error());
+        if (!*asked) co_return Result<>();
+        if (door.entrance != Entrance::unix_socket) co_return fail(ErrorKind::denied, "fresh needs the Unix socket");
+        if (fresh_ >= most_fresh) co_return fail(ErrorKind::unavailable, "too many wait for a fresh look");
+        ++fresh_;
+        struct End {
+            std::size_t& count;
+            ~End() { --count; }
+        };
+        End const end{fresh_};
+        auto const awaited = make_awaited<void>(around_.loop, settings_.fresh_limit, "a fresh look");
+        around_.daemon.look_again(which, [awaited](Result<> found) { awaited->bring(std::move(found)); });
+        Result<> found = co_await arrival(awaited);
+        co_return found;
+    }
+
+    Task<HttpResponse> machines(Door& door, HttpRequest const& request) {
+        auto const parameters = parse_parameters(request.query);
+        if (!parameters) co_return failed(parameters.error());
+        std::optional<Uuid> const all;
+        auto const looked = co_await look_again_if_asked(door, *parameters, all);
+        if (!looked) co_return failed(looked.error());
+        info::Query::Pairs pairs;
+        for (Parameter const& parameter : *parameters)
+            pairs.emplace_back(parameter.key, parameter.value);
+        constexpr std::array<std::string_view, 1> others{"fresh"};
+        auto query = info::Query::parse(pairs, view_of(door), others);
+        if (!query) co_return failed(query.error());
+        auto const wanted = std::make_shared<info::Query const>(std::move(*query));
+        co_return stream_of(
+            [wanted](DocumentPtr const& document) -> Text {
+                return wanted->matches(*document) ? wanted->text(*document) : nullptr;
+            },
+            request);
+    }
+
+    HttpResponse data(Door const& door, HttpRequest const& request) {
+        if (view_of(door) != View::full) return net::text_response(403, "/data needs the Unix socket");
+        return stream_of(
+            [self = shared_from_this()](DocumentPtr const& document) {
+                return shared(self->around_.daemon.raw(document->name()));
+            },
+            request);
+    }
+
+    /// What is shown of a machine; null: nothing.
+    using Show = std::function<Text(DocumentPtr const& document)>;
+
+    HttpResponse stream_of(Show show, HttpRequest const& request) {
+        HttpResponse response;
+        response.type = json_type;
+        response.stream = [self = shared_from_this(), show = std::move(show), peer = std::string(request.peer)](
+                              HttpStream& out) { return self->send_machines(out, show, peer); };
+        return response;
+    }
+
+    /// A JSON array. It is made step by step from what the cache has just then, so that nothing but one step is held
+    /// for a peer that does not read: each machine is as it was at some time between question and answer.
+    Task<> send_machines(HttpStream& out, Show const& show, std::string const& peer) {
+        std::string last;  // machine that was looked at
+        bool is_first = true;
+        for (bool goes_on = true; goes_on;) {
+            std::vector<Text> pieces;
+            if (last.empty()) pieces.push_back(array_begin_);
+            goes_on = add_machines(pieces, show, last, is_first);
+            if (!goes_on) pieces.push_back(array_end_);
+            bool const is_taken = co_await out.write(pieces);
+            if (!is_taken) co_return;
+            if (goes_on) co_await turns_.take(peer);
+        }
+    }
+
+    /// Returns whether there are more.
+    bool add_machines(std::vector<Text>& pieces, Show const& show, std::string& last, bool& is_first) const {
+        auto const& all = around_.cache.all();
+        auto next = last.empty() ? all.begin() : all.upper_bound(last);
+        std::size_t size = 0;
+        for (std::size_t looked = 0; next != all.end() && looked < machines_in_step && size < budget;
+             ++next, ++looked) {
+            last = next->first;
+            Text text = show(next->second);
+            if (!text) continue;
+            size += text->size();
+            if (!std::exchange(is_first, false)) pieces.push_back(array_comma_);
+            pieces.push_back(std::move(text));
+        }
+        return next != all.end();
+    }
+
+    // --- events
+
+    HttpResponse events(Door& door, HttpRequest const& request) {
+        auto const parameters = parse_parameters(request.query);
+        if (!parameters) return failed(parameters.error());
+        auto options = parse_event_options(*parameters, request.last_event_id);
+        if (!options) return failed(options.error());
+        auto const id = Uuid::random();
+        if (!id) return failed(id.error());
+        bool const is_sse = net::weight_of(events_type, request.accept) > 0;
+        options->view = view_of(door);
+        options->form = is_sse ? info::Reader::Form::sse : info::Reader::Form::lines;
+        HttpResponse response;
+        response.type = is_sse ? events_type : lines_type;
+        response.is_endless = true;
+        response.stream = [self = shared_from_this(), &door, options = std::move(*options), id = id->text(),
+                           name = harmless_text(request.user_agent)](HttpStream& out) {
+            return self->send_events(out, std::make_shared<Listener>(*self, door, options, id, name));
+        };
+        return response;
+    }
+
+    Task<> send_events(HttpStream& out, std::shared_ptr<Listener> listener) {
+        if (tick_.due() == TimePoint::max()) tick_at(listener->spoke_at + settings_.heartbeat);
+        info::Reader& reader = listener->reader;
+        out.caller().when_gone([weak = std::weak_ptr(listener)] {
+            if (auto const gone = weak.lock()) gone->wake.notify_all();
+        });
+        while (!out.caller().has_gone()) {
+            bool const was_in_snapshot = reader.is_in_snapshot();
+            std::vector<Text> pieces = reader.next(budget, settings_.now());
+            if (pieces.empty() && is_silent(*listener) && !reader.waits_for_place())
+                pieces.push_back(reader.heartbeat(settings_.now()));
+            if (was_in_snapshot && !reader.is_in_snapshot()) wake_those_without_place();
+            if (pieces.empty()) {
+                co_await listener->wake.wait();
+                continue;
+            }
+            // Whoever holds documents must take them; others may be slow, and hear later what they have missed.
+            out.limit_stalls(reader.is_in_snapshot() ? settings_.snapshot_limit : Duration::max());
+            bool const goes_on = co_await out.write(pieces);
+            listener->spoke_at = std::chrono::steady_clock::now();
+            if (!goes_on) break;
+            pieces.clear();
+            if (reader.is_in_snapshot()) co_await net::yield(around_.loop);
+        }
+        bool const held_place = reader.is_in_snapshot();
+        listener.reset();
+        if (held_place) wake_those_without_place();
+    }
+
+    [[nodiscard]] bool is_silent(Listener const& listener) const {
+        return std::chrono::steady_clock::now() - listener.spoke_at >= settings_.heartbeat;
+    }
+    void wake_those_without_place() {
+        for (Listener* const listener : listeners_)
+            if (listener->reader.waits_for_place()) listener->wake.notify_all();
+    }
+
+    /// One timer for the heartbeats of all.
+    void tick_at(TimePoint when) {
+        tick_.call_at(when, [weak = weak_from_this()] {
+            if (auto const self = weak.lock()) self->tick();
+        });
+    }
+    void tick() {
+        TimePoint const now = std::chrono::steady_clock::now();
+        TimePoint next = TimePoint::max();
+        for (Listener* const listener : listeners_) {
+            if (is_silent(*listener)) {
+                listener->wake.notify_all();
+            } else {
+                next = std::min(next, listener->spoke_at + settings_.heartbeat);
+            }
+        }
+        if (listeners_.empty()) return;
+        tick_at(std::clamp(next, now + shortest_tick, now + settings_.heartbeat));
+    }
+
+    // --- about the daemon
+
+    HttpResponse status(HttpRequest const& request) const {
+        auto const parameters = parse_parameters(request.query);
+        if (!parameters) return failed(parameters.error());
+        auto const known = check_keys(*parameters, {"full"});
+        if (!known) return failed(known.error());
+        auto const is_full = flag_of(*parameters, "full");
+        if (!is_full) return failed(is_full.error());
+        return shared_response(json_type, shared(status_text(facts(), *is_full)));
+    }
+
+    HttpResponse metrics(HttpRequest const& request) const {
+        net::MetricsFormat const format = net::metrics_format(request.accept);
+        return shared_response(net::content_type(format), shared(metrics_text(facts(), format)));
+    }
+
+    [[nodiscard]] StatusFacts facts() const {
+        StatusFacts facts;
+        facts.version = settings_.version;
+        facts.now = settings_.now();
+        facts.resident_bytes = resident_bytes();
+        facts.daemon = around_.daemon.facts();
+        auto counts = around_.cache.counts();
+        facts.machines = counts.machines;
+        facts.unreadable = counts.broken;
+        facts.states = std::move(counts.states);
+        facts.document_bytes = around_.cache.bytes();
+        facts.first_sequence = around_.feed.first();
+        facts.next_sequence = around_.feed.next();
+        facts.kept_bytes = around_.feed.bytes();
+        facts.queue = around_.agenda.queue();
+        facts.resyncs = resyncs_;
+        for (Listener const* const listener : listeners_) {
+            facts.resyncs += listener->reader.resyncs();
+            facts.listeners.push_back({listener->reader.id(), listener->user_agent, listener->entrance,
+                                       listener->began_at, listener->reader.resyncs(),
+                                       listener->reader.is_in_snapshot()});
+        }
+        for (std::size_t i = 0; i < doors_.size(); ++i)
+            facts.http[i] = doors_[i].figures;
+        facts.requests = requests_;
+        return facts;
+    }
+
+    Task<HttpResponse> usage() {
+        auto const awaited = make_awaited<Text>(around_.loop, settings_.fresh_limit, "the usage");
+        around_.daemon.usage([awaited](Result<Text> got) { awaited->bring(std::move(got)); });
+        auto const got = co_await arrival(awaited);
+        if (!got) co_return failed(got.error());
+        co_return shared_response(json_type, *got);
+    }
+
+    Task<HttpResponse> history(Door& door, HttpRequest const& request) {
+        auto const parameters = parse_parameters(request.query);
+        if (!parameters) co_return failed(parameters.error());
+        auto const known = check_keys(*parameters, {"vm"});
+        if (!known) co_return failed(known.error());
+        std::optional<Uuid> which;
+        if (std::string const* const name = value_of(*parameters, "vm")) {
+            auto const uuid = machine::parse_uuid(*name);
+            if (!uuid) co_return failed(uuid.error());
+            which = *uuid;
+        }
+        auto const awaited = make_awaited<Text>(around_.loop, settings_.fresh_limit, "the history");
+        around_.daemon.history(which, [awaited](Result<Text> got) { awaited->bring(std::move(got)); });
+        auto const got = co_await arrival(awaited);
+        if (!got) co_return failed(got.error());
+        if (view_of(door) == View::full) co_return shared_response(lines_type, *got);
+        co_return open_history(*got, request);
+    }
+
+    HttpResponse open_history(Text lines, HttpRequest const& request) {
+        HttpResponse response;
+        response.type = lines_type;
+        response.stream = [self = shared_from_this(), lines = std::move(lines), peer = std::string(request.peer)](
+                              HttpStream& out) { return self->send_open_history(out, *lines, peer); };
+        return response;
+    }
+
+    Task<> send_open_history(HttpStream& out, std::string_view lines, std::string const& peer) {
+        while (!lines.empty()) {
+            std::vector<Text> pieces;
+            pieces.push_back(shared(open_lines(lines, lines_in_step)));
+            bool const goes_on = co_await out.write(pieces);
+            if (!goes_on) co_return;
+            co_await turns_.take(peer);
+        }
+    }
+
+    ServiceSettings settings_;
+    Surroundings around_;
+    net::HttpRouter router_;
+    Text page_;
+    std::string page_fields_;
+    Text pong_ = shared(R"({"ping":"pong"})");
+    Text array_begin_ = shared("[");
+    Text array_comma_ = shared(",\n");
+    Text array_end_ = shared("]\n");
+    net::Turns turns_;
+    info::SnapshotPlaces places_;
+    std::list<Listener*> listeners_;
+    net::Timer tick_;
+    std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests_;
+    std::uint64_t resyncs_ = 0;  // of listeners that have gone
+    std::size_t fresh_ = 0;      // who wait for a fresh look
+    std::array<Door, entrance_count> doors_{{{Entrance::unix_socket}, {Entrance::tcp}}};
+};
+
+Service::Service(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Service::~Service() { impl_->close(); }
+
+Result<std::unique_ptr<Service>> Service::create(ServiceSettings settings, Surroundings around) {
+    auto impl = std::make_shared<Impl>(std::move(settings), around);
+    std::unique_ptr<Service> service(new Service(impl));
+    TRY(impl->open());
+    return service;
+}
+
+Result<> Service::listen(UniqueFd socket, Entrance entrance) { return impl_->listen(std::move(socket), entrance); }
+
+void Service::feed_has_grown() { impl_->feed_has_grown(); }
+
+void Service::stop(std::function<void()> stopped) { impl_->stop(std::move(stopped)); }
+
+}  // namespace triton::program
