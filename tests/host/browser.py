@@ -1,6 +1,7 @@
 """Headless Chromium over the DevTools protocol: messages ended by NUL on descriptors 3 (to it) and 4 (from it)."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -39,6 +40,13 @@ def find_program():
     pytest.skip("chromium-headless-shell is not installed (Debian package chromium-headless-shell)")
 
 
+def above(descriptor):
+    """Out of the way of 3 and 4, which it is copied to in the end."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 50)
+    os.close(descriptor)
+    return moved
+
+
 class Browser:
     """One process; each page is a context of its own, without what another has kept."""
 
@@ -46,14 +54,14 @@ class Browser:
         program = find_program()
         self.profile = tempfile.mkdtemp(prefix="triton-browser.")
         self.log = open(f"{self.profile}/log", "w+")
-        commands, self.write = os.pipe()
-        self.read, answers = os.pipe()
+        commands, self.write = (above(end) for end in os.pipe())
+        self.read, answers = (above(end) for end in os.pipe())
         # Its own sandbox needs user namespaces, which containers that CI runs in may not have; it loads our page only.
         words = [program, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                  "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
                  "--proxy-server=direct://", f"--user-data-dir={self.profile}/data", "about:blank"]
         self.process = subprocess.Popen(
-            ["sh", "-c", 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"', "sh", str(commands), str(answers), *words],
+            ["bash", "-c", 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"', "bash", str(commands), str(answers), *words],
             pass_fds=(commands, answers), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
         os.close(commands)
         os.close(answers)
