@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "host/info/document.h"
-#include "lib/json/reader.h"
 #include "lib/json/writer.h"
 
 namespace triton::info {
@@ -32,8 +31,8 @@ inline constexpr std::size_t most_changes = 1000;
 /// them: NICs by mac, filesystems by target, snapshots by name, programs of a launcher by name and their processes by
 /// number; other lists are whole values.
 std::vector<Change> diff(Document const& before, Document const& after, View view);
-/// The same of two objects with all their properties.
-std::vector<Change> diff(json::Node const& before, json::Node const& after);
+/// The same of one property, by its values in JSON; empty: it had none, or has none.
+std::vector<Change> diff(std::string_view property, std::string_view from, std::string_view to);
 
 /// {path, prettyPath, action, from, to, oldValue, newValue, ident}: the names of both the design and the shipped
 /// vminfod. oldValue, newValue and ident are absent when there is none; from and to are null then.

@@ -52,6 +52,7 @@ public:
     /// In the order of the property table.
     [[nodiscard]] std::span<Part const> parts() const { return parts_; }
     [[nodiscard]] std::string_view value(View view, Part const& part) const;
+    /// A name of the table, which lives as long as the program.
     static std::string_view name_of(Part const& part);
 
     /// What it takes in memory.

@@ -30,7 +30,7 @@ public:
     /// The name of the machine's document.
     [[nodiscard]] std::string const& machine() const { return machine_; }
     /// The properties of a modify that a view has seen change.
-    [[nodiscard]] std::vector<std::string_view> const& properties(View view) const { return of(view).properties; }
+    [[nodiscard]] std::vector<std::string> const& properties(View view) const { return of(view).properties; }
     /// A line of JSON with its newline; null: the view sees nothing of it.
     [[nodiscard]] Text const& line(View view) const { return of(view).line; }
     /// What server-sent events have before the line: "id: 7\nevent: modify\ndata: ".
@@ -42,7 +42,7 @@ public:
 private:
     struct Seen {
         Text line;
-        std::vector<std::string_view> properties;
+        std::vector<std::string> properties;
     };
     [[nodiscard]] Seen const& of(View view) const { return seen_[static_cast<std::size_t>(view)]; }
     [[nodiscard]] Seen look(View view, Document const* before, Document const* after) const;

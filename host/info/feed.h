@@ -21,7 +21,7 @@ public:
     explicit Feed(std::uint64_t last) : Feed(last, Bounds{}) {}
     Feed(std::uint64_t last, Bounds bounds) : bounds_(bounds), next_(last + 1) {}
 
-    /// `before` and `after` as in Event's constructor.
+    /// `before` and `after` as in Event's constructor. Null: they mean the same, so that nothing has happened.
     EventPtr add(std::int64_t at, Document const* before, Document const* after);
 
     /// Of the oldest event that is still here; next() when there is none.

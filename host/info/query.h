@@ -13,6 +13,7 @@
 #include "host/info/view.h"
 #include "host/machine/listing.h"
 #include "lib/base/result.h"
+#include "lib/json/writer.h"
 
 namespace triton::info {
 
@@ -21,12 +22,13 @@ class Query {
 public:
     using Pairs = std::vector<std::pair<std::string, std::string>>;
     static constexpr std::size_t most_conditions = 64;
+    static constexpr std::size_t most_fields = 256;
 
     /// `pairs`: names and values as they come out of a URL, percent-decoded: "fields" with names and commas between,
     /// and conditions as `vmadm lookup` has them: ("state", "running"), ("alias", "~^web"). Names in `others` are the
     /// caller's.
-    /// Errors: invalid: as Filter::parse(); more than 64 conditions. denied: a condition or a field is about a property
-    /// that the view does not show: `customer_metadata needs the Unix socket`.
+    /// Errors: invalid: as Filter::parse(); too many conditions or fields. denied: a condition or a field is about a
+    /// property that the view does not show: `customer_metadata needs the Unix socket`.
     static Result<Query> parse(Pairs const& pairs, View view, std::span<std::string_view const> others = {});
 
     [[nodiscard]] bool matches(Document const& document) const;
@@ -36,9 +38,12 @@ public:
     [[nodiscard]] std::vector<DocumentPtr> select(Cache const& cache) const;
 
 private:
+    Result<> add_condition(std::string const& text);
+    Result<> add_fields(std::string_view names);
+    void write_column(json::Writer& out, Document const& document, machine::ListColumn const& column) const;
+
     View view_ = View::open;
     std::vector<machine::Filter> filters_;
-    std::vector<std::string> properties_;  ///< that the filters look at, one for each
     std::optional<std::vector<machine::ListColumn>> columns_;
 };
 

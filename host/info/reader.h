@@ -11,6 +11,7 @@
 #include "host/info/cache.h"
 #include "host/info/feed.h"
 #include "host/info/view.h"
+#include "lib/json/writer.h"
 
 namespace triton::info {
 
@@ -31,8 +32,9 @@ public:
         std::size_t* taken_;
     };
     /// Null: all are taken.
-    std::unique_ptr<Place> take() { return taken_ < most_ ? std::make_unique<Place>(taken_) : nullptr; }
+    std::unique_ptr<Place> take() { return has_room() ? std::make_unique<Place>(taken_) : nullptr; }
     [[nodiscard]] std::size_t taken() const { return taken_; }
+    [[nodiscard]] bool has_room() const { return taken_ < most_; }
 
 private:
     std::size_t most_;
@@ -59,11 +61,11 @@ public:
         std::vector<EventType> types = {};        ///< none but these; empty: all
         std::vector<std::string> fields = {};     ///< of modify only those that change one of these; empty: all
     };
-    /// The most names of each kind that parse_options() takes.
-    static constexpr std::size_t most_names = 1000;
-
     /// All borrowed. `id`: of the stream, for its first record.
     Reader(Options options, std::string id, Cache const& cache, Feed const& feed, SnapshotPlaces& places);
+    ~Reader();
+    Reader(Reader const&) = delete;
+    Reader& operator=(Reader const&) = delete;
 
     /// The next pieces to be sent, of about `budget` bytes in sum (at least one when there is any). Empty: nothing
     /// until the feed grows, or until a place for a snapshot is free: see waits_for_place(). `now`: microseconds since
@@ -80,7 +82,7 @@ public:
     [[nodiscard]] bool is_in_snapshot() const { return snapshot_ != nullptr; }
 
     /// The latest event that the subscriber knows.
-    [[nodiscard]] std::uint64_t position() const { return next_ - 1; }
+    [[nodiscard]] std::uint64_t position() const { return next_ == 0 ? 0 : next_ - 1; }
     /// How many events it has yet to look at.
     [[nodiscard]] std::uint64_t behind() const { return feed_.next() - next_; }
     [[nodiscard]] std::uint64_t sent() const { return sent_; }        ///< records
@@ -92,14 +94,16 @@ private:
     struct Snapshot;
     class Batch;
 
-    [[nodiscard]] bool is_behind() const { return next_ < feed_.first() || next_ > feed_.next(); }
+    [[nodiscard]] bool is_behind() const { return next_ < feed_.first(); }
     [[nodiscard]] bool wants_snapshot() const { return is_snapshot_due_ || is_behind(); }
     [[nodiscard]] bool wants(Event const& event) const;
-    [[nodiscard]] bool wants_machine(std::string_view name) const;
+    [[nodiscard]] json::Writer record(std::string_view type, std::uint64_t sequence, std::int64_t now) const;
+    [[nodiscard]] std::string head(std::string_view type, std::uint64_t sequence) const;
+    [[nodiscard]] std::string_view end() const;
     void begin(Batch& batch, std::int64_t now);
-    void begin_snapshot(Batch& batch, std::int64_t now);
+    bool begin_snapshot(Batch& batch, std::int64_t now);
     void go_on_with_snapshot(Batch& batch);
-    void add_event(Batch& batch, Event const& event);
+    void pass_event(Batch& batch);
 
     Options options_;
     std::string id_;
@@ -109,7 +113,7 @@ private:
     std::uint64_t next_;
     bool has_begun_ = false;
     bool is_snapshot_due_ = false;
-    std::shared_ptr<Snapshot> snapshot_;
+    std::unique_ptr<Snapshot> snapshot_;
     std::uint64_t sent_ = 0;
     std::uint64_t resyncs_ = 0;
 };

@@ -1,0 +1,112 @@
+#include "host/info/query.h"
+
+#include <algorithm>
+
+#include "host/machine/properties.h"
+#include "lib/json/writer.h"
+
+namespace triton::info {
+
+namespace {
+
+/// Of a document: it is valid.
+json::Node parsed(std::string_view value) {
+    static constexpr json::Limits limits{.document_bytes = std::size_t{64} << 20, .values = std::size_t{1} << 24};
+    json::ProblemList problems(1);
+    return json::read_json(value, limits, problems).value_or(json::Node{});
+}
+
+std::string_view property_of(std::string_view key) { return key.substr(0, key.find('.')); }
+
+/// Refuses even a question about what the view does not show, so that nobody takes an empty answer for one. Of a
+/// property that is partly secret only the rest is ever looked at.
+Result<> check_view(std::string_view name, View view) {
+    machine::Property const* const property = machine::find_property(name);
+    if (view == View::full || !property || property->is_open()) return {};
+    return fail(ErrorKind::denied, std::string(name) + " needs the Unix socket");
+}
+
+/// An object with one property, as the filters want a machine.
+json::Node with_property(Document const& document, View view, std::string_view name) {
+    auto const value = document.member(view, name);
+    if (!value) return {json::Object{}};
+    json::Object object;
+    object.push_back({std::string(name), parsed(*value)});
+    return {std::move(object)};
+}
+
+}  // namespace
+
+Result<Query> Query::parse(Pairs const& pairs, View view, std::span<std::string_view const> others) {
+    Query query;
+    query.view_ = view;
+    for (auto const& [name, value] : pairs) {
+        if (std::ranges::find(others, name) != others.end()) continue;
+        if (name == "fields")
+            TRY(query.add_fields(value));
+        else
+            TRY(query.add_condition(name + "=" + value));
+    }
+    return query;
+}
+
+Result<> Query::add_condition(std::string const& text) {
+    if (filters_.size() == most_conditions)
+        return fail("there are more than " + std::to_string(most_conditions) + " conditions");
+    machine::Filter filter = TRY(machine::Filter::parse(text, "lookup"));
+    TRY(check_view(filter.property(), view_));
+    filters_.push_back(std::move(filter));
+    return {};
+}
+
+Result<> Query::add_fields(std::string_view names) {
+    if (!columns_) columns_.emplace();
+    for (machine::ListColumn& column : TRY(machine::parse_columns(names, "field"))) {
+        if (columns_->size() == most_fields)
+            return fail("there are more than " + std::to_string(most_fields) + " fields");
+        std::string_view const property = property_of(column.key);
+        TRY(check_view(property, view_));
+        columns_->push_back(std::move(column));
+    }
+    return {};
+}
+
+bool Query::matches(Document const& document) const {
+    return std::ranges::all_of(filters_, [&](machine::Filter const& filter) {
+        return filter.matches(with_property(document, view_, filter.property()));
+    });
+}
+
+Text Query::text(Document const& document) const {
+    if (!columns_) return document.text(view_);
+    json::Writer out;
+    out.open('{');
+    for (machine::ListColumn const& column : *columns_)
+        write_column(out, document, column);
+    out.close('}');
+    return std::make_shared<std::string const>(std::move(out).text());
+}
+
+/// The value of a whole property is copied as it stands.
+void Query::write_column(json::Writer& out, Document const& document, machine::ListColumn const& column) const {
+    std::string_view const property = property_of(column.key);
+    auto const value = document.member(view_, property);
+    if (!value) return;
+    if (property == column.key) {
+        out.name(column.key).raw(*value);
+        return;
+    }
+    json::Node const selected = machine::selection(with_property(document, view_, property), {&column, 1});
+    for (json::Member const& member : *selected.get<json::Object>())
+        out.name(member.key).value(member.node);
+}
+
+std::vector<DocumentPtr> Query::select(Cache const& cache) const {
+    std::vector<DocumentPtr> found;
+    for (auto const& [name, document] : cache.all()) {
+        if (matches(*document)) found.push_back(document);
+    }
+    return found;
+}
+
+}  // namespace triton::info

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "host/info/document.h"
+#include "host/machine/properties.h"
+
+namespace triton::info {
+
+inline constexpr std::string_view first_uuid = "00000000-0000-4000-8000-000000000001";
+inline constexpr std::string_view second_uuid = "00000000-0000-4000-8000-000000000002";
+
+/// A machine as its file says; `members`: further ones, ending in a comma.
+inline machine::Machine sample(std::string_view members = "", std::string_view uuid = first_uuid) {
+    auto machine = machine::parse_file(
+        "{" + std::string(members) + R"("brand":"lx","phase":"installed","uuid":")" + std::string(uuid) + R"("})",
+        "test");
+    EXPECT_TRUE(machine) << machine.error().text();
+    return machine ? *std::move(machine) : machine::Machine{};
+}
+
+inline DocumentPtr document(std::string_view members = "", std::string_view uuid = first_uuid) {
+    return Document::of(sample(members, uuid));
+}
+
+inline json::Object object(std::string_view text) {
+    json::ProblemList problems(9);
+    auto read = json::read_json(text, {}, problems);
+    auto* const found = read ? std::get_if<json::Object>(&read->value) : nullptr;
+    EXPECT_TRUE(found) << text;
+    return found ? std::move(*found) : json::Object{};
+}
+
+}  // namespace triton::info
