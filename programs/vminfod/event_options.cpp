@@ -13,6 +13,8 @@ namespace {
 
 using info::EventType;
 
+constexpr std::size_t most_names = 1000;  // in the lists of one request
+
 std::optional<std::uint64_t> number_of(std::string_view text) {
     std::uint64_t number = 0;
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -27,8 +29,7 @@ Result<> each_name(Parameter const& parameter, std::size_t known, Take const& ta
     while (!rest.empty()) {
         std::string_view const name = rest.substr(0, rest.find(','));
         rest.remove_prefix(std::min(rest.size(), name.size() + 1));
-        if (++known > info::Reader::most_names)
-            return fail("parameter " + json::quoted(parameter.key) + " has too many names");
+        if (++known > most_names) return fail("parameter " + json::quoted(parameter.key) + " has too many names");
         TRY(take(name));
     }
     return {};

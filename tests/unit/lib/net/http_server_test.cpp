@@ -11,11 +11,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include "lib/base/unique_fd.h"
+#include "tests/unit/helpers/http_talk.h"
 
 namespace triton::net {
 namespace {
@@ -32,22 +29,16 @@ constexpr std::size_t large = 1 << 20;  // more than the kernel keeps for anybod
 
 HttpStream::Piece piece(std::string text) { return std::make_shared<std::string const>(std::move(text)); }
 
-/// A socket of a name that only the kernel knows.
-UniqueFd unix_socket(sockaddr_un& address, socklen_t& size) {
-    address.sun_family = AF_UNIX;
-    size = sizeof address;
-    return UniqueFd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-}
-
-class HttpServerTest : public testing::Test {
+class HttpServerTest : public testing::Test, protected tests::HttpTalk {
 protected:
     enum Route : std::uint8_t { now, text, shared, numbers, large_stream, forever, headers };
 
     ~HttpServerTest() override {
         clients.clear();
-        if (server) server->stop([] {});
-        loop.restart();
-        loop.poll();
+        bool has_stopped = !server;
+        if (server) server->stop([&] { has_stopped = true; });
+        run_until([&] { return has_stopped || figures.open_connections == 0; });
+        run_ready();
     }
 
     void start() {
@@ -61,13 +52,7 @@ protected:
                                                   {}});
         ASSERT_TRUE(made);
         server.emplace(std::move(*made));
-        socklen_t size = 0;
-        UniqueFd socket = unix_socket(address, size);
-        ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)), 0);
-        ASSERT_EQ(::listen(socket.get(), 64), 0);
-        ASSERT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-        address_size = size;
-        ASSERT_TRUE(server->listen(std::move(socket)));
+        ASSERT_TRUE(server->listen(listening()));
     }
 
     Task<HttpResponse> answer(HttpRequest const& request) {
@@ -131,51 +116,6 @@ protected:
             call();
     }
 
-    int connect() {
-        socklen_t ignored = 0;
-        sockaddr_un unused{};
-        UniqueFd client = unix_socket(unused, ignored);
-        EXPECT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), address_size), 0);
-        clients.push_back(std::move(client));
-        return clients.back().get();
-    }
-    int ask(std::string const& target, std::string const& more = "Host: h\r\n") {
-        int const client = connect();
-        say(client, "GET " + target + " HTTP/1.1\r\n" + more + "\r\n");
-        return client;
-    }
-    static void say(int client, std::string const& text) {
-        EXPECT_EQ(::send(client, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
-    }
-    /// Lets the server work until `is_enough`, or the time of a broken test is over.
-    void run_until(std::function<bool()> const& is_enough) {
-        loop.restart();
-        for (auto const end = std::chrono::steady_clock::now() + 20s; !is_enough();) {
-            loop.run_one_for(10ms);
-            if (std::chrono::steady_clock::now() >= end) throw std::runtime_error("no end");
-        }
-    }
-    /// What is there to read is added. Returns whether more may come.
-    static bool take(int client, std::string& into) {
-        std::array<char, 65536> buffer;
-        for (;;) {
-            ssize_t const size = ::recv(client, buffer.data(), buffer.size(), 0);
-            if (size <= 0) return size < 0 && errno == EAGAIN;
-            into.append(buffer.data(), static_cast<std::size_t>(size));
-        }
-    }
-    std::string read_until(int client, std::string const& end) {
-        std::string read;
-        run_until([&] { return !take(client, read) || read.ends_with(end); });
-        EXPECT_THAT(read, EndsWith(end));
-        return read;
-    }
-    std::string read_all(int client) {
-        std::string read;
-        run_until([&] { return !take(client, read); });
-        return read;
-    }
-
     HttpSettings settings;
     HttpFigures figures;
     HttpStream::Piece document = piece(std::string(large, 'x'));
@@ -184,9 +124,7 @@ protected:
     std::vector<unsigned> statuses;
     std::size_t written = 0;
     std::size_t broken = 0;
-    Loop loop;
     std::optional<HttpServer> server;
-    std::vector<UniqueFd> clients;
 
 private:
     HttpRouter router{{{"/now", HttpMethod::get, false, true},
@@ -202,8 +140,6 @@ private:
         return quiet;
     }
     log::Log log{silent()};
-    sockaddr_un address{};
-    socklen_t address_size = 0;
 };
 
 TEST_F(HttpServerTest, StreamGoesOutInChunksAndTheConnectionGoesOn) {
@@ -310,8 +246,7 @@ TEST_F(HttpServerTest, AListenerThatReadsNothingGivesWay) {
     start();
     (void)ask("/forever");
     run_until([&] { return figures.open_streams == 1; });
-    loop.restart();
-    loop.poll();
+    run_ready();
     events.clear();
     int const other = ask("/forever");
     run_until([&] { return figures.evicted_streams == 1 && broken == 1; });
