@@ -78,7 +78,8 @@ bool Query::matches(Document const& document) const {
 }
 
 Text Query::text(Document const& document) const {
-    if (!columns_) return document.text(view_);
+    // what is wrong with one that cannot be read is always of interest
+    if (!columns_ || document.is_broken()) return document.text(view_);
     json::Writer out;
     out.open('{');
     for (machine::ListColumn const& column : *columns_)

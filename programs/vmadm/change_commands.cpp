@@ -35,11 +35,12 @@ std::string changes_json(std::vector<machine::Change> const& changes) {
 
 using MakeUpdate = std::function<Result<machine::Update>(Machine const& before)>;
 
-Result<machine::Update> recorded_update(Machines& machines, Uuid const& uuid, std::string_view command,
+Result<machine::Update> recorded_update(Host& host, Uuid const& uuid, std::string_view command,
                                         MakeUpdate const& make) {
-    auto updated = machines.update(uuid, make);
-    record(machines, uuid, command, updated ? "ok" : updated.error().text(),
+    auto updated = host.machines().update(uuid, make);
+    record(host.machines(), uuid, command, updated ? "ok" : updated.error().text(),
            updated ? changes_json(updated->changes) : "");
+    host.settle(uuid);
     return updated;
 }
 
@@ -70,7 +71,7 @@ Outcome run_update(Options const& options) {
         TRY_RUN(machines.check_network(update.machine));
         return print(change_lines(update.changes));
     }
-    machine::Update const update = TRY_RUN(recorded_update(machines, uuid, "update", make));
+    machine::Update const update = TRY_RUN(recorded_update(*host, uuid, "update", make));
     TRY_RUN(tell(*host, options, update.ignored, update.notices));
     if (update.changes.empty()) host->note("note: nothing has changed");
     std::vector<std::string> const late = update.at_start();
@@ -92,7 +93,7 @@ Outcome run_rename(Options const& options) {
         if (!update) return std::unexpected(update.error().error("rename VM " + uuid.text()));
         return std::move(*update);
     };
-    TRY_RUN(recorded_update(machines, uuid, "rename", make));
+    TRY_RUN(recorded_update(*host, uuid, "rename", make));
     say("Successfully renamed VM " + uuid.text() + " to " + json::shown(alias));
     return {};
 }
@@ -159,7 +160,7 @@ Outcome with_snapshot(Options const& options, std::string_view command, std::str
     std::string const name = options.words[1];
     json::Writer detail;
     detail.value(name);
-    TRY_RUN(recorded(machines, uuid, command, detail.text(), [&] { return (machines.*change)(uuid, name); }));
+    TRY_RUN(recorded(*host, uuid, command, detail.text(), [&] { return (machines.*change)(uuid, name); }));
     say(std::string(done) + " snapshot " + name + " for VM " + uuid.text());
     return {};
 }

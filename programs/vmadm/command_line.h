@@ -58,6 +58,8 @@ struct Options {
     bool is_dry_run = false;
     bool is_strict = false;
     bool follow = false;
+    bool is_full = false;
+    bool with_ready = false;
     int lines = 10;
     int seconds = 0;
     bool has_order = false;

@@ -32,9 +32,15 @@ std::int64_t now() {
 void say(std::string_view text) { (void)write_all(STDERR_FILENO, std::string(text) + "\n"); }  // nobody to tell
 
 Outcome print(std::string_view text) {
-    if (!write_all(STDOUT_FILENO, text) && errno != EPIPE)
-        return std::unexpected(Failure{fail(errno, "write the output").error()});
-    return {};
+    bool has_reader = true;
+    return print(text, has_reader);
+}
+
+Outcome print(std::string_view text, bool& has_reader) {
+    if (write_all(STDOUT_FILENO, text)) return {};
+    has_reader = false;
+    if (errno == EPIPE) return {};
+    return std::unexpected(Failure{fail(errno, "write the output").error()});
 }
 
 std::expected<std::unique_ptr<Host>, Failure> Host::open(Options const& options) {
@@ -46,6 +52,7 @@ std::expected<std::unique_ptr<Host>, Failure> Host::open(Options const& options)
 Host::Host(Options const& options, machine::Layout const& layout, std::unique_ptr<storage::Pool> pool)
     : is_quiet_(options.is_quiet),
       has_progress_(!options.is_quiet && ::isatty(STDERR_FILENO) == 1),
+      vminfod_(options),
       pool_(std::move(pool)),
       images_(layout),
       networks_(layout),
@@ -53,6 +60,11 @@ Host::Host(Options const& options, machine::Layout const& layout, std::unique_pt
 
 void Host::note(std::string_view text) const {
     if (!is_quiet_) say(text);
+}
+
+void Host::settle(std::optional<Uuid> const& machine) {
+    if (auto const settled = vminfod_.settle(machine); !settled)
+        note(machine::harmless("note: vminfod may not know yet what has changed: " + settled.error().text()));
 }
 
 machine::HostParts Host::parts() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "host/storage/pool.h"
 #include "lib/json/reader.h"
 #include "programs/vmadm/command_line.h"
+#include "programs/vmadm/vminfod.h"
 
 namespace triton::program {
 
@@ -29,6 +31,8 @@ void say(std::string_view text);
 
 /// Data for whoever reads standard output. That nobody reads any more is not an error.
 Outcome print(std::string_view text);
+/// The same for who prints again and again: `has_reader` becomes false when nobody reads any more.
+Outcome print(std::string_view text, bool& has_reader);
 
 /// What a command works with.
 class Host {
@@ -43,12 +47,17 @@ public:
     /// A line that --quiet leaves out.
     void note(std::string_view text) const;
 
+    /// The end of a command that has changed a machine, or any of them: vminfod has seen it, or the user is told that
+    /// it has not.
+    void settle(std::optional<Uuid> const& machine);
+
 private:
     Host(Options const& options, machine::Layout const& layout, std::unique_ptr<storage::Pool> pool);
     machine::HostParts parts();
 
     bool is_quiet_;
     bool has_progress_;
+    Vminfod vminfod_;
     std::unique_ptr<storage::Pool> pool_;
     parts::InstalledImages images_;
     parts::HostNetworks networks_;
@@ -64,12 +73,13 @@ json::Node node_of(machine::Machine const& machine);
 void record(machine::Machines& machines, Uuid const& uuid, std::string_view command, std::string outcome,
             std::string detail);
 
-/// Runs a change of one machine and writes it into the history.
+/// Runs a change of one machine, writes it into the history, and waits until vminfod has seen it: a change that fails
+/// may have changed something, too.
 template <class Change>
-auto recorded(machine::Machines& machines, Uuid const& uuid, std::string_view command, std::string detail,
-              Change change) {
+auto recorded(Host& host, Uuid const& uuid, std::string_view command, std::string detail, Change change) {
     auto result = change();
-    record(machines, uuid, command, result ? "ok" : result.error().text(), std::move(detail));
+    record(host.machines(), uuid, command, result ? "ok" : result.error().text(), std::move(detail));
+    host.settle(uuid);
     return result;
 }
 

@@ -62,7 +62,7 @@ Outcome run_clone(Options const& options) {
     Uuid const uuid = creation->machine.uuid;
     json::Writer detail;
     detail.value(source.text());
-    TRY_RUN(recorded(machines, uuid, "clone", detail.text(),
+    TRY_RUN(recorded(*host, uuid, "clone", detail.text(),
                      [&] { return machines.clone(source, options.snapshot, *creation); }));
     say("Successfully cloned VM " + source.text() + " to VM " + uuid.text());
     return {};
@@ -73,7 +73,9 @@ Outcome run_send(Options const& options) {
     Machines& machines = host->machines();
     auto const uuid = TRY_RUN(one_machine(machines, options, "send"));
     if (::isatty(STDOUT_FILENO) == 1) return failed(ErrorKind::refused, "Cannot send VM to a TTY.");
-    TRY_RUN(recorded(machines, uuid, "send", "", [&] { return machines.send(uuid, STDOUT_FILENO); }));
+    auto const sent = machines.send(uuid, STDOUT_FILENO);
+    record(machines, uuid, "send", sent ? "ok" : sent.error().text(), "");
+    if (!sent) return std::unexpected(Failure{sent.error()});
     say("Successfully sent VM " + uuid.text());
     return {};
 }
@@ -111,7 +113,7 @@ Outcome run_receive(Options const& options) {
     TRY_RUN(tell(*host, options, creation->ignored, creation->notices));
     Machines& machines = host->machines();
     Uuid const uuid = creation->machine.uuid;
-    TRY_RUN(recorded(machines, uuid, "receive", "", [&] { return machines.receive(stream, head.storage, *creation); }));
+    TRY_RUN(recorded(*host, uuid, "receive", "", [&] { return machines.receive(stream, head.storage, *creation); }));
     say("Successfully received VM " + uuid.text());
     return {};
 }

@@ -151,7 +151,7 @@ Result<parts::HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& u
 
 Outcome run_upgrade_launcher(Options const& options) {
     return for_each_machine(options, "upgrade-launcher", [](Host& host, Uuid const& uuid) -> Result<> {
-        auto const versions = TRY(recorded(host.machines(), uuid, "upgrade-launcher", "",
+        auto const versions = TRY(recorded(host, uuid, "upgrade-launcher", "",
                                            [&] { return upgrade_launcher(host, uuid); }));
         say("Successfully upgraded the launcher of VM " + uuid.text() + " from " + machine::harmless(versions.from) +
             " to " + machine::harmless(versions.to));

@@ -23,7 +23,7 @@ Outcome run_create(Options const& options) {
     TRY_RUN(tell(*host, options, creation->ignored, creation->notices));
     Uuid const uuid = creation->machine.uuid;
     Machines& machines = host->machines();
-    TRY_RUN(recorded(machines, uuid, "create", "", [&] { return machines.create(*creation); }));
+    TRY_RUN(recorded(*host, uuid, "create", "", [&] { return machines.create(*creation); }));
     say("Successfully created VM " + uuid.text());
     return {};
 }
@@ -32,14 +32,14 @@ Outcome run_install(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     Machines& machines = host->machines();
     auto const uuid = TRY_RUN(one_machine(machines, options, "install"));
-    TRY_RUN(recorded(machines, uuid, "install", "", [&] { return machines.install(uuid); }));
+    TRY_RUN(recorded(*host, uuid, "install", "", [&] { return machines.install(uuid); }));
     say("Successfully installed VM " + uuid.text());
     return {};
 }
 
 Outcome run_start(Options const& options) {
     return for_each_machine(options, "start", [](Host& host, Uuid const& uuid) -> Result<> {
-        bool const has_started = TRY(recorded(host.machines(), uuid, "start", "", [&] { return host.machines().start(uuid); }));
+        bool const has_started = TRY(recorded(host, uuid, "start", "", [&] { return host.machines().start(uuid); }));
         say(has_started ? "Successfully started VM " + uuid.text() : "VM " + uuid.text() + " is already 'running'");
         return {};
     });
@@ -49,7 +49,7 @@ Outcome run_stop(Options const& options) {
     machine::StopOptions stop{.force = options.force};
     if (options.has_seconds) stop.limit = std::chrono::seconds(options.seconds);
     return for_each_machine(options, "stop", [&stop](Host& host, Uuid const& uuid) -> Result<> {
-        bool const has_stopped = TRY(recorded(host.machines(), uuid, "stop", "", [&] { return host.machines().stop(uuid, stop); }));
+        bool const has_stopped = TRY(recorded(host, uuid, "stop", "", [&] { return host.machines().stop(uuid, stop); }));
         say(has_stopped ? "Successfully completed stop for VM " + uuid.text()
                         : "VM " + uuid.text() + " is already not 'running' (currently: stopped)");
         return {};
@@ -58,7 +58,7 @@ Outcome run_stop(Options const& options) {
 
 Outcome run_reboot(Options const& options) {
     return for_each_machine(options, "reboot", [&options](Host& host, Uuid const& uuid) -> Result<> {
-        TRY(recorded(host.machines(), uuid, "reboot", "", [&] { return host.machines().reboot(uuid, options.force); }));
+        TRY(recorded(host, uuid, "reboot", "", [&] { return host.machines().reboot(uuid, options.force); }));
         say("Successfully completed reboot for VM " + uuid.text());
         return {};
     });
@@ -68,7 +68,7 @@ Outcome run_kill(Options const& options) {
     int const signal = parse_signal(options.signal.data(), options.signal.data() + options.signal.size());
     if (signal < 0) return std::unexpected(Failure{fail("Unknown signal " + json::quoted(options.signal)).error()});
     return for_each_machine(options, "kill", [&](Host& host, Uuid const& uuid) -> Result<> {
-        TRY(recorded(host.machines(), uuid, "kill", "", [&] { return host.machines().kill(uuid, signal); }));
+        TRY(recorded(host, uuid, "kill", "", [&] { return host.machines().kill(uuid, signal); }));
         say("Sent signal \"" + signal_text(signal) + "\" to init process for VM " + uuid.text());
         return {};
     });
@@ -76,7 +76,7 @@ Outcome run_kill(Options const& options) {
 
 Outcome run_delete(Options const& options) {
     return for_each_machine(options, "delete", [](Host& host, Uuid const& uuid) -> Result<> {
-        auto deleted = recorded(host.machines(), uuid, "delete", "", [&] { return host.machines().destroy(uuid); });
+        auto deleted = recorded(host, uuid, "delete", "", [&] { return host.machines().destroy(uuid); });
         if (!deleted) {
             Error error = std::move(deleted).error();
             error.reason = "Failed to delete VM " + uuid.text() + ": " + error.text();
@@ -96,7 +96,9 @@ Outcome run_recover(Options const& options) {
         auto const parsed = Uuid::parse(options.words.front());
         uuid = parsed ? *parsed : TRY_RUN(host->machines().find(options.words.front()));
     }
-    for (std::string const& line : TRY_RUN(host->machines().recover(uuid)))
+    auto const done = host->machines().recover(uuid);
+    host->settle(uuid);
+    for (std::string const& line : TRY_RUN(done))
         say(line);
     say("Successfully recovered");
     return {};
@@ -119,12 +121,13 @@ Outcome run_reprovision(Options const& options) {
     }
     if (!image) return std::unexpected(Failure{fail("image_uuid: required key is missing").error()});
     TRY_RUN(tell(*host, options, ignored, {}));
-    TRY_RUN(recorded(machines, uuid, "reprovision", "\"" + image->text() + "\"",
+    TRY_RUN(recorded(*host, uuid, "reprovision", "\"" + image->text() + "\"",
                      [&] { return machines.reprovision(uuid, *image); }));
     say("Successfully reprovisioned VM " + uuid.text());
     return {};
 }
 
+/// Does not wait for vminfod: that one starts after this, and its socket is there before it.
 Outcome run_prepare(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for prepare: " + json::quoted(options.words.front()));
     auto const host = TRY_RUN(Host::open(options));

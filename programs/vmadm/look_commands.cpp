@@ -2,11 +2,16 @@
 #include <array>
 #include <csignal>
 
+#include "host/info/client/documents.h"
+#include "host/info/client/find_machine.h"
 #include "host/machine/cgroup_usage.h"
 #include "host/parts/run_program.h"
 #include "lib/base/write_all.h"
+#include "lib/json/lookup.h"
 #include "lib/json/text.h"
+#include "programs/vmadm/choice.h"
 #include "programs/vmadm/context.h"
+#include "programs/vmadm/vminfod.h"
 
 namespace triton::program {
 
@@ -16,50 +21,30 @@ using machine::Machine;
 using machine::Machines;
 
 Outcome run_get(Options const& options) {
+    if (options.words.size() == 1) {
+        Vminfod vminfod(options);
+        auto const uuid = vminfod.find(options.words.front());
+        auto const machine = uuid ? vminfod.ask_machine(*uuid) : std::nullopt;
+        if (machine && !info::is_unreadable(*machine)) return print(machine::pretty(*machine));
+    }
     auto const host = TRY_RUN(Host::open(options));
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "get"));
     return print(machine::pretty(node_of(TRY_RUN(host->machines().get(uuid)))));
 }
 
-/// Whether a key needs more of systemd than the states of units.
-bool is_detail(std::string_view key) {
-    static constexpr auto keys =
-        std::to_array<std::string_view>({"pid", "boot_timestamp", "exit_status", "exit_timestamp", "init_restarts"});
-    return std::ranges::find(keys, key) != keys.end();
-}
-
-struct Chosen {
-    std::vector<json::Node> machines;
-    std::vector<machine::BrokenFile> broken;
-};
-std::expected<Chosen, Failure> choose(Options const& options, std::string_view what, bool with_details) {
-    auto const wanted = TRY_RUN(filters(options.words, what));
-    auto const host = TRY_RUN(Host::open(options));
-    bool const asks = std::ranges::any_of(
-        options.words, [](std::string const& word) { return is_detail(word.substr(0, word.find('='))); });
-    host->units().set_detailed(with_details || asks);
-    auto listed = TRY_RUN(host->machines().list());
-    Chosen chosen{.machines = {}, .broken = std::move(listed.broken)};
-    for (Machine const& machine : listed.machines) {
-        json::Node node = node_of(machine);
-        if (machine::matches_all(wanted, node)) chosen.machines.push_back(std::move(node));
-    }
-    for (machine::BrokenFile const& file : chosen.broken)
-        say(file.error.text());
-    return chosen;
-}
-
 Outcome run_list(Options const& options) {
     auto const columns = TRY_RUN(machine::parse_columns(options.order));
-    auto const keys = TRY_RUN(machine::parse_sort_keys(options.sort));
-    bool const with_details = std::ranges::any_of(columns, [](auto const& column) { return is_detail(column.key); }) ||
-                              std::ranges::any_of(keys, [](auto const& key) { return is_detail(key.key); });
-    auto chosen = TRY_RUN(choose(options, "filter", with_details));
-    for (machine::BrokenFile const& file : chosen.broken) {
-        if (!options.words.empty()) break;  // nobody knows whether they fulfil conditions
+    auto keys = TRY_RUN(machine::parse_sort_keys(options.sort));
+    keys.push_back({.key = "uuid"});  // whatever order they come in
+    Wanted wanted;
+    for (machine::ListColumn const& column : columns)
+        wanted.keys.push_back(column.key);
+    for (machine::SortKey const& key : keys)
+        wanted.keys.push_back(key.key);
+    auto chosen = TRY_RUN(choose(options, "filter", wanted));
+    for (json::Node const& machine : chosen.broken)
         chosen.machines.push_back(json::Node{
-            json::Object{{"uuid", json::Node{file.name}}, {"state", json::Node{std::string("unreadable")}}}});
-    }
+            json::Object{{"uuid", *json::member(machine, "uuid")}, {"state", *json::member(machine, "state")}}});
     machine::sort_machines(chosen.machines, keys);
     if (options.is_parsable) return print(machine::parsable_text(chosen.machines, columns));
     return print(machine::table_text(chosen.machines, columns, options.with_header || !options.no_header));
@@ -70,7 +55,10 @@ Outcome run_lookup(Options const& options) {
         return std::unexpected(Failure{fail("Cannot specify -o without -j").error()});
     std::vector<machine::ListColumn> columns;
     if (options.has_order) columns = TRY_RUN(machine::parse_columns(options.order));
-    auto const chosen = TRY_RUN(choose(options, "lookup", options.as_json));
+    Wanted wanted{.is_whole = options.as_json && !options.has_order};
+    for (machine::ListColumn const& column : columns)
+        wanted.keys.push_back(column.key);
+    auto const chosen = TRY_RUN(choose(options, "lookup", wanted));
     if (options.is_unique && chosen.machines.size() != 1)
         return std::unexpected(
             Failure{fail(ErrorKind::not_found,
@@ -101,18 +89,21 @@ Outcome run_sysrq(Options const& options) {
 
 Outcome run_history(Options const& options) {
     if (options.words.size() > 1) return usage("too many arguments for history: " + json::quoted(options.words[1]));
-    machine::Store const store{machine::Layout{options.root}};
+    Vminfod vminfod(options);
     std::optional<Uuid> uuid;
     // also of a machine that is gone: then only by its whole uuid
     if (!options.words.empty()) {
-        auto const parsed = Uuid::parse(options.words.front());
-        if (parsed) {
-            uuid = *parsed;
-        } else {
+        uuid = Uuid::parse(options.words.front());
+        if (!uuid) uuid = vminfod.find(options.words.front());
+        if (!uuid) {
             auto const host = TRY_RUN(Host::open(options));
             uuid = TRY_RUN(host->machines().find(options.words.front()));
         }
     }
+    info::Target target("/history");
+    if (uuid) target.add("vm", uuid->text());
+    if (auto const lines = vminfod.ask(target)) return print(*lines);
+    machine::Store const store{machine::Layout{options.root}};
     std::string text;
     for (std::string const& line : TRY_RUN(store.history(uuid)))
         text += line + "\n";
@@ -218,8 +209,24 @@ Outcome run_stats(Options const& options) {
 
 Outcome run_events(Options const& options) {
     if (options.words.size() > 1) return usage("too many arguments for events: " + json::quoted(options.words[1]));
-    return failed(ErrorKind::unavailable,
-                  "Events come from vminfod, which this version does not have; history tells what was done.");
+    info::Client const client = vminfod_client(options);
+    info::Target target("/events");
+    if (options.with_ready) target.add("snapshot", "true");
+    if (!options.words.empty()) target.add("vm", TRY_RUN(info::find_known(client, options.words.front())).text());
+    info::EventForm const form{options.is_full, options.as_json, options.with_ready};
+    Outcome outcome;
+    auto const followed = client.follow(target.text(), {}, [&](std::string_view line) {
+        auto const record = info::read_record(line);
+        if (!record) {
+            outcome = std::unexpected(Failure{record.error()});
+            return false;
+        }
+        bool has_reader = true;
+        outcome = print(info::event_text(line, *record, form), has_reader);
+        return outcome && has_reader;
+    });
+    if (!outcome || followed) return outcome;
+    return std::unexpected(Failure{followed.error()});
 }
 
 void add_stats(CLI::App& app, Options& options) {
@@ -243,6 +250,12 @@ void add_lookup(CLI::App& app, Options& options) {
         options.has_order = true;
     });
 }
+void add_events(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-f", options.is_full, "Whole uuids and dates.");
+    app.add_flag("-j", options.as_json, "Records as JSON, one a line.");
+    app.add_flag("-r", options.with_ready, "Also the record that begins the stream, with all VMs.");
+}
 void add_logs(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_flag("-f,--follow", options.follow, "Goes on with what is written from now on.");
@@ -259,7 +272,7 @@ std::span<Command const> look_commands() {
         {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "a table of VMs", add_list, run_list},
         {"logs", "", "[-f] [-n LINES] VM", "what the VM has written to its console", add_logs, run_logs},
         {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "uuids of VMs, or objects", add_lookup, run_lookup},
-        {"events", "", "[VM]", "is refused: needs vminfod", add_words, run_events},
+        {"events", "", "[-fjr] [VM]", "what changes, as it changes", add_events, run_events},
         {"stats", "", "[-j] [-H] [VM | F=V]...", "what VMs use now", add_stats, run_stats},
         {"sysrq", "", "VM nmi|screenshot", "is refused: for virtual hardware", add_words, run_sysrq},
     });

@@ -56,16 +56,6 @@ std::string target_of(Options const& options, EventSelection const& selection, s
     return target.text();
 }
 
-/// Errors: `not_found`, as vmadm says it.
-Result<Uuid> find_known(info::Client const& client, std::string_view name) {
-    Uuid const uuid = TRY(info::find_machine(client, name));
-    auto const known = client.get("/vms/" + uuid.text(), info::most_answer_bytes);
-    if (!known && known.error().kind == ErrorKind::not_found)
-        return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
-    if (!known) return std::unexpected(known.error());
-    return uuid;
-}
-
 info::FollowLimits limits_of(Options const& options) {
     info::FollowLimits limits;
     if (options.timeout > 0)
@@ -83,7 +73,7 @@ Outcome run_events(Options const& options) {
     info::Client const client = client_of(options);
     info::FollowLimits const limits = limits_of(options);
     std::optional<Uuid> uuid;
-    if (!options.words.empty()) uuid = TRY(find_known(client, options.words.front()));
+    if (!options.words.empty()) uuid = TRY(info::find_known(client, options.words.front()));
     info::EventForm const form{options.is_full, options.as_json, options.with_ready};
 
     Outcome outcome;

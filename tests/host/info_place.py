@@ -6,9 +6,11 @@ import subprocess
 import threading
 from pathlib import Path
 
+import pytest
+
 BUILD = Path(os.environ.get("TRITON_BUILD", Path(__file__).parents[2] / "build/dev"))
 PATIENCE = 120
-OLDER = "no such page"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="vmadm is for root")
 
 
 def answer(body, status="200 OK"):

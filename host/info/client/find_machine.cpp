@@ -21,6 +21,15 @@ Result<Uuid> find_machine(Client const& client, std::string_view name) {
     return machine::find_name(name, names);
 }
 
+Result<Uuid> find_known(Client const& client, std::string_view name) {
+    Uuid const uuid = TRY(find_machine(client, name));
+    auto const known = client.get("/vms/" + uuid.text(), most_answer_bytes);
+    if (!known && known.error().kind == ErrorKind::not_found)
+        return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
+    if (!known) return std::unexpected(known.error());
+    return uuid;
+}
+
 std::string client_name(std::string_view program, std::string_view version, char const* label) {
     std::string name = std::string(program) + "/" + std::string(version);
     return label && *label ? name + " (" + label + ")" : name;

@@ -11,6 +11,9 @@ namespace triton::info {
 /// Errors: those of Client::get() and machine::find_name().
 Result<Uuid> find_machine(Client const& client, std::string_view name);
 
+/// The same of a machine that is there: a whole uuid is looked up, too. Errors: `not_found`, as vmadm says it.
+Result<Uuid> find_known(Client const& client, std::string_view name);
+
 /// The name under which a program shows itself to vminfod. `label`: what its user adds to that, or null.
 std::string client_name(std::string_view program, std::string_view version, char const* label);
 

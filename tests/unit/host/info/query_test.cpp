@@ -37,7 +37,10 @@ TEST_F(QueryTest, FindsWhatLookupFinds) {
     EXPECT_EQ(ask({{"alias", "~^WEB|^D"}, {"fields", "alias"}}), "{\"alias\":\"web0\"}\n{\"alias\":\"db0\"}\n");
     EXPECT_EQ(ask({{"nics.*.ip", "10.0.0.1"}, {"fields", "nics.0.mac,tags.role,hostname"}}),
               "{\"nics.0.mac\":\"02:00:00:00:00:01\",\"tags.role\":\"www\"}\n");
-    EXPECT_EQ(ask({{"state", "unreadable"}, {"fields", "uuid"}}), "{\"uuid\":\"odd\"}\n");
+    EXPECT_EQ(ask({{"state", "unreadable"}, {"fields", "uuid"}}),
+              R"({"uuid":"odd","zonename":"odd","state":"unreadable",)"
+              R"("error":"its files cannot be read; the Unix socket says why"})"
+              "\n");
     EXPECT_EQ(ask({{"alias", "web0"}}), *cache.find(first_uuid)->text(View::open) + "\n");
     EXPECT_EQ(ask({{"alias", "web0"}}, View::full), *cache.find(first_uuid)->text(View::full) + "\n");
     EXPECT_EQ(ask({{"customer_metadata.k", "secret"}, {"fields", "alias"}}, View::full), "{\"alias\":\"web0\"}\n");

@@ -1,0 +1,299 @@
+"""vmadm says the same with vminfod and without it, whatever vminfod does."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from info_place import BUILD, FakeVminfod, answer, needs_root, run, stream
+
+pytestmark = needs_root
+IMAGE = "5e6a4c11-0c2f-4a44-8c1f-000000000001"
+WEB, DB, TWIN, EVIL, TORN = (f"{digit}af640c5-9042-4985-bc94-ed532f77966{digit}" for digit in range(1, 6))
+MACHINES = {
+    WEB: {"alias": "web0", "max_physical_memory": 512, "autoboot": True, "nics": [
+        {"mac": "02:08:20:00:00:01", "nic_tag": "external", "ips": ["10.0.0.7/24"], "ip": "10.0.0.7", "netmask": "255.255.255.0", "primary": True}]},
+    DB: {"alias": "db", "max_physical_memory": 1024, "cpu_cap": 150, "owner_uuid": WEB},
+    TWIN: {"alias": "db", "max_physical_memory": 512, "phase": "configured", "quota": 0},  # a change of it needs no systemd
+    EVIL: {"alias": "a:\\b ü", "max_physical_memory": 64},
+    TORN: {"alias": "torn", "max_physical_memory": 64},
+}
+FORMS = [line.split() for line in f"""
+list
+list -p
+list -H
+list -H -h
+list -p -o uuid,alias,state,tags.role,nics.0.ip,pid,last_modified,resolvers -s -alias,uuid
+list -o alias,nics.0.ip,tags.role -s nics.0.ip
+list -s state
+list alias=~^WEB|db
+list nics.*.ip=10.0.0.7
+list nics.0.mac=2:8:20:0:0:1
+list tags.role=front
+list ram=512 alias=web0
+list state=unreadable
+list alias=nobody
+list dataset_uuid={IMAGE} -o dataset_uuid
+lookup
+lookup ram=512
+lookup -1 alias=web0
+lookup -1 ram=512
+lookup -1 alias=nobody
+lookup -j
+lookup -j alias=web0
+lookup -j -o uuid,nics.0.ip,tags,state ram=512
+lookup -j -o snapshots,launch_status
+get {WEB}
+get web0
+json 1af6
+get db
+get 2af640c5
+get {EVIL}
+get {TORN}
+get torn
+get nobody
+get {WEB[:-1]}f
+history
+history {WEB}
+history web0
+history {WEB[:-1]}f
+""".strip().splitlines()]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = tmp_path / "root"
+    write(root / "etc/triton/triton.json", json.dumps({"storage": {"backend": "directory"}}))
+    (root / "var/lib").mkdir(parents=True)
+    state = root / "var/triton/vmadm"
+    for uuid, members in MACHINES.items():
+        write(state / f"machines/{uuid}.json", json.dumps({"uuid": uuid, "brand": "lx", "image_uuid": IMAGE, "phase": "installed", **members}))
+        write(root / f"var/triton/pool/machines/{uuid}/@tree/config/tags.json", json.dumps({"tags": {"role": "front" if uuid == WEB else "back"}}))
+        (root / f"var/triton/pool/machines/{uuid}/@snapshots").mkdir()
+    write(root / f"var/triton/pool/machines/{TORN}/@tree/config/tags.json", "[")
+    write(state / "machines/0000.json", "garbage \x1b[2J")
+    write(state / "history.jsonl", "".join(json.dumps({"uuid": uuid, "command": "create"}, separators=(",", ":")) + "\n" for uuid in (DB, WEB, DB)))
+    return root
+
+
+def says(root, *words):
+    done = run("vmadm", root, *words)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Model:
+    """What a vminfod answers that knows what vmadm loads directly."""
+
+    def __init__(self, root):
+        _, out, text = says(root, "lookup", "-j")
+        self.machines = json.loads(out)
+        names = says(root, "list", "-p", "-o", "uuid", "state=unreadable")[1].split()
+        assert len(names) == len(text.splitlines()) == 2
+        self.machines += [{"uuid": name, "zonename": name, "state": "unreadable", "error": line} for name, line in zip(names, text.splitlines())]
+        self.machines.sort(key=lambda machine: machine["uuid"])
+        self.history = (root / "var/triton/vmadm/history.jsonl").read_text()
+
+    @staticmethod
+    def parts(node, key):
+        if isinstance(node, dict) and key in node:
+            return [node[key]]
+        first, _, rest = key.partition(".")
+        if isinstance(node, list):
+            chosen = node if first == "*" else node[int(first):int(first) + 1]
+        else:
+            chosen = [node[first]] if isinstance(node, dict) and first in node else []
+        return [part for below in chosen for part in (Model.parts(below, rest) if rest else [below])]
+
+    @staticmethod
+    def text(value):
+        return value if isinstance(value, str) else json.dumps(value)
+
+    def fulfils(self, machine, key, value):
+        key = {"dataset_uuid": "image_uuid"}.get(key, key)
+        if key.endswith(".mac"):
+            value = ":".join(f"{int(part, 16):02x}" for part in value.split(":"))
+        texts = [self.text(part) for part in self.parts(machine, key)]
+        return any(re.search(value[1:], text, re.IGNORECASE) for text in texts) if value.startswith("~") else value in texts
+
+    def __call__(self, target):
+        url = urlsplit(target)
+        query = parse_qsl(url.query)
+        if url.path == "/history":
+            wanted = dict(query).get("vm", "")
+            return answer("".join(line for line in self.history.splitlines(True) if wanted in line))
+        if url.path.startswith("/vms/"):
+            uuid = url.path.removeprefix("/vms/")
+            found = [machine for machine in self.machines if machine["uuid"] == uuid]
+            return answer(json.dumps(found[0])) if found else answer(f"VM Not Found: {uuid}\n", "404 Not Found")
+        assert url.path == "/vms"
+        machines = [machine for machine in self.machines if all(self.fulfils(machine, key, value) for key, value in query if key not in ("fields", "fresh"))]
+        fields = dict(query).get("fields")
+        if fields:
+            machines = [machine if "error" in machine else {key: self.parts(machine, key)[0] for key in fields.split(",") if self.parts(machine, key)}
+                        for machine in machines]
+        return answer(json.dumps(machines))
+
+
+def test_the_same_with_and_without(root):
+    without = [says(root, *form) for form in FORMS]
+    assert without[0][0] == 0 and len(without[0][1].splitlines()) == 1 + len(MACHINES) + 1
+    with FakeVminfod(root, Model(root)) as fake:
+        for form, expected in zip(FORMS, without):
+            fake.asked.clear()
+            assert says(root, *form) == expected, form
+            assert fake.asked, form
+
+
+def test_only_what_is_shown_is_asked_for(root):
+    with FakeVminfod(root, Model(root)) as fake:
+        says(root, "list")
+        says(root, "lookup", "alias=db")
+        says(root, "get", WEB)
+        says(root, "get", "web0")
+    assert fake.asked == ["/vms?fields=uuid%2Cstate%2Ctype%2Cram%2Calias", "/vms?alias=db&fields=uuid%2Cstate", "/vms?state=unreadable", f"/vms/{WEB}",
+                          "/vms?fields=uuid%2Calias", f"/vms/{WEB}"]
+
+
+def test_without_vminfod_nothing_of_it_is_opened(root):
+    """A pool that cannot be opened hinders nobody who need not open it."""
+    model = Model(root)
+    write(root / "etc/triton/triton.json", "garbage")
+    with FakeVminfod(root, model):
+        assert says(root, "list")[0] == says(root, "get", "web0")[0] == says(root, "lookup", "-j")[0] == says(root, "history", "web0")[0] == 0
+    assert says(root, "list")[0] == 1
+
+
+NOTE = "note: without vminfod, which takes longer: "
+
+
+@pytest.mark.parametrize("given, why", [
+    (None, "vminfod answers 404: Unsupported URL Path"),
+    (answer("busy\n", "503 Service Unavailable"), "vminfod answers 503: busy"),
+    (b"garbage\r\n", 'cannot read the answer of vminfod: it is not HTTP: "garbage"'),
+    (answer("[1,2"), None),
+    (answer('{"a":1}'), None),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[{\"uu", "cannot read the answer of vminfod: it ends too early"),
+    (lambda connection: [connection.sendall(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 65536) for _ in range(1000)],
+     "cannot read the answer of vminfod: a line of its head is too long"),
+])
+def test_an_answer_that_is_none(root, given, why):
+    without = {form: says(root, *form.split()) for form in ("list", "list -p", "lookup", "get web0", "list -H", "-q lookup", "history web0")}
+    with FakeVminfod(root, lambda _: given):
+        for form, (code, out, text) in without.items():
+            is_silent = form.endswith(("-p", "-H")) or form.startswith("-q")
+            now = says(root, *form.split())
+            assert now[:2] == (code, out), form
+            lines = now[2].splitlines(True)
+            notes = [line for line in lines if line.startswith(NOTE)]
+            assert "".join(line for line in lines if line not in notes) == text, form
+            assert len(notes) == (0 if is_silent else 1), form
+            assert is_silent or why is None or notes == [NOTE + why + "\n"]
+
+
+def test_a_vminfod_that_hangs(root):
+    without = says(root, "list")
+    with FakeVminfod(root, lambda _: b"", ends=False):
+        begin = time.monotonic()
+        code, out, text = says(root, "list")
+        assert (code, out, text) == (*without[:2], NOTE + "vminfod does not answer\n" + without[2])
+        assert time.monotonic() - begin < 30
+
+
+def test_an_endless_answer(root):
+    def endless(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n[")
+        while True:
+            connection.sendall(b" " * 65536)
+
+    without = says(root, "list")
+    with FakeVminfod(root, lambda _: endless):
+        code, out, text = says(root, "list")
+    assert (code, out) == without[:2] and text.startswith(NOTE)
+
+
+def test_a_change_waits_until_vminfod_has_seen_it(root):
+    with FakeVminfod(root, Model(root)) as fake:
+        assert says(root, "rename", TWIN, "web1") == (0, "", f"Successfully renamed VM {TWIN} to web1\n")
+        assert fake.asked == [f"/vms/{TWIN}?fresh=true"]
+        fake.asked.clear()
+        code, _, _ = says(root, "update", TWIN, "ram=512")
+        assert (code, fake.asked) == (0, [f"/vms/{TWIN}?fresh=true"]), "a change of nothing, too"
+        fake.asked.clear()
+        says(root, "recover")
+        assert fake.asked == ["/vms?fresh=true&fields=uuid"]
+        fake.asked.clear()
+        says(root, "prepare")
+        assert fake.asked == []
+    assert says(root, "rename", TWIN, "web0") == (0, "", f"Successfully renamed VM {TWIN} to web0\n")
+
+
+def test_a_change_does_not_wait_for_ever(root):
+    note = "note: vminfod may not know yet what has changed: "
+    with FakeVminfod(root):
+        assert says(root, "rename", TWIN, "a") == (0, "", f"{note}vminfod answers 404: Unsupported URL Path\nSuccessfully renamed VM {TWIN} to a\n")
+        assert says(root, "-q", "rename", TWIN, "b") == (0, "", f"Successfully renamed VM {TWIN} to b\n")
+    with FakeVminfod(root, lambda _: b"", ends=False):
+        assert says(root, "rename", TWIN, "web0") == (0, "", f"{note}vminfod does not answer\nSuccessfully renamed VM {TWIN} to web0\n")
+
+
+def test_events(root):
+    model = Model(root)
+    event = json.dumps({"ts": "2026-11-22T16:12:19.453Z", "type": "delete", "uuid": WEB, "alias": "x\x1b[2J"}) + "\n"
+    ready = json.dumps({"ts": "2026-11-22T16:12:19.453Z", "type": "ready", "uuid": "1" * 36, "vms": []}) + "\n"
+
+    def given(target):
+        events = {"/events": stream(event), f"/events?vm={WEB}": stream(event), "/events?snapshot=true": stream(ready, event)}
+        return events[target] if target.startswith("/events") else model(target)
+
+    ended = "VminfodEventStream ended prematurely\n"
+    with FakeVminfod(root, given):
+        assert says(root, "events") == (1, f"[16:12:19.453Z] {WEB[:8]} x?[2J delete\n", ended)
+        assert says(root, "events", "-f", "web0") == (1, f"[2026-11-22T16:12:19.453Z] {WEB} x?[2J delete\n", ended)
+        assert says(root, "events", "-r")[1] == f"[16:12:19.453Z] 11111111 - ready: 0 VMs\n[16:12:19.453Z] {WEB[:8]} x?[2J delete\n"
+        assert [json.loads(line)["type"] for line in says(root, "events", "-j", "-r")[1].splitlines()] == ["ready", "delete"]
+        assert says(root, "events", WEB[:-1] + "f") == (1, "", f"VM {WEB[:-1]}f not found\n")
+        assert says(root, "events", "nobody") == (1, "", "VM nobody not found\n")
+    assert says(root, "events") == (1, "", f"cannot reach vminfod on {root}/run/triton/vminfod.socket: No such file or directory\n")
+
+
+# --- the real one ---
+
+
+class Daemon:
+    """vminfod with all of its state below a directory."""
+
+    def __init__(self, root):
+        self.root = root
+        (root / "run/triton").mkdir(parents=True, exist_ok=True)
+        address = f"\0vminfod-test-{os.getpid()}-{id(self)}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            ready.bind(address)
+            ready.settimeout(120)
+            self.log = (root / "vminfod.log").open("w")
+            self.process = subprocess.Popen([BUILD / "vminfod", "--root", root, "--listen", "none"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                            env={**os.environ, "NOTIFY_SOCKET": "@" + address[1:]})
+            while b"READY=1" not in ready.recv(65536).split(b"\n"):
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.kill()
+        self.process.wait(60)
+        self.log.close()
+
+
+needs_daemon = pytest.mark.skipif(not (BUILD / "vminfod").exists() or not shutil.which("true"), reason="vminfod is not built")
