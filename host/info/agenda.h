@@ -2,50 +2,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "host/info/parts.h"
+#include "host/info/work_queue.h"
 #include "lib/base/clock.h"
 
 namespace triton::info {
-
-/// What a machine is made of, by where it is read.
-enum class Part : std::uint8_t {
-    stored = 1,     ///< its files
-    unit = 2,       ///< systemd's unit
-    snapshots = 4,  ///< the pool
-    launcher = 8,   ///< what its launcher reports
-};
-
-class Parts {
-public:
-    constexpr Parts() = default;
-    constexpr Parts(Part part) : bits_(static_cast<std::uint8_t>(part)) {}  // NOLINT(google-explicit-constructor)
-    constexpr Parts operator|(Parts other) const { return Parts(bits_ | other.bits_); }
-    constexpr Parts operator&(Parts other) const { return Parts(bits_ & other.bits_); }
-    constexpr Parts without(Parts other) const { return Parts(bits_ & ~other.bits_); }
-    constexpr Parts& operator|=(Parts other) { return *this = *this | other; }
-    [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
-    [[nodiscard]] constexpr bool has(Part part) const { return !(*this & part).empty(); }
-    /// "stored, unit"
-    [[nodiscard]] std::string text() const;
-    bool operator==(Parts const&) const = default;
-
-private:
-    constexpr explicit Parts(int bits) : bits_(static_cast<std::uint8_t>(bits)) {}
-    std::uint8_t bits_ = 0;
-};
-constexpr Parts operator|(Part left, Part right) { return Parts(left) | right; }
-inline constexpr Parts all_parts = Part::stored | Part::unit | Part::snapshots | Part::launcher;
-/// What never waits for a machine itself.
-inline constexpr Parts host_parts = Part::stored | Part::unit | Part::snapshots;
 
 /// A waiter's number.
 enum class Ticket : std::uint64_t {};
@@ -59,47 +28,45 @@ struct Job {
     bool is_refresh = false;  ///< nothing has asked for it: what it finds was missed
 };
 
-/// What has to be read again, and in which order. Many notifications of one machine are one job; what is known to have
-/// changed goes before what is only refreshed; a full refresh is a scan, and then a job for each machine that it finds.
-/// Who waits is answered by a job that has begun after the question, so that it sees what was there when it asked.
+/// What has to be read again, and when. Many notifications of one machine are one job (see WorkQueue); a full refresh
+/// is a scan, and then a job for each machine that it finds. Whoever waits is answered by jobs that have begun after
+/// the question, so that they see what was there when it was asked.
 ///
-/// Times are those of a monotonic clock. Several jobs may be under way at once, but never two that read the same part
-/// of a machine.
+/// Times are those of a monotonic clock. Several jobs may be under way at once, but no two that read the host's parts,
+/// or the launcher's, of one machine: the launcher's have a queue of their own, because a machine can delay them.
 class Agenda {
 public:
     struct Settings {
         Duration refresh_every = std::chrono::minutes(5);  ///< after the one before is complete
-        Duration pause = milliseconds(50);                 ///< between two jobs of one machine; not for those who wait
-        Duration retry = std::chrono::seconds(1);          ///< after a job has failed; doubles up to `longest_retry`
-        Duration longest_retry = std::chrono::minutes(1);
-        std::size_t most_machines = 100'000;  ///< more names than this become a scan
+        WorkQueue::Settings queue = {};
     };
     Agenda() : Agenda(Settings{}) {}
-    explicit Agenda(Settings settings) : settings_(settings) {}
+    explicit Agenda(Settings settings) : settings_(settings), host_(settings.queue), launchers_(settings.queue) {}
 
-    /// Something has been noticed of a machine. `why`: "file", "unit".
+    /// Something was noticed of a machine. `why`: "file", "unit".
     void want(std::string_view machine, Parts parts, std::string_view why);
-    /// A full refresh. `is_loss`: notifications are known to be lost, so that it does not wait for its time.
+    /// A full refresh now. `is_loss`: notifications are known to be lost, so one that is under way is not enough.
     void want_scan(std::string_view why, bool is_loss);
 
-    /// The job to begin now, of which only these parts can be read: a thread that reads launchers asks for no other.
-    /// Scans are for whoever reads stored parts. nullopt: there is none; see next_at().
+    /// The job to begin now, of which only these parts can be read: who reads launchers asks for nothing else. Scans
+    /// are for whoever reads stored parts. nullopt: there is none; see next_at().
     std::optional<Job> next(TimePoint now, Parts readable = all_parts);
-    /// When next() may have something although it has nothing now and nobody asks.
-    [[nodiscard]] std::optional<TimePoint> next_at() const;
+    /// When next() may have something because time has passed; to be asked after next() has had nothing.
+    [[nodiscard]] std::optional<TimePoint> next_at(Parts readable = all_parts) const;
 
     struct Found {
         bool has_failed = false;                     ///< it is tried again later
-        std::span<std::string const> machines = {};  ///< of a scan: all that there are, the known ones included
+        std::span<std::string const> machines = {};  ///< of a scan: all that there are or that the cache has
     };
     /// The job has ended and its findings are in the cache. Returns who need not wait any longer.
     std::vector<Ticket> finished(Job const& job, Found const& found, TimePoint now);
 
-    /// Asks to be told when these parts of a machine have been read by jobs that begin after this call.
+    /// Asks to be told when these parts of a machine were read by jobs that begin after this call; whether they fail or
+    /// not, because what they have found is in the cache either way.
     Ticket wait(std::string_view machine, Parts parts = host_parts);
-    /// The same of all machines: a scan and all that it finds.
+    /// The same of all machines: a scan that succeeds, and then what the host knows of each machine.
     Ticket wait_all();
-    /// Nobody is interested in it any more.
+    /// Nobody waits for it any more.
     void forget(Ticket ticket);
 
     struct Queue {
@@ -113,49 +80,44 @@ public:
     [[nodiscard]] Queue queue() const;
 
 private:
-    /// What is wanted of one machine.
-    struct Entry {
-        Parts targeted = {};
-        Parts refresh = {};
-        Parts running = {};
-        std::string why = {};
-        std::vector<Ticket> waiters = {};
-        std::optional<TimePoint> begun_at = {};
-        std::optional<TimePoint> not_before = {};  ///< after a failure
-        Duration retry = {};
-        bool is_idle() const { return targeted.empty() && refresh.empty() && running.empty() && waiters.empty(); }
-    };
     struct Waiter {
-        std::optional<std::string> machine = {};
-        Parts to_begin = {};
-        std::set<std::uint64_t> jobs = {};  ///< that it waits for
-        std::uint64_t round = 0;            ///< of refreshes, for those who wait for all
+        std::string machine = {};           ///< empty: it waits for a refresh
+        Parts to_begin = {};                ///< of which no job has begun yet
+        std::set<std::uint64_t> jobs = {};  ///< that must finish
+        std::uint64_t refresh = 0;
     };
     struct Underway {
         Job job;
-        std::vector<Ticket> waiters = {};
+        std::vector<Ticket> tickets;
+        bool is_of_refresh = false;
     };
-    using Entries = std::map<std::string, Entry, std::less<>>;
 
-    std::optional<Job> begin_scan();
-    std::optional<Job> next_of(std::deque<std::string>& names, bool is_refresh, TimePoint now, Parts readable);
-    Job begin(Entries::iterator entry, bool is_refresh, Parts parts, TimePoint now);
-    void end_scan(Found const& found);
-    void end_machine(Job const& job, Found const& found, TimePoint now);
-    void end_round_when_complete(TimePoint now, std::vector<Ticket>& answered);
+    [[nodiscard]] std::optional<TimePoint> scan_at() const;
+    WorkQueue& queue_of(Parts parts) { return parts.has(Part::launcher) ? launchers_ : host_; }
+    bool put(std::string_view machine, Parts parts, WorkQueue::Urgency urgency, std::string_view why);
+    Job begin_scan();
+    Job begin(WorkQueue::Work work);
+    void attach_waiters(Underway& underway);
+    void end_scan(Found const& found, TimePoint now);
+    void answer_waiters(Underway const& underway, std::vector<Ticket>& answered);
+    void end_refresh_when_complete(TimePoint now, std::vector<Ticket>& answered);
 
     Settings settings_;
-    Entries entries_;
-    std::deque<std::string> targeted_;
-    std::deque<std::string> refresh_;
-    std::multimap<TimePoint, std::string> delayed_;
+    WorkQueue host_;
+    WorkQueue launchers_;
     std::map<std::uint64_t, Underway> running_;
     std::map<Ticket, Waiter> waiters_;
-    std::optional<std::string> scan_wanted_;  ///< why
+    std::multimap<std::string, Ticket, std::less<>> unbegun_;  ///< machines for which somebody waits
+
+    std::optional<std::string> scan_wanted_;    ///< why
+    std::optional<TimePoint> scan_not_before_;  ///< after one that has failed
+    Duration scan_retry_ = {};
     std::optional<TimePoint> refresh_at_;
-    std::uint64_t round_ = 0;  ///< of the refresh that is under way or was the last
     bool is_refreshing_ = false;
-    std::size_t left_of_round_ = 0;
+    bool is_scanning_ = false;
+    std::set<std::string, std::less<>> left_;  ///< machines of the refresh of which no job has begun yet
+    std::uint64_t refreshes_ = 0;              ///< that have begun
+
     std::uint64_t last_job_ = 0;
     std::uint64_t last_ticket_ = 0;
 };

@@ -11,6 +11,7 @@ namespace {
 
 Text shared(std::string text) { return std::make_shared<std::string const>(std::move(text)); }
 
+/// An empty list has all.
 template <class T, class List>
 bool is_in(List const& list, T const& one) {
     return list.empty() || std::ranges::find(list, one) != list.end();
@@ -56,7 +57,13 @@ Reader::Reader(Options options, std::string id, Cache const& cache, Feed const& 
       feed_(feed),
       places_(places),
       next_(first_of(options_, feed)),
-      is_snapshot_due_(!options_.since && options_.snapshot) {}
+      is_snapshot_due_(!options_.since && options_.snapshot) {
+    std::ranges::sort(options_.machines);
+}
+
+bool Reader::wants_machine(std::string_view name) const {
+    return options_.machines.empty() || std::ranges::binary_search(options_.machines, name);
+}
 
 bool Reader::has_more() const {
     if (snapshot_) return true;
@@ -122,7 +129,7 @@ bool Reader::begin_snapshot(Batch& batch, std::int64_t now) {
     snapshot_ = std::make_unique<Snapshot>();
     snapshot_->place = std::move(place);
     for (auto const& [name, document] : cache_.all()) {
-        if (is_in(options_.machines, name)) snapshot_->documents.push_back(document);
+        if (wants_machine(name)) snapshot_->documents.push_back(document);
     }
     json::Writer out = record(type, position(), now);
     out.key("vms").open('[');
@@ -158,7 +165,7 @@ void Reader::pass_event(Batch& batch) {
 
 bool Reader::wants(Event const& event) const {
     if (!event.line(options_.view)) return false;
-    if (!is_in(options_.machines, event.machine()) || !is_in(options_.types, event.type())) return false;
+    if (!wants_machine(event.machine()) || !is_in(options_.types, event.type())) return false;
     if (event.type() != EventType::modify || options_.fields.empty()) return true;
     return std::ranges::any_of(event.properties(options_.view),
                                [this](std::string const& name) { return is_in(options_.fields, name); });

@@ -61,6 +61,9 @@ public:
         std::vector<EventType> types = {};        ///< none but these; empty: all
         std::vector<std::string> fields = {};     ///< of modify only those that change one of these; empty: all
     };
+    /// Of each kind in Options. Whoever makes them of a request refuses more.
+    static constexpr std::size_t most_names = 1000;
+
     /// All borrowed. `id`: of the stream, for its first record.
     Reader(Options options, std::string id, Cache const& cache, Feed const& feed, SnapshotPlaces& places);
     ~Reader();
@@ -96,6 +99,7 @@ private:
 
     [[nodiscard]] bool is_behind() const { return next_ < feed_.first(); }
     [[nodiscard]] bool wants_snapshot() const { return is_snapshot_due_ || is_behind(); }
+    [[nodiscard]] bool wants_machine(std::string_view name) const;
     [[nodiscard]] bool wants(Event const& event) const;
     [[nodiscard]] json::Writer record(std::string_view type, std::uint64_t sequence, std::int64_t now) const;
     [[nodiscard]] std::string head(std::string_view type, std::uint64_t sequence) const;

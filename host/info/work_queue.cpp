@@ -1,0 +1,133 @@
+#include "host/info/work_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace triton::info {
+
+bool WorkQueue::want(std::string_view machine, Parts parts, Urgency urgency, std::string_view why) {
+    auto place_of = entries_.find(machine);
+    if (place_of == entries_.end()) {
+        if (entries_.size() >= settings_.most_machines) return false;
+        place_of = entries_.emplace(machine, Entry{}).first;
+    }
+    Entry& entry = place_of->second;
+    if (urgency != Urgency::refresh || !entry.wants()) entry.why = why;
+    (urgency == Urgency::refresh ? entry.refresh : entry.noticed) |= parts;
+    entry.is_awaited = entry.is_awaited || urgency == Urgency::awaited;
+    if (urgency != Urgency::refresh) end_retry(entry);
+    place(*place_of);
+    return true;
+}
+
+/// News may be that the reason for a failure is gone. The pause stays, so that they cost nothing more.
+void WorkQueue::end_retry(Entry& entry) {
+    if (entry.ready_at <= entry.pauses_until) return;
+    entry.ready_at = entry.pauses_until;
+    if (entry.line == Line::delayed) entry.line = Line::none;
+}
+
+/// Puts an entry into its line. One that runs is placed when it has finished.
+void WorkQueue::place(Entries::value_type& named) {
+    auto& [name, entry] = named;
+    if (entry.is_running || !entry.wants()) return;
+    if (entry.line == Line::delayed && !entry.is_awaited) return;
+    Line const wanted = entry.noticed.empty() ? Line::refresh : Line::noticed;
+    if (entry.line == wanted) return;
+    entry.line = wanted;
+    (wanted == Line::refresh ? refresh_ : noticed_).push_back(name);
+}
+
+void WorkQueue::delay(Entries::value_type& named) {
+    named.second.line = Line::delayed;
+    delayed_.emplace(named.second.ready_at, named.first);
+}
+
+/// Those whose time has come go into their lines; those of which nothing is wanted are forgotten.
+void WorkQueue::end_delays(TimePoint now) {
+    while (!delayed_.empty() && delayed_.begin()->first <= now) {
+        auto const found = entries_.find(delayed_.begin()->second);
+        delayed_.erase(delayed_.begin());
+        if (found == entries_.end() || found->second.line != Line::delayed) continue;
+        found->second.line = Line::none;
+        if (found->second.wants())
+            place(*found);
+        else
+            entries_.erase(found);
+    }
+}
+
+/// The first that may begin now; null: there is none.
+WorkQueue::Entries::value_type* WorkQueue::take_first(TimePoint now) {
+    while (!noticed_.empty() || !refresh_.empty()) {
+        bool const is_turn_of_refresh = noticed_.empty() || noticed_in_a_row_ >= settings_.fairness;
+        bool const is_refresh = !refresh_.empty() && is_turn_of_refresh;
+        auto& line = is_refresh || noticed_.empty() ? refresh_ : noticed_;
+        auto const found = entries_.find(line.front());
+        line.pop_front();
+        if (found == entries_.end()) continue;
+        Entry& entry = found->second;
+        if (entry.line != (&line == &refresh_ ? Line::refresh : Line::noticed)) continue;
+        entry.line = Line::none;
+        if (entry.is_awaited || entry.ready_at <= now) return &*found;
+        delay(*found);
+    }
+    return nullptr;
+}
+
+WorkQueue::Work WorkQueue::begin(Entries::value_type& named, TimePoint now) {
+    auto& [name, entry] = named;
+    Work work{name, entry.noticed | entry.refresh, std::move(entry.why), entry.noticed.empty()};
+    noticed_in_a_row_ = work.is_refresh ? 0 : noticed_in_a_row_ + 1;
+    entry.noticed = entry.refresh = {};
+    entry.why.clear();
+    entry.is_awaited = false;
+    entry.is_running = true;
+    entry.ready_at = entry.pauses_until = now + settings_.pause;
+    return work;
+}
+
+std::optional<WorkQueue::Work> WorkQueue::next(TimePoint now) {
+    end_delays(now);
+    auto* const first = take_first(now);
+    return first ? std::optional(begin(*first, now)) : std::nullopt;
+}
+
+std::optional<TimePoint> WorkQueue::next_at() const {
+    for (auto const& [at, name] : delayed_) {
+        auto const found = entries_.find(name);
+        if (found != entries_.end() && found->second.line == Line::delayed && found->second.wants()) return at;
+    }
+    return std::nullopt;
+}
+
+void WorkQueue::finished(Work const& work, bool has_failed, TimePoint now) {
+    auto const found = entries_.find(work.machine);
+    if (found == entries_.end() || !found->second.is_running) return;
+    Entry& entry = found->second;
+    entry.is_running = false;
+    if (has_failed) {
+        if (!entry.wants()) entry.why = work.why;
+        (work.is_refresh ? entry.refresh : entry.noticed) |= work.parts;
+        entry.retry = std::clamp(2 * entry.retry, settings_.retry, settings_.longest_retry);
+        entry.ready_at = now + entry.retry;
+    } else {
+        entry.retry = {};
+    }
+    if (entry.wants() && (entry.is_awaited || entry.ready_at <= now))
+        place(*found);
+    else
+        delay(*found);
+}
+
+WorkQueue::Sizes WorkQueue::sizes() const {
+    Sizes sizes;
+    for (auto const& [name, entry] : entries_) {
+        sizes.noticed += entry.line == Line::noticed ? 1 : 0;
+        sizes.refresh += entry.line == Line::refresh ? 1 : 0;
+        sizes.delayed += entry.line == Line::delayed && entry.wants() ? 1 : 0;
+    }
+    return sizes;
+}
+
+}  // namespace triton::info
