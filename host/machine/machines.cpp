@@ -185,9 +185,8 @@ Result<storage::SnapshotName> snapshot_name(std::string_view name) {
 
 // --- looking ---
 
-void Machines::observe(Machine& machine, UnitStatus const& status) {
+void observe(Machine& machine, UnitStatus const& status) {
     machine.state = state_of(machine.phase, status.activity);
-    machine.zonepath = parts_.pool.path(tree_of(machine.uuid));
     bool const runs = status.leader > 0 && !status.is_down();
     if (runs) machine.pid = status.leader;
     if (runs && status.started_at > 0) machine.boot_timestamp = time_text(status.started_at);
@@ -196,6 +195,10 @@ void Machines::observe(Machine& machine, UnitStatus const& status) {
         machine.exit_status = status.exit_status;
     }
     if (status.restarts > 0) machine.init_restarts = status.restarts;
+}
+
+void Machines::observe_files(Machine& machine) const {
+    machine.zonepath = parts_.pool.path(tree_of(machine.uuid));
     std::int64_t modified = store_.modified_at(machine.uuid);
     for (ConfigFile const& file : config_files) {
         struct stat found{};
@@ -232,6 +235,21 @@ Result<Machine> Machines::load(Uuid const& uuid) {
     return machine;
 }
 
+Result<Machine> Machines::read(Uuid const& uuid) {
+    Machine machine = TRY(load(uuid));
+    observe_files(machine);
+    return machine;
+}
+
+Result<std::vector<Snapshot>> Machines::snapshots(Uuid const& uuid) {
+    std::vector<Snapshot> newest_first;
+    for (storage::SnapshotName const& snapshot : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
+        if (snapshot.text().starts_with(snapshot_prefix))
+            newest_first.insert(newest_first.begin(), {snapshot.text().substr(snapshot_prefix.size())});
+    }
+    return newest_first;
+}
+
 Result<Machines::Listed> Machines::list() {
     auto loaded = TRY(store_.load_all());
     auto const units = parts_.units.all();
@@ -243,6 +261,7 @@ Result<Machines::Listed> Machines::list() {
         }
         UnitStatus status;
         if (units && units->contains(machine.uuid)) status = units->at(machine.uuid);
+        observe_files(machine);
         observe(machine, status);
         listed.machines.push_back(std::move(machine));
     }
@@ -250,15 +269,10 @@ Result<Machines::Listed> Machines::list() {
 }
 
 Result<Machine> Machines::get(Uuid const& uuid) {
-    Machine machine = TRY(load(uuid));
+    Machine machine = TRY(read(uuid));
     auto const status = parts_.units.status(uuid);
     observe(machine, status.value_or(UnitStatus{}));
-    if (auto const snapshots = parts_.pool.snapshots(tree_of(uuid))) {
-        for (storage::SnapshotName const& snapshot : *snapshots) {
-            if (snapshot.text().starts_with(snapshot_prefix))
-                machine.snapshots.insert(machine.snapshots.begin(), {snapshot.text().substr(snapshot_prefix.size())});
-        }
-    }
+    if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
     if (machine.launch && machine.pid) {
         auto const reported = parts_.launcher.status(*machine.pid, machine.first_uid.value_or(0));
         json::ProblemList problems(1);

@@ -56,6 +56,11 @@ public:
     Result<Listed> list();
     /// One, with its snapshots and what its launcher reports. Errors: `not_found`.
     Result<Machine> get(Uuid const& uuid);
+    /// The parts of that, for whoever keeps the others: what its files say, without what systemd and the pool know.
+    /// Errors: `not_found`; corrupt.
+    Result<Machine> read(Uuid const& uuid);
+    /// Its snapshots, the newest first. Errors: those of the pool.
+    Result<std::vector<Snapshot>> snapshots(Uuid const& uuid);
     /// By uuid, by the beginning of one (at least four characters), or by alias.
     /// Errors: `not_found`; `refused` when several have it.
     Result<Uuid> find(std::string_view name);
@@ -123,7 +128,7 @@ private:
     Result<Machine> load(Uuid const& uuid);
     Result<Machine> load_installed(Uuid const& uuid);
     Result<> load_parts(Machine& machine);
-    void observe(Machine& machine, UnitStatus const& status);
+    void observe_files(Machine& machine) const;
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> recover_marked(Uuid const& uuid);
@@ -169,6 +174,9 @@ private:
     Store store_;
     HostParts parts_;
 };
+
+/// Adds what systemd says to what is read of a machine.
+void observe(Machine& machine, UnitStatus const& status);
 
 /// The tree of a machine.
 storage::TreeName tree_of(Uuid const& uuid);

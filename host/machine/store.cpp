@@ -192,9 +192,20 @@ std::optional<std::int64_t> Store::uids_of_broken(std::string_view name) const {
     return std::strtoll(text->c_str() + at + key.size(), nullptr, 10);
 }
 
+Result<std::vector<std::string>> Store::names() const { return json_names(layout_.machines()); }
+
+Result<Machine> Store::read_misnamed(std::string const& name) const {
+    struct stat status{};
+    if (::lstat((layout_.machines() + "/" + name + std::string(json_ending)).c_str(), &status) != 0)
+        return fail(ErrorKind::not_found, "VM " + name + " not found");
+    auto uuid = parse_uuid(name);
+    if (uuid) return fail(ErrorKind::not_found, "VM " + name + " not found");  // in upper case: nobody reads it
+    return std::unexpected(std::move(uuid).error());
+}
+
 Result<Store::Loaded> Store::load_all() const {
     Loaded loaded;
-    for (std::string const& name : TRY(json_names(layout_.machines()))) {
+    for (std::string const& name : TRY(names())) {
         auto uuid = parse_uuid(name);
         auto machine = uuid ? load(*uuid) : Result<Machine>(std::unexpected(uuid.error()));
         if (machine)

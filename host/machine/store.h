@@ -80,6 +80,10 @@ public:
         std::vector<BrokenFile> broken;
     };
     [[nodiscard]] Result<Loaded> load_all() const;
+    /// What machines/ has files of, sorted: uuids, and what else people put there.
+    [[nodiscard]] Result<std::vector<std::string>> names() const;
+    /// Why a file is not a machine whose name is not a uuid. Errors: always; `not_found` when there is none.
+    [[nodiscard]] Result<Machine> read_misnamed(std::string const& name) const;
     /// Of a file that cannot be read as a whole, as far as it can: the first of the machine's uids.
     [[nodiscard]] std::optional<std::int64_t> uids_of_broken(std::string_view name) const;
 

@@ -6,6 +6,7 @@
 #include "host/info/client/find_machine.h"
 #include "host/machine/cgroup_usage.h"
 #include "host/parts/run_program.h"
+#include "host/parts/usage.h"
 #include "lib/base/write_all.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
@@ -141,25 +142,6 @@ Outcome run_logs(Options const& options) {
 
 constexpr std::uint64_t mebibyte = 1 << 20;
 
-/// A figure of stats: its name in JSON, its column in the table, and what it is counted in there.
-struct Figure {
-    std::string_view name;
-    std::optional<std::uint64_t> machine::CgroupUsage::* member;
-    std::string_view column;
-    std::string_view title;
-    std::uint64_t unit = 1;
-};
-constexpr std::array<Figure, 8> figures{{
-    {"cpu_nanoseconds", &machine::CgroupUsage::cpu_nanoseconds, "cpu", "CPU_S", 1'000'000'000},
-    {"memory_bytes", &machine::CgroupUsage::memory_bytes, "memory", "MEM_MIB", mebibyte},
-    {"memory_limit_bytes", &machine::CgroupUsage::memory_limit, "memory_limit", "MEM_MAX", mebibyte},
-    {"swap_bytes", &machine::CgroupUsage::swap_bytes, "swap", "SWAP_MIB", mebibyte},
-    {"tasks", &machine::CgroupUsage::tasks, "tasks", "TASKS"},
-    {"tasks_limit", &machine::CgroupUsage::tasks_limit, "tasks_limit", "TASKS_MAX"},
-    {"read_bytes", &machine::CgroupUsage::read_bytes, "read", "READ_MIB", mebibyte},
-    {"written_bytes", &machine::CgroupUsage::written_bytes, "written", "WRITE_MIB", mebibyte},
-}};
-
 json::Node number_node(std::uint64_t value) { return json::Node{static_cast<std::int64_t>(value)}; }
 
 /// What a machine uses, for programs or for a table.
@@ -167,22 +149,19 @@ json::Node stats_of(Host& host, Uuid const& uuid, json::Node const& machine, boo
     auto const group = host.units().control_group(uuid);
     machine::CgroupUsage usage;
     if (group && !group->empty()) usage = machine::read_cgroup_usage("/sys/fs/cgroup", *group);
-    json::Object row{{"uuid", json::Node{uuid.text()}}, {"state", json::Node{machine::text_at(machine, "state")}}};
-    if (std::string alias = machine::text_at(machine, "alias"); !alias.empty())
-        row.push_back({"alias", json::Node{std::move(alias)}});
-    for (Figure const& figure : figures) {
-        auto const& value = usage.*figure.member;
-        if (value && for_programs) row.push_back({std::string(figure.name), number_node(*value)});
-        if (value && !for_programs)
-            row.push_back({std::string(figure.column), number_node((*value + figure.unit / 2) / figure.unit)});
-    }
     auto const disk = host.pool().usage(machine::tree_of(uuid));
-    if (disk && for_programs) {
-        row.push_back({"disk_bytes", number_node(disk->used)});
-        if (disk->quota) row.push_back({"disk_quota_bytes", number_node(*disk->quota)});
-    } else if (disk) {
-        row.push_back({"disk", number_node((disk->used + mebibyte / 2) / mebibyte)});
-    }
+    parts::Used const used{uuid.text(), machine::text_at(machine, "state"), machine::text_at(machine, "alias"), usage,
+                           disk ? std::optional(*disk) : std::nullopt};
+    json::Object row = parts::usage_row(used);
+    if (for_programs) return json::Node{std::move(row)};
+    std::erase_if(row, [](json::Member const& member) {
+        return std::ranges::any_of(parts::figures, [&](auto const& figure) { return figure.name == member.key; }) ||
+               member.key.starts_with("disk_");
+    });
+    for (parts::Figure const& figure : parts::figures)
+        if (auto const& value = usage.*figure.member)
+            row.push_back({std::string(figure.column), number_node((*value + figure.unit / 2) / figure.unit)});
+    if (disk) row.push_back({"disk", number_node((disk->used + mebibyte / 2) / mebibyte)});
     return json::Node{std::move(row)};
 }
 
@@ -201,7 +180,7 @@ Outcome run_stats(Options const& options) {
     }
     if (options.as_json) return print(machine::pretty(json::Node{std::move(rows)}));
     std::vector<machine::ListColumn> columns{{"uuid", "UUID", 36}, {"alias", "ALIAS", 10}, {"state", "STATE", 8}};
-    for (Figure const& figure : figures)
+    for (parts::Figure const& figure : parts::figures)
         columns.push_back({std::string(figure.column), std::string(figure.title), figure.title.size()});
     columns.push_back({"disk", "DISK_MIB", 8});
     return print(machine::table_text(rows, columns, !options.no_header));

@@ -68,7 +68,8 @@ FOLDERS = {
     "host/info": ("triton::info", "lib/base lib/json host/machine"),
     "host/info/client": ("triton::info", "lib/base lib/json host/machine"),
     "programs/completion": ("triton::program", "lib/base lib/json"),
-    "programs/vminfod": ("triton::program", "lib/base lib/json lib/log lib/net host/machine host/info"),
+    "host/observe": ("triton::observe", "lib/base lib/json lib/log lib/files lib/net lib/varlink host/storage host/machine host/systemd host/parts host/info"),
+    "programs/vminfod": ("triton::program", "lib/base lib/json lib/flags lib/log lib/files lib/net host/machine host/systemd host/info host/observe"),
     "programs/vmadm": ("triton::program", "lib/base lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
     "programs/vminfo": ("triton::program", "lib/base lib/json host/machine host/info/client programs/completion"),
     "programs/triton-launch": (

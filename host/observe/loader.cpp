@@ -1,0 +1,67 @@
+#include "host/observe/loader.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace triton::observe {
+
+using info::Part;
+
+Loader::Outcome Loader::run(info::Job const& job) { return job.machine ? read_machine(job) : scan(); }
+
+Loader::Outcome Loader::scan() {
+    host_.watches.arm_host();
+    auto names = host_.machines.store().names();
+    if (!names) return {.error = names.error().text()};
+    listed_.reset();
+    asked_since_.clear();
+    if (auto units = host_.units.all()) {
+        listed_ = *std::move(units);
+        has_seen_units_ = true;
+    }
+    std::vector<std::string> const known = host_.records.names();  // sorted, as the others are
+    std::vector<std::string> all;
+    std::ranges::set_union(*names, known, std::back_inserter(all));
+    return {.machines = std::move(all)};
+}
+
+Loader::Outcome Loader::read_machine(info::Job const& job) {
+    std::string const& name = *job.machine;
+    auto const uuid = Uuid::parse(name);
+    Findings findings;
+    bool is_gone = false;
+    if (job.parts.has(Part::stored)) {
+        findings.stored = read_stored(name);
+        is_gone = !*findings.stored && findings.stored->error().kind == ErrorKind::not_found;
+    }
+    if (uuid && !is_gone) {
+        if (job.parts.has(Part::unit)) findings.unit = read_unit(*uuid, job.is_refresh);
+        if (job.parts.has(Part::snapshots)) findings.snapshots = host_.machines.snapshots(*uuid);
+    }
+    Outcome outcome;
+    if (findings.unit && !*findings.unit) outcome.error = findings.unit->error().text();
+    outcome.seen = host_.records.take(name, std::move(findings), host_.now(), job.why);
+    return outcome;
+}
+
+Result<machine::Machine> Loader::read_stored(std::string const& name) {
+    auto const uuid = Uuid::parse(name);
+    if (!uuid || uuid->text() != name) return TRY(host_.machines.store().read_misnamed(name));
+    host_.watches.arm(*uuid, host_.pool.path(machine::tree_of(*uuid)));
+    auto machine = host_.machines.read(*uuid);
+    if (!machine && machine.error().kind == ErrorKind::not_found) host_.watches.forget(name);
+    return machine;
+}
+
+/// On a host without systemd no machine runs. Where systemd was seen, its silence says nothing about machines.
+Result<machine::UnitStatus> Loader::read_unit(Uuid const& uuid, bool is_refresh) {
+    bool const was_asked = asked_since_.contains(uuid);
+    if (is_refresh && listed_ && !was_asked && !listed_->contains(uuid)) return machine::UnitStatus{};
+    asked_since_.insert(uuid);
+    auto status = host_.units.status(uuid);
+    if (status) has_seen_units_ = true;
+    if (!status && !has_seen_units_) return machine::UnitStatus{};
+    return status;
+}
+
+}  // namespace triton::observe

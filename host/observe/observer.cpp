@@ -1,0 +1,393 @@
+#include "host/observe/observer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+
+#include "host/machine/cgroup_usage.h"
+#include "host/machine/listing.h"
+#include "host/observe/file_poll.h"
+#include "host/observe/file_watches.h"
+#include "host/observe/loader.h"
+#include "host/observe/records.h"
+#include "host/observe/worker.h"
+#include "host/parts/host_launcher.h"
+#include "host/parts/host_pool.h"
+#include "host/parts/installed_images.h"
+#include "host/parts/systemd_units.h"
+#include "host/parts/usage.h"
+
+namespace triton::observe {
+
+using info::Part;
+using info::Parts;
+
+namespace {
+
+constexpr std::size_t most_log_entries = 5;
+constexpr Duration usage_lasts = std::chrono::seconds(1);
+
+/// What one thread needs to look at machines.
+struct Eyes {
+    std::unique_ptr<storage::Pool> pool;
+    parts::InstalledImages images;
+    parts::SystemdUnits units;
+    parts::HostLauncher launcher;
+    machine::Machines machines;
+
+    Eyes(machine::Layout const& layout, std::unique_ptr<storage::Pool> opened, std::function<std::int64_t()> now)
+        : pool(std::move(opened)),
+          images(layout),
+          machines(layout,
+                   machine::HostParts{
+                       .pool = *pool, .images = images, .units = units, .launcher = launcher, .now = std::move(now)}) {}
+};
+
+WatchedPlaces places_of(machine::Layout const& layout, storage::Pool const& pool) {
+    std::string tree = pool.path(machine::tree_of(Uuid()));
+    std::string trees = tree.substr(0, tree.rfind(Uuid().text()) - 1);
+    return {layout.root,
+            layout.machines(),
+            std::move(trees),
+            {layout.root + "/etc/systemd/system.control", layout.root + "/run/systemd/system.control"}};
+}
+
+/// The text of a property in a document: "running".
+std::string text_of(info::Document const& document, std::string_view property) {
+    auto const member = document.member(info::View::full, property);
+    bool const is_plain = member && member->size() >= 2 && member->front() == '"' && !member->contains('\\');
+    if (is_plain) return std::string(member->substr(1, member->size() - 2));
+    json::ProblemList problems(1);
+    auto const node = member ? json::read_json(*member, {}, problems) : std::nullopt;
+    auto const* const text = node ? node->get<std::string>() : nullptr;
+    return text ? *text : std::string();
+}
+
+template <class Entry>
+void keep_latest(std::vector<Entry>& entries, Entry entry) {
+    if (entries.size() == most_log_entries) entries.erase(entries.begin());
+    entries.push_back(std::move(entry));
+}
+
+TimePoint steady_now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+class Observer::Impl : public std::enable_shared_from_this<Impl> {
+public:
+    Impl(Settings settings, Around around, std::unique_ptr<storage::Pool> loader_pool,
+         std::unique_ptr<storage::Pool> chores_pool)
+        : settings_(std::move(settings)),
+          around_(std::move(around)),
+          layout_{settings_.root},
+          watches_(places_of(layout_, *loader_pool)),
+          loader_eyes_(layout_, std::move(loader_pool), settings_.now),
+          chores_eyes_(layout_, std::move(chores_pool), settings_.now),
+          loader_({loader_eyes_.machines, loader_eyes_.units, *loader_eyes_.pool, watches_, records_, settings_.now}),
+          poll_(chores_eyes_.machines.store(), *chores_eyes_.pool),
+          inotify_(around_.loop,
+                   watches_.fd() >= 0 ? UniqueFd(::fcntl(watches_.fd(), F_DUPFD_CLOEXEC, 3)) : UniqueFd()),
+          agenda_timer_(around_.loop),
+          poll_timer_(around_.loop) {
+        facts_.started_at = settings_.now();
+    }
+
+    void start(std::function<void()> loaded) {
+        if (inotify_.is_open()) net::spawn(around_.loop, take_file_events(shared_from_this()));
+        around_.agenda.want_scan("start", true);
+        waiting_[around_.agenda.wait_all()] = [this, loaded = std::move(loaded)](Result<>) {
+            is_loaded_ = true;
+            loaded();
+        };
+        watch_trouble();
+        pump();
+    }
+
+    void stop() {
+        is_stopping_ = true;
+        inotify_.close();
+        agenda_timer_.cancel();
+        poll_timer_.cancel();
+        loader_thread_.reset();  // waits for what it is doing
+        chores_thread_.reset();
+    }
+
+    // --- what others ask for ---
+
+    void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done) {
+        info::Agenda& agenda = around_.agenda;
+        waiting_[machine ? agenda.wait(machine->text()) : agenda.wait_all()] = std::move(done);
+        pump();
+    }
+
+    void usage(GotText got) {
+        if (is_stopping_) return;
+        if (usage_ && steady_now() < usage_made_at_ + usage_lasts)
+            return net::post(around_.loop, [got = std::move(got), usage = usage_] { got(usage); });
+        usage_waiters_.push_back(std::move(got));
+        if (usage_waiters_.size() > 1) return;
+        std::vector<parts::Used> machines;
+        for (auto const& [name, document] : around_.cache.all())
+            if (!document->is_broken())
+                machines.push_back({name, text_of(*document, "state"), text_of(*document, "alias"), {}, {}});
+        chores_thread_->run([self = shared_from_this(), machines = std::move(machines)]() mutable {
+            auto text = std::make_shared<std::string const>(self->measure(machines));
+            net::post(self->around_.loop, [self, text] { self->usage_is_made(text); });
+        });
+    }
+
+    void history(std::optional<Uuid> const& machine, GotText got) {
+        if (is_stopping_) return;
+        chores_thread_->run([self = shared_from_this(), machine, got = std::move(got)] {
+            auto lines = self->chores_eyes_.machines.store().history(machine);
+            std::string text;
+            for (std::string const& line : lines ? *lines : std::vector<std::string>())
+                text += line + "\n";
+            Result<Text> result = std::make_shared<std::string const>(std::move(text));
+            if (!lines) result = std::unexpected(lines.error());
+            net::post(self->around_.loop, [got, result] { got(result); });
+        });
+    }
+
+    [[nodiscard]] std::string raw(std::string const& machine) const { return records_.raw(machine); }
+
+    [[nodiscard]] Facts facts() const {
+        Facts facts = facts_;
+        auto const queue = around_.agenda.queue();
+        facts.state = is_stopping_          ? "stopping"
+                      : !is_loaded_         ? "booting"
+                      : queue.is_refreshing ? "refreshing"
+                                            : "running";
+        facts.doing = !is_loaded_             ? "reading all machines"
+                      : queue.is_refreshing   ? "comparing with the host"
+                      : queue.running.empty() ? "waiting for changes"
+                                              : "working";
+        facts.sources = {file_source()};
+        return facts;
+    }
+
+private:
+    // --- jobs ---
+
+    void pump() {
+        if (is_stopping_) return;
+        if (!is_loading_) {
+            if (auto job = around_.agenda.next(steady_now(), info::host_parts)) begin_load(*std::move(job));
+        }
+        // What is busy calls this when it has finished.
+        auto const at = is_loading_ ? std::nullopt : around_.agenda.next_at(info::host_parts);
+        if (at)
+            agenda_timer_.call_at(*at, [this] { pump(); });
+        else
+            agenda_timer_.cancel();
+    }
+
+    void begin_load(info::Job job) {
+        is_loading_ = true;
+        if (!job.machine) begin_refresh(job);
+        loader_thread_->run([self = shared_from_this(), job = std::move(job)]() mutable {
+            auto outcome = std::make_shared<Loader::Outcome>(self->loader_.run(job));
+            net::post(self->around_.loop, [self, job = std::move(job), outcome] {
+                self->is_loading_ = false;
+                if (job.machine) ++self->facts_.reloads;
+                self->end_job(job, *outcome);
+                self->pump();
+            });
+        });
+    }
+
+    void end_job(info::Job const& job, Loader::Outcome const& outcome) {
+        if (outcome.seen) apply(job, *outcome.seen);
+        if (!job.machine) refresh_.machines = outcome.machines.size();
+        bool const has_failed = !outcome.error.empty() || (outcome.seen && outcome.seen->has_failed);
+        if (!outcome.error.empty()) note_problem(outcome.error);
+        auto const answered = around_.agenda.finished(job, {has_failed, outcome.machines}, steady_now());
+        end_refresh_when_complete();
+        watch_trouble();
+        for (info::Ticket const ticket : answered) {
+            auto done = waiting_.extract(ticket);
+            if (!done.empty()) net::post(around_.loop, [done = std::move(done.mapped())] { done({}); });
+        }
+    }
+
+    void apply(info::Job const& job, Observation const& seen) {
+        std::uint64_t& latest = generations_[seen.name];
+        if (seen.generation < latest) return;
+        latest = seen.generation;
+        if (!seen.document) generations_.erase(seen.name);
+        auto const event = around_.cache.apply(seen.name, seen.document, settings_.now());
+        if (!event) return;
+        if (job.is_refresh && is_loaded_) {
+            ++facts_.missed;
+            ++refresh_.changes;
+        }
+        around_.has_grown();
+    }
+
+    void begin_refresh(info::Job const& job) {
+        is_refreshing_ = true;
+        refresh_begun_ = steady_now();
+        refresh_ = {.at = settings_.now(), .took = 0, .machines = 0, .changes = 0, .why = job.why};
+    }
+
+    void end_refresh_when_complete() {
+        if (!is_refreshing_ || around_.agenda.queue().is_refreshing) return;
+        is_refreshing_ = false;
+        refresh_.took = std::chrono::duration_cast<std::chrono::microseconds>(steady_now() - refresh_begun_).count();
+        ++facts_.refreshes;
+        facts_.refreshed_at = settings_.now();
+        if (refresh_.changes > 0 && is_loaded_)
+            around_.log.write(
+                log::LogLevel::warning, "missed_events", "a refresh has found what nothing had told",
+                {{"changes", static_cast<std::int64_t>(refresh_.changes)}, {"why", std::string_view(refresh_.why)}});
+        keep_latest(facts_.refresh_log, refresh_);
+    }
+
+    void note_problem(std::string text) {
+        around_.log.write(log::LogLevel::warning, "read_failed", text);
+        keep_latest(facts_.refresh_errors, {settings_.now(), std::move(text)});
+    }
+
+    void want(std::string_view machine, Parts parts, std::string_view why) { around_.agenda.want(machine, parts, why); }
+
+    void lost(std::string_view why) {
+        around_.log.write(log::LogLevel::warning, "notifications_lost", "all machines are read again", {{"why", why}});
+        around_.agenda.want_scan(why, true);
+    }
+
+    // --- files ---
+
+    static net::Task<> take_file_events(std::shared_ptr<Impl> self) {
+        FileWatches::Notices const notices{
+            [&](std::string_view machine, Parts parts, std::string_view why) { self->want(machine, parts, why); },
+            [&](std::string_view why) { self->lost(why); }};
+        while (co_await self->inotify_.wait_readable()) {
+            bool const has_more = self->watches_.take_events(notices);
+            self->pump();
+            if (has_more) co_await net::yield(self->around_.loop);
+        }
+    }
+
+    [[nodiscard]] Facts::Source file_source() const {
+        std::string const trouble = watches_.trouble();
+        Facts::Source source{.name = "files", .is_working = trouble.empty(), .note = {}};
+        if (!trouble.empty()) {
+            auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(settings_.poll_every).count();
+            source.note = trouble + ": files are polled every " + std::to_string(seconds) + " s";
+        }
+        source.notifications = watches_.events();
+        source.losses = watches_.losses();
+        return source;
+    }
+
+    /// Files that cannot be watched are polled, as long as that is so.
+    void watch_trouble() {
+        bool const is_troubled = !watches_.trouble().empty();
+        if (is_troubled && !is_polling_) {
+            around_.log.write(log::LogLevel::warning, "files_are_polled", file_source().note);
+            begin_poll();
+        }
+    }
+
+    void begin_poll() {
+        is_polling_ = true;
+        chores_thread_->run([self = shared_from_this()] {
+            auto changed = std::make_shared<std::vector<std::string>>(self->poll_.look());
+            net::post(self->around_.loop, [self, changed] { self->end_poll(*changed); });
+        });
+    }
+
+    void end_poll(std::vector<std::string> const& changed) {
+        if (is_stopping_) return;
+        for (std::string const& name : changed)
+            want(name, Part::stored | Part::snapshots, "poll");
+        if (watches_.trouble().empty())
+            is_polling_ = false;
+        else
+            poll_timer_.call_at(steady_now() + settings_.poll_every, [this] { begin_poll(); });
+        pump();
+    }
+
+    // --- usage ---
+
+    /// In the thread of chores.
+    std::string measure(std::vector<parts::Used>& machines) {
+        json::Array rows;
+        for (parts::Used& used : machines) {
+            auto const uuid = Uuid::parse(used.uuid);
+            if (!uuid) continue;
+            if (used.state != "stopped") {
+                auto const group = chores_eyes_.units.control_group(*uuid);
+                if (group && !group->empty()) used.processes = machine::read_cgroup_usage("/sys/fs/cgroup", *group);
+            }
+            if (auto const disk = chores_eyes_.pool->usage(machine::tree_of(*uuid))) used.disk = *disk;
+            rows.push_back(json::Node{parts::usage_row(used)});
+        }
+        return machine::pretty(json::Node{std::move(rows)});
+    }
+
+    void usage_is_made(Text text) {
+        usage_ = std::move(text);
+        usage_made_at_ = steady_now();
+        for (GotText& got : std::exchange(usage_waiters_, {}))
+            got(usage_);
+    }
+
+    Settings settings_;
+    Around around_;
+    machine::Layout layout_;
+    FileWatches watches_;
+    Records records_;
+    Eyes loader_eyes_;
+    Eyes chores_eyes_;
+    Loader loader_;
+    FilePoll poll_;
+    net::Descriptor inotify_;
+    net::Timer agenda_timer_;
+    net::Timer poll_timer_;
+
+    std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
+    std::map<std::string, std::uint64_t> generations_;  // of the latest observation of each machine
+    Facts facts_;
+    Facts::Refresh refresh_;
+    TimePoint refresh_begun_;
+    bool is_refreshing_ = false;
+    bool is_loading_ = false;
+    bool is_loaded_ = false;
+    bool is_polling_ = false;
+    bool is_stopping_ = false;
+
+    Text usage_;
+    TimePoint usage_made_at_;
+    std::vector<GotText> usage_waiters_;
+
+    std::unique_ptr<Worker> loader_thread_ = std::make_unique<Worker>();
+    std::unique_ptr<Worker> chores_thread_ = std::make_unique<Worker>();
+};
+
+Observer::Observer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Observer::~Observer() { impl_->stop(); }
+
+Result<std::unique_ptr<Observer>> Observer::create(Settings settings, Around around) {
+    machine::Layout const layout{settings.root};
+    auto for_loader = TRY(parts::open_host_pool(layout));
+    auto for_chores = TRY(parts::open_host_pool(layout));
+    return std::unique_ptr<Observer>(new Observer(
+        std::make_shared<Impl>(std::move(settings), std::move(around), std::move(for_loader), std::move(for_chores))));
+}
+
+void Observer::start(std::function<void()> loaded) { impl_->start(std::move(loaded)); }
+void Observer::look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done) {
+    impl_->look_again(machine, std::move(done));
+}
+void Observer::usage(GotText got) { impl_->usage(std::move(got)); }
+void Observer::history(std::optional<Uuid> const& machine, GotText got) { impl_->history(machine, std::move(got)); }
+std::string Observer::raw(std::string const& machine) const { return impl_->raw(machine); }
+Facts Observer::facts() const { return impl_->facts(); }
+
+}  // namespace triton::observe

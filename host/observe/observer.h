@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "host/info/agenda.h"
+#include "host/info/cache.h"
+#include "host/info/feed.h"
+#include "host/machine/machines.h"
+#include "host/observe/facts.h"
+#include "lib/base/result.h"
+#include "lib/base/uuid.h"
+#include "lib/log/log.h"
+#include "lib/net/loop.h"
+
+namespace triton::observe {
+
+/// Keeps the cache as the host is: it watches files, systemd, the pool and the launchers of machines, has the agenda
+/// decide what to read again, has it read by threads of its own, and gives what they find to the cache.
+///
+/// It watches first and loads afterwards, so that no change falls between the two. What it cannot watch it polls. When
+/// notifications were lost it reads everything again.
+class Observer {
+public:
+    struct Settings {
+        std::string root = {};                          ///< before all paths of the host
+        std::function<std::int64_t()> now;              ///< microseconds since 1970
+        Duration poll_every = std::chrono::seconds(5);  ///< of files that cannot be watched
+        bool with_systemd = true;
+        std::string zpool_program = "zpool";
+    };
+    /// All borrowed. `has_grown` is called after events were added to the feed.
+    struct Around {
+        net::Loop& loop;
+        info::Agenda& agenda;
+        info::Cache& cache;
+        info::Feed& feed;
+        log::Log& log;
+        std::function<void()> has_grown;
+    };
+
+    /// Errors: the pool cannot be opened.
+    static Result<std::unique_ptr<Observer>> create(Settings settings, Around around);
+    ~Observer();
+    Observer(Observer const&) = delete;
+    Observer& operator=(Observer const&) = delete;
+
+    /// Begins to watch and to load. `loaded` is called once: all machines are in the cache.
+    void start(std::function<void()> loaded);
+
+    using Text = std::shared_ptr<std::string const>;
+    using GotText = std::function<void(Result<Text>)>;
+    /// Calls when what a reload has found is in the cache that has begun after this call: of one machine, or (nullopt)
+    /// of all.
+    void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done);
+    /// What each machine uses now, as `vmadm stats -j` writes it; made at most once a second.
+    void usage(GotText got);
+    /// The lines of the history, the oldest first.
+    void history(std::optional<Uuid> const& machine, GotText got);
+    [[nodiscard]] std::string raw(std::string const& machine) const;
+    [[nodiscard]] Facts facts() const;
+
+private:
+    class Impl;
+    explicit Observer(std::shared_ptr<Impl> impl);
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace triton::observe

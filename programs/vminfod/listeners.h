@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+#include "programs/vminfod/options.h"
+#include "programs/vminfod/service.h"
+
+namespace triton::program {
+
+struct Listener {
+    UniqueFd socket;
+    Entrance entrance = Entrance::unix_socket;
+    std::string address;  ///< for the log
+};
+
+/// The sockets to serve on: those that systemd hands over, else a Unix socket of our own, for root and the group
+/// triton-info; and the loopback address that the options or the configuration name, unless one was handed over.
+/// Whoever connects waits until somebody accepts.
+/// Errors: `exists` when another process listens there; those of socket(2), bind(2) and listen(2).
+Result<std::vector<Listener>> open_listeners(DaemonOptions const& options, InfoConfiguration const& configuration);
+
+}  // namespace triton::program

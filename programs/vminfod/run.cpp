@@ -1,0 +1,190 @@
+#include "programs/vminfod/run.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "host/info/agenda.h"
+#include "host/info/cache.h"
+#include "host/info/feed.h"
+#include "host/observe/observer.h"
+#include "host/observe/sequence_file.h"
+#include "host/observe/worker.h"
+#include "host/systemd/daemon.h"
+#include "lib/base/read_file.h"
+#include "lib/base/write_all.h"
+#include "lib/files/copy_file.h"
+#include "lib/log/log.h"
+#include "lib/net/log_flusher.h"
+#include "lib/net/loop.h"
+#include "programs/vminfod/listeners.h"
+#include "programs/vminfod/service.h"
+
+namespace triton::program {
+
+namespace {
+
+constexpr Duration end_limit = std::chrono::seconds(5);  // for answers that are under way
+constexpr std::uint64_t sequence_reach = 200'000;        // how far before its mark the next one is reserved
+
+std::int64_t wall_clock() {
+    timespec time{};
+    ::clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * 1'000'000 + time.tv_nsec / 1000;
+}
+
+/// The right to be the vminfod of a host, until it goes: two would use the same sequence numbers.
+Result<UniqueFd> be_the_only_one(std::string const& directory) {
+    (void)TRY(files::make_directories(directory));
+    std::string const path = directory + "/lock";
+    UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!file) return fail(errno, "open " + path);
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+        return fail(ErrorKind::exists, "start vminfod", "another one runs and has locked " + path);
+    return file;
+}
+
+/// What the service asks of the daemon, from those who know it.
+class HostDaemon final : public Daemon {
+public:
+    explicit HostDaemon(observe::Observer& observer) : observer_(observer) {}
+    void look_again(std::optional<Uuid> const& machine, Done done) override {
+        observer_.look_again(machine, std::move(done));
+    }
+    void usage(GotText got) override { observer_.usage(std::move(got)); }
+    void history(std::optional<Uuid> const& machine, GotText got) override {
+        observer_.history(machine, std::move(got));
+    }
+    [[nodiscard]] std::string raw(std::string const& machine) const override { return observer_.raw(machine); }
+    [[nodiscard]] DaemonFacts facts() const override { return observer_.facts(); }
+
+private:
+    observe::Observer& observer_;
+};
+
+/// The parts of the daemon and how they hang together.
+class Program {
+public:
+    Program(DaemonOptions const& options, InfoConfiguration const& configuration, log::Log& log,
+            std::string const& directory)
+        : options_(options),
+          configuration_(configuration),
+          log_(log),
+          sequence_file_(directory + "/sequence"),
+          watchdog_(loop_),
+          end_(loop_) {}
+
+    Result<> run() {
+        auto const flusher = TRY(net::LogFlusher::create(loop_, log_));
+        last_sequence_ = begin_sequence();
+        reserved_ = last_sequence_ + observe::SequenceFile::reserve;
+        info::Feed feed(last_sequence_);
+        info::Cache cache(feed);
+        info::Agenda agenda;
+        feed_ = &feed;
+        listeners_ = TRY(open_listeners(options_, configuration_));
+        auto const observer =
+            TRY(observe::Observer::create({.root = options_.root, .now = wall_clock},
+                                          {loop_, agenda, cache, feed, log_, [this] { feed_has_grown(); }}));
+        HostDaemon daemon(*observer);
+        auto const service = TRY(Service::create(
+            {.version = TRITON_VERSION, .has_open_secrets = configuration_.has_open_secrets, .now = wall_clock},
+            {loop_, cache, feed, agenda, daemon, log_}));
+        service_ = service.get();
+        net::Signals const signals(loop_, {SIGTERM, SIGINT}, [this](int signal) { end(signal); });
+        keep_watchdog_quiet();
+        systemd::notify("STATUS=reading all machines");
+        observer->start([this] { open_doors(); });
+        loop_.run();
+        service_ = nullptr;
+        return std::move(result_);
+    }
+
+private:
+    std::uint64_t begin_sequence() {
+        auto const fallback = static_cast<std::uint64_t>(wall_clock());
+        auto const last = sequence_file_.begin(fallback);
+        if (last) return *last;
+        log_.write(log::LogLevel::warning, "no_sequence_file", last.error().text());
+        return fallback;
+    }
+
+    void feed_has_grown() {
+        if (service_) service_->feed_has_grown();
+        std::uint64_t const next = feed_->next();
+        if (next + sequence_reach < reserved_) return;
+        reserved_ = next + observe::SequenceFile::reserve;
+        writer_.run(
+            [this, next] { (void)sequence_file_.keep_ahead(next); });  // the next one comes long before it counts
+    }
+
+    /// All machines are known.
+    void open_doors() {
+        for (Listener& listener : listeners_) {
+            if (auto listening = service_->listen(std::move(listener.socket), listener.entrance); !listening) {
+                result_ = std::move(listening);
+                return loop_.stop();
+            }
+            log_.write(log::LogLevel::info, "listening", "serves " + listener.address);
+        }
+        systemd::notify("READY=1\nSTATUS=serving");
+    }
+
+    void keep_watchdog_quiet() {
+        auto const limit = systemd::watchdog_limit();
+        if (!limit) return;
+        systemd::notify("WATCHDOG=1");
+        watchdog_.call_at(std::chrono::steady_clock::now() + *limit / 2, [this] { keep_watchdog_quiet(); });
+    }
+
+    void end(int signal) {
+        if (is_ending_) return;
+        is_ending_ = true;
+        log_.write(log::LogLevel::info, "stopping", "ends by a signal",
+                   {{"signal", static_cast<std::int64_t>(signal)}});
+        systemd::notify("STOPPING=1");
+        end_.call_at(std::chrono::steady_clock::now() + end_limit, [this] { loop_.stop(); });
+        service_->stop([this] { loop_.stop(); });
+    }
+
+    DaemonOptions const& options_;
+    InfoConfiguration const& configuration_;
+    log::Log& log_;
+    net::Loop loop_{1};
+    observe::SequenceFile sequence_file_;
+    net::Timer watchdog_;
+    net::Timer end_;
+    std::vector<Listener> listeners_;
+    info::Feed* feed_ = nullptr;
+    Service* service_ = nullptr;
+    std::uint64_t last_sequence_ = 0;
+    std::uint64_t reserved_ = 0;
+    bool is_ending_ = false;
+    Result<> result_;
+    observe::Worker writer_;
+};
+
+}  // namespace
+
+Result<> run_daemon(DaemonOptions const& options) {
+    (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
+    InfoConfiguration configuration = TRY(read_configuration(options.root));
+    std::string const directory = options.root + "/var/triton/vminfod";
+    UniqueFd const only_one = TRY(be_the_only_one(directory));
+    log::Log log({.level = options.log_level, .format = options.log_format, .path = {}, .console = STDERR_FILENO});
+    auto program = std::make_unique<Program>(options, configuration, log, directory);
+    auto ended = program->run();
+    log.drain(std::chrono::seconds(1));
+    // Threads may hang in system calls of others for as long as those like.
+    if (ended) ::_exit(0);
+    return ended;
+}
+
+}  // namespace triton::program
