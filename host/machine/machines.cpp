@@ -467,6 +467,7 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     operation.steps.push_back({.name = "metadata", .run = [this, machine, needs_image]() -> Result<> {
                                    if (needs_image || machine.maintain_resolvers == std::optional(true))
                                        write_resolvers(machine, path(machine.uuid));
+                                   write_host_name(machine, path(machine.uuid));
                                    return write_config(machine);
                                }});
     if (machine.create_only) {
@@ -524,6 +525,7 @@ Operation Machines::change(Machine const& machine) {
         {.name = "metadata",
          .run = [this, machine]() -> Result<> {
              if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(machine.uuid));
+             write_host_name(machine, path(machine.uuid));
              return write_config(machine);
          }},
         {.name = "quota", .run = [this, machine, is_quota_new] { return set_quota(machine, is_quota_new); }},
@@ -565,6 +567,7 @@ Operation Machines::reprovisioning(Machine const& machine) {
         {.name = "metadata",
          .run = [this, machine, incoming]() -> Result<> {
              write_resolvers(machine, parts_.pool.path(incoming));
+             write_host_name(machine, parts_.pool.path(incoming));
              return write_config(machine, parts_.pool.path(incoming));
          }},
         {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
@@ -774,6 +777,7 @@ Result<bool> Machines::start(Uuid const& uuid) {
     TRY(store_.save(machine));
     TRY(parts_.units.set_autostart(uuid, true));
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
+    write_host_name(machine, path(uuid));
     TRY(derive(machine));
     TRY(parts_.units.reset(uuid));
     TRY(parts_.units.start(uuid, start_limit));
@@ -806,6 +810,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
                     "Cannot reboot vm from state \"" + std::string(name_of(state)) + "\", must be \"running\"");
     TRY(check_links(machine));
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
+    write_host_name(machine, path(uuid));
     TRY(derive(machine));
     if (!force) return parts_.units.reboot(uuid, std::chrono::minutes(3));
     TRY(parts_.units.halt(uuid));

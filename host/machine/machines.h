@@ -156,7 +156,9 @@ private:
     Result<> guard_network(Machine const& machine);
     Result<> check_links(Machine const& machine);
     Result<std::vector<std::string>> remove_stray_networks();
+    void write_host_name(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);
+    void write_etc(std::string const& tree, std::string const& name, std::string_view text);
     [[nodiscard]] std::string network_path(Uuid const& uuid) const;
     Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
     Result<> write_config(Machine const& machine, std::string const& tree);

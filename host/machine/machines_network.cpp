@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/machine/etc_file.h"
 #include "host/machine/machines.h"
-#include "host/machine/resolvers.h"
 
 /// What Machines does about networks.
 namespace triton::machine {
@@ -102,12 +102,20 @@ Result<std::vector<std::string>> Machines::remove_stray_networks() {
     return done;
 }
 
-/// A machine whose /etc leads elsewhere must not stop its owner's commands: it keeps what it has.
+/// The image's own init may set the host name that it finds in /etc.
+void Machines::write_host_name(Machine const& machine, std::string const& tree) {
+    if (machine.hostname) write_etc(tree, "hostname", *machine.hostname + "\n");
+}
+
 void Machines::write_resolvers(Machine const& machine, std::string const& tree) {
     std::string const text = resolvers_text(machine);
-    if (text.empty()) return;
-    if (auto const written = write_resolv_conf(tree + "/root", text); !written)
-        notice("note: resolvers: " + written.error().text());
+    if (!text.empty()) write_etc(tree, "resolv.conf", text);
+}
+
+/// A machine whose /etc leads elsewhere must not stop its owner's commands: it keeps what it has.
+void Machines::write_etc(std::string const& tree, std::string const& name, std::string_view text) {
+    if (auto const written = write_etc_file(tree + "/root", name, text); !written)
+        notice("note: " + name + ": " + written.error().text());
 }
 
 }  // namespace triton::machine

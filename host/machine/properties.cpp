@@ -114,7 +114,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         named<&Machine::state, StateName>("state", seen({16}), "What it does now: `provisioning`, `configured`, `stopped`, `starting`, `running`, `stopping` or `failed`."),
         property<&Machine::failure, Line<4096>>("failure", {.set = Set::by_us}, "Why its state is `failed`."),
         property<&Machine::image_uuid, UuidText>("image_uuid", {.set = Set::required, .column = {36}, .alias = "dataset_uuid"}, "The image that it is made from."),
-        property<&Machine::hostname, HostName>("hostname", next({32}), "Its host name. Default: its zonename."),
+        property<&Machine::hostname, HostName>("hostname", next({32}), "Its host name, which is written into its /etc/hostname, too. Default: its zonename, and what its image has there."),
         property<&Machine::zonename, HostName>("zonename", {.set = Set::at_create, .column = {12}}, "Stored. Default: its uuid."),
         property<&Machine::zonepath, PlainPath>("zonepath", seen({40}), "The directory of its tree."),
         derived("zfs_filesystem", {}, json::any_text, write_filesystem, "Its tree in the pool."),

@@ -13,6 +13,7 @@ def test_a_debian_machine_from_create_to_delete(host, vmadm, debian):
 
     leader = json.loads(vmadm.ok("get", "deb0"))["pid"]
     assert host.run("cat", f"/proc/{leader}/comm", check=True).stdout == "systemd\n"
+    assert vmadm.ok("exec", "deb0", "cat", "/etc/hostname", "/proc/sys/kernel/hostname") == "deb0\ndeb0\n"  # the image has a name of its own
     first, _, count = host.run("cat", f"/proc/{leader}/uid_map", check=True).stdout.split()[-3:]
     assert (first, count) == ("0", "65536")
     assert inside_cgroup(host, "memory", uuid, "memory.limit_in_bytes") == 100 << 20
@@ -25,7 +26,9 @@ def test_a_debian_machine_from_create_to_delete(host, vmadm, debian):
     assert inside_cgroup(host, "cpu", uuid, "cpu.cfs_quota_us") == 50000
     assert json.loads(vmadm.ok("get", uuid))["pid"] == leader, "an update must not restart it"
 
+    vmadm.ok("update", "deb0", "hostname=deb1")
     assert vmadm.says("reboot", "deb0") == (0, f"Successfully completed reboot for VM {uuid}\n")
+    assert vmadm.ok("exec", "deb0", "cat", "/proc/sys/kernel/hostname") == "deb1\n"
     assert json.loads(vmadm.ok("get", uuid))["pid"] != leader
     assert inside_cgroup(host, "memory", uuid, "memory.limit_in_bytes") == 120 << 20
     assert vmadm.says("stop", "deb0") == (0, f"Successfully completed stop for VM {uuid}\n")

@@ -1,4 +1,4 @@
-#include "host/machine/resolvers.h"
+#include "host/machine/etc_file.h"
 
 #include <cerrno>
 
@@ -15,7 +15,6 @@ namespace triton::machine {
 
 namespace {
 
-constexpr char name[] = "resolv.conf";
 constexpr mode_t mode = 0644;
 
 /// /etc of the machine. An image of one program may have none.
@@ -35,11 +34,23 @@ Result<UniqueFd> open_etc(std::string const& root, std::string const& what) {
     return std::move(*etc);
 }
 
+/// A regular file that says so already; what is a link, or a device of the machine's making, is not read.
+bool says(int etc, std::string const& name, std::string_view text) {
+    UniqueFd const file{::openat(etc, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+    struct stat found{};
+    if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
+    if (found.st_size != static_cast<off_t>(text.size())) return false;
+    std::string content(text.size(), '\0');
+    return ::pread(file.get(), content.data(), content.size(), 0) == static_cast<ssize_t>(content.size()) &&
+           content == text;
+}
+
 }  // namespace
 
-Result<> write_resolv_conf(std::string const& root, std::string_view text) {
+Result<> write_etc_file(std::string const& root, std::string const& name, std::string_view text) {
     std::string const what = "write " + root + "/etc/" + name;
     UniqueFd const etc = TRY(open_etc(root, what));
+    if (says(etc.get(), name, text)) return {};
     struct stat owner{};
     if (::fstat(etc.get(), &owner) != 0) return fail(errno, what);
     auto file = TRY(files::PendingFile::create(etc.get(), name, root + "/etc/" + name, mode, true));
