@@ -39,7 +39,7 @@ void Agenda::want_scan(std::string_view why, bool is_loss) {
 Ticket Agenda::wait(std::string_view machine, Parts parts) {
     if (!put(machine, parts, Urgency::awaited, "asked")) return wait_all();
     Ticket const ticket{++last_ticket_};
-    waiters_.emplace(ticket, Waiter{.machine = std::string(machine), .to_begin = parts});
+    waiters_.emplace(ticket, Waiter{.machine = std::string(machine), .parts = parts, .to_begin = parts});
     unbegun_.emplace(machine, ticket);
     return ticket;
 }
@@ -136,7 +136,7 @@ std::vector<Ticket> Agenda::finished(Job const& job, Found const& found, TimePoi
         queue_of(job.parts).finished({*job.machine, job.parts, job.why, job.is_refresh}, found.has_failed, now);
     else
         end_scan(found, now);
-    answer_waiters(underway.mapped(), answered);
+    answer_waiters(underway.mapped(), found.has_failed, answered);
     end_refresh_when_complete(now, answered);
     return answered;
 }
@@ -158,13 +158,18 @@ void Agenda::end_scan(Found const& found, TimePoint now) {
     }
 }
 
-void Agenda::answer_waiters(Underway const& underway, std::vector<Ticket>& answered) {
+void Agenda::answer_waiters(Underway const& underway, bool has_failed, std::vector<Ticket>& answered) {
     for (Ticket const ticket : underway.tickets) {
-        auto const waiter = waiters_.find(ticket);
-        if (waiter == waiters_.end()) continue;
-        waiter->second.jobs.erase(underway.job.number);
-        if (!waiter->second.jobs.empty() || !waiter->second.to_begin.empty()) continue;
-        waiters_.erase(waiter);
+        auto const found = waiters_.find(ticket);
+        if (found == waiters_.end()) continue;
+        Waiter& waiter = found->second;
+        waiter.jobs.erase(underway.job.number);
+        if (has_failed) {
+            if (waiter.to_begin.empty()) unbegun_.emplace(waiter.machine, ticket);
+            waiter.to_begin |= underway.job.parts & waiter.parts;
+        }
+        if (!waiter.jobs.empty() || !waiter.to_begin.empty()) continue;
+        waiters_.erase(found);
         answered.push_back(ticket);
     }
 }
@@ -184,9 +189,10 @@ void Agenda::end_refresh_when_complete(TimePoint now, std::vector<Ticket>& answe
 Agenda::Queue Agenda::queue() const {
     auto const host = host_.sizes();
     auto const launchers = launchers_.sizes();
-    Queue queue{.targeted = host.noticed + launchers.noticed,
-                .refresh = host.refresh + launchers.refresh,
-                .delayed = host.delayed + launchers.delayed,
+    Queue queue{.targeted = host.noticed,
+                .refresh = host.refresh,
+                .delayed = host.delayed,
+                .launchers = launchers.noticed + launchers.refresh + launchers.delayed,
                 .waiters = waiters_.size(),
                 .is_refreshing = is_refreshing_};
     for (auto const& [number, underway] : running_)

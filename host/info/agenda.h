@@ -61,18 +61,20 @@ public:
     /// The job has ended and its findings are in the cache. Returns who need not wait any longer.
     std::vector<Ticket> finished(Job const& job, Found const& found, TimePoint now);
 
-    /// Asks to be told when these parts of a machine were read by jobs that begin after this call; whether they fail or
-    /// not, because what they have found is in the cache either way.
+    /// Asks to be told when these parts of a machine were read by jobs that begin after this call. A job that fails is
+    /// not enough: it is tried again, so whoever asks has a limit of its own.
     Ticket wait(std::string_view machine, Parts parts = host_parts);
-    /// The same of all machines: a scan that succeeds, and then what the host knows of each machine.
+    /// The same of all machines: a scan that succeeds, and then what the host knows of each machine, as far as that can
+    /// be read.
     Ticket wait_all();
     /// Nobody waits for it any more.
     void forget(Ticket ticket);
 
     struct Queue {
-        std::size_t targeted = 0;  ///< machines that wait because something was noticed
-        std::size_t refresh = 0;   ///< that wait to be refreshed
-        std::size_t delayed = 0;   ///< that wait for their time
+        std::size_t targeted = 0;   ///< machines that wait because something was noticed
+        std::size_t refresh = 0;    ///< that wait to be refreshed
+        std::size_t delayed = 0;    ///< that wait for their time
+        std::size_t launchers = 0;  ///< that wait for a look at their launcher, for whichever reason
         std::size_t waiters = 0;
         bool is_refreshing = false;
         std::vector<Job> running = {};
@@ -81,7 +83,8 @@ public:
 
 private:
     struct Waiter {
-        std::string machine = {};           ///< empty: it waits for a refresh
+        std::string machine = {};  ///< empty: it waits for a refresh
+        Parts parts = {};
         Parts to_begin = {};                ///< of which no job has begun yet
         std::set<std::uint64_t> jobs = {};  ///< that must finish
         std::uint64_t refresh = 0;
@@ -99,7 +102,7 @@ private:
     Job begin(WorkQueue::Work work);
     void attach_waiters(Underway& underway);
     void end_scan(Found const& found, TimePoint now);
-    void answer_waiters(Underway const& underway, std::vector<Ticket>& answered);
+    void answer_waiters(Underway const& underway, bool has_failed, std::vector<Ticket>& answered);
     void end_refresh_when_complete(TimePoint now, std::vector<Ticket>& answered);
 
     Settings settings_;

@@ -61,9 +61,6 @@ public:
         std::vector<EventType> types = {};        ///< none but these; empty: all
         std::vector<std::string> fields = {};     ///< of modify only those that change one of these; empty: all
     };
-    /// Of each kind in Options. Whoever makes them of a request refuses more.
-    static constexpr std::size_t most_names = 1000;
-
     /// All borrowed. `id`: of the stream, for its first record.
     Reader(Options options, std::string id, Cache const& cache, Feed const& feed, SnapshotPlaces& places);
     ~Reader();

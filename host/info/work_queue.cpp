@@ -50,7 +50,9 @@ void WorkQueue::end_delays(TimePoint now) {
         delayed_.erase(delayed_.begin());
         if (found == entries_.end() || found->second.line != Line::delayed) continue;
         found->second.line = Line::none;
-        if (found->second.wants())
+        if (found->second.ready_at > now)
+            delay(*found);  // that was from before another job
+        else if (found->second.wants())
             place(*found);
         else
             entries_.erase(found);

@@ -147,6 +147,17 @@ TEST_F(AgendaTest, AWaiterForAllWaitsForAWholeRefresh) {
     EXPECT_EQ(finish(), std::vector{ticket});
 }
 
+TEST_F(AgendaTest, AWaiterWaitsUntilAJobSucceeds) {
+    Ticket const ticket = agenda.wait("a", all_parts);
+    next(host_parts);
+    EXPECT_TRUE(finish({}, true).empty());
+    next(Part::launcher);
+    EXPECT_TRUE(finish().empty());
+    now += seconds(1);
+    EXPECT_EQ(next(), "a: stored, unit, snapshots (asked)");
+    EXPECT_EQ(finish(), std::vector{ticket});
+}
+
 TEST_F(AgendaTest, WhoeverGivesUpIsForgotten) {
     Ticket const before = agenda.wait("a");
     Ticket const during = agenda.wait("a");
@@ -176,6 +187,22 @@ TEST_F(AgendaTest, WhatHasFailedIsTriedAgain) {
     EXPECT_EQ(next(), "a: stored, unit (file)");
     finish();
     EXPECT_FALSE(agenda.next_at());
+}
+
+TEST_F(AgendaTest, ARetryThatNewsHaveOvertakenEndsNoPause) {
+    agenda.want("a", Part::unit, "unit");
+    next();
+    finish({}, true);
+    now += milliseconds(980);
+    agenda.want("a", Part::unit, "unit");
+    EXPECT_EQ(next(), "a: unit (unit)");
+    finish();
+    now += milliseconds(20);  // when the retry would have been
+    EXPECT_EQ(next(), "");
+    agenda.want("a", Part::unit, "unit");
+    EXPECT_EQ(next(), "");
+    now += milliseconds(30);
+    EXPECT_EQ(next(), "a: unit (unit)");
 }
 
 TEST_F(AgendaTest, AFailedScanIsTriedAgainAndWaitersWaitForIt) {
