@@ -23,7 +23,7 @@ info::Client vminfod_client(Options const& options) {
 Vminfod::Vminfod(Options const& options)
     : client_(vminfod_client(options)),
       is_expected_(options.root.empty() || client_.has_socket()),
-      is_quiet_(options.is_quiet || options.is_parsable || options.no_header) {}
+      is_quiet_(options.is_quiet || options.is_parsable || options.no_header || options.has_json_errors) {}
 
 template <class T>
 std::optional<T> Vminfod::accept(Result<T> result) {

@@ -21,7 +21,9 @@ bool takes_machines(CLI::App const& command) {
     Command const* const row = find_command(command.get_name());
     return row && row->arguments.find("VM") != std::string_view::npos;
 }
-constexpr Things vms{"VM", "vmadm -q list -p -o uuid,alias 2>/dev/null | tr : \"\\n\"", takes_machines};
+/// vmadm lists them only for root. Without quotes and dollars, which shells understand each in its own way.
+constexpr Things vms{"VM", "vminfo vms -o uuid,alias 2>/dev/null | grep : | tr -d \\\"\\ , | cut -d: -f2",
+                     takes_machines};
 
 Outcome run_completion(Options const& options) {
     TRY(expect_words(options, "completion", 1, 1));

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-import shutil
+import select
 import signal
 import socket
 import subprocess
@@ -81,6 +81,7 @@ def root(tmp_path):
         write(state / f"machines/{uuid}.json", json.dumps({"uuid": uuid, "brand": "lx", "image_uuid": IMAGE, "phase": "installed", **members}))
         write(root / f"var/triton/pool/machines/{uuid}/@tree/config/tags.json", json.dumps({"tags": {"role": "front" if uuid == WEB else "back"}}))
         (root / f"var/triton/pool/machines/{uuid}/@snapshots").mkdir()
+        (root / f"var/triton/pool/machines/{uuid}/@tree/root/etc").mkdir(parents=True)
     write(root / f"var/triton/pool/machines/{TORN}/@tree/config/tags.json", "[")
     write(state / "machines/0000.json", "garbage \x1b[2J")
     write(state / "history.jsonl", "".join(json.dumps({"uuid": uuid, "command": "create"}, separators=(",", ":")) + "\n" for uuid in (DB, WEB, DB)))
@@ -269,20 +270,21 @@ def test_events(root):
 
 # --- the real one ---
 
+needs_daemon = pytest.mark.skipif(not (BUILD / "vminfod").exists(), reason="vminfod is not built")
+
 
 class Daemon:
     """vminfod with all of its state below a directory."""
 
     def __init__(self, root):
-        self.root = root
-        (root / "run/triton").mkdir(parents=True, exist_ok=True)
-        address = f"\0vminfod-test-{os.getpid()}-{id(self)}"
+        self.log = (root / "vminfod.log").open("a")
+        address = f"vminfod-test-{os.getpid()}-{id(self)}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
-            ready.bind(address)
+            ready.bind("\0" + address)
             ready.settimeout(120)
-            self.log = (root / "vminfod.log").open("w")
+            (root / "run/triton").mkdir(parents=True, exist_ok=True)
             self.process = subprocess.Popen([BUILD / "vminfod", "--root", root, "--listen", "none"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                            env={**os.environ, "NOTIFY_SOCKET": "@" + address[1:]})
+                                            env={**os.environ, "NOTIFY_SOCKET": "@" + address})
             while b"READY=1" not in ready.recv(65536).split(b"\n"):
                 pass
 
@@ -290,10 +292,112 @@ class Daemon:
         return self
 
     def __exit__(self, *_):
-        self.process.send_signal(signal.SIGCONT)
         self.process.kill()
         self.process.wait(60)
         self.log.close()
 
+    def signal(self, number):
+        self.process.send_signal(number)
 
-needs_daemon = pytest.mark.skipif(not (BUILD / "vminfod").exists() or not shutil.which("true"), reason="vminfod is not built")
+
+class Listener:
+    """vminfo events -j, line by line."""
+
+    def __init__(self, root, *words):
+        self.process = subprocess.Popen([BUILD / "vminfo", "--root", root, "events", "-j", *words], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate(timeout=60)
+
+    def next(self):
+        assert select.select([self.process.stdout], [], [], 60)[0], "nothing has come for a minute"
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        return json.loads(line)
+
+    def until(self, fulfils):
+        while True:
+            record = self.next()
+            if fulfils(record):
+                return record
+
+
+def changes_of(record):
+    return {change["path"]: (change["from"], change["to"]) for change in record.get("changes", [])}
+
+
+@needs_daemon
+def test_the_real_one_says_the_same(root):
+    without = [says(root, *form) for form in FORMS]
+    with Daemon(root):
+        for form, expected in zip(FORMS, without):
+            assert says(root, *form) == expected, form
+    for form, expected in zip(FORMS, without):
+        code, out, text = says(root, *form)  # it was killed, and its socket is there
+        assert (code, out, "".join(line for line in text.splitlines(True) if not line.startswith(NOTE))) == expected, form
+
+
+@needs_daemon
+def test_who_has_changed_something_sees_it(root):
+    with Daemon(root) as daemon, Listener(root, "-r", TWIN) as listener:
+        assert listener.next()["type"] == "ready"
+        for number in range(10):
+            assert says(root, "rename", TWIN, f"name{number}")[::2] == (0, f"Successfully renamed VM {TWIN} to name{number}\n")
+            assert says(root, "list", "-p", "-o", "alias", f"uuid={TWIN}")[:2] == (0, f"name{number}\n")
+            assert says(root, "update", TWIN, f"alias=name{number}")[0] == 0
+        record = listener.until(lambda record: "alias" in changes_of(record) and changes_of(record)["alias"][1] == "name9")
+        assert record["type"] == "modify" and record["uuid"] == TWIN and record["vm"]["alias"] == "name9"
+        assert json.loads(run("vminfo", root, "vm", "name9").stdout)["uuid"] == TWIN
+
+        daemon.signal(signal.SIGSTOP)
+        note = "note: vminfod may not know yet what has changed: vminfod does not answer\n"
+        assert says(root, "rename", TWIN, "slow")[::2] == (0, f"{note}Successfully renamed VM {TWIN} to slow\n")
+        assert says(root, "list", "-p", "-o", "alias", "alias=slow")[:2] == (0, "slow\n")
+        daemon.signal(signal.SIGCONT)
+        listener.until(lambda record: changes_of(record).get("alias", (None, None))[1] == "slow")
+
+
+@needs_daemon
+def test_machines_come_and_go_by_other_hands(root):
+    file = root / f"var/triton/vmadm/machines/{TWIN}.json"
+    with Daemon(root), Listener(root, "-r") as listener:
+        listener.next()
+        kept = file.read_text()
+        file.unlink()
+        assert listener.until(lambda record: record["type"] == "delete")["uuid"] == TWIN
+        temporary = file.with_name(".new")
+        temporary.write_text(kept)
+        temporary.rename(file)
+        assert listener.until(lambda record: record["type"] == "create")["vm"]["alias"] == "db"
+        assert run("vminfo", root, "ping").stdout == "pong\n"
+        status = run("vminfo", root, "status").stdout.splitlines()
+        assert any(line.startswith("numVms: ") for line in status)
+        waiting = subprocess.Popen([BUILD / "vminfo", "--root", root, "events", "--until", "alias=there", TWIN], stdout=subprocess.PIPE, text=True)
+        says(root, "rename", TWIN, "there")
+        out, _ = waiting.communicate(timeout=60)
+        assert waiting.returncode == 0 and ("alias changed" in out or out == "")
+
+
+@needs_daemon
+def test_a_vminfod_that_is_killed_while_somebody_listens(root):
+    with Daemon(root) as daemon, Listener(root, "-r") as listener:
+        listener.next()
+        says(root, "rename", TWIN, "before")
+        last = listener.until(lambda record: "alias" in changes_of(record))["seq"]
+        daemon.signal(signal.SIGKILL)
+        _, text = listener.process.communicate(timeout=60)
+        assert (listener.process.returncode, text) == (3, "VminfodEventStream ended prematurely\n")
+    code, out, text = says(root, "list", "-o", "alias", f"uuid={TWIN}")
+    assert (code, out.split()) == (0, ["ALIAS", "before"]) and text.startswith(NOTE + "cannot reach vminfod on ")
+    with Daemon(root):
+        with Listener(root, "--since", str(last)) as listener:
+            record = listener.until(lambda record: record["type"] == "resync")
+            assert record["seq"] > last and len(record["vms"]) == len(MACHINES) + 1
+        with Listener(root, "--since", str(record["seq"])) as listener:
+            says(root, "rename", TWIN, "after")
+            assert changes_of(listener.until(lambda record: "alias" in changes_of(record)))["alias"] == ("before", "after")

@@ -22,7 +22,7 @@ Result<Uuid> find_machine(Client const& client, std::string_view name) {
 }
 
 Result<Uuid> find_known(Client const& client, std::string_view name) {
-    Uuid const uuid = TRY(find_machine(client, name));
+    Uuid uuid = TRY(find_machine(client, name));
     auto const known = client.get("/vms/" + uuid.text(), most_answer_bytes);
     if (!known && known.error().kind == ErrorKind::not_found)
         return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");

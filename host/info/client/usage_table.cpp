@@ -86,6 +86,7 @@ std::string UsageTable::text() const {
         {"swap", "SWAP", 5},     {"tasks", "TASKS", 5},      {"tasks_limit", "TASK_MAX", 8},
         {"read", "READ_MIB", 8}, {"written", "WRITE_MIB", 9}};
     std::vector<json::Node> shown;
+    shown.reserve(rows_.size());
     for (Row const& row : rows_)
         shown.push_back(row.shown);
     return machine::table_text(shown, columns, true);
