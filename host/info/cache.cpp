@@ -1,5 +1,7 @@
 #include "host/info/cache.h"
 
+#include <algorithm>
+
 #include "lib/json/reader.h"
 
 namespace triton::info {
@@ -8,6 +10,16 @@ namespace {
 
 /// `text`: a JSON string without escapes, as the names of states are.
 std::string_view without_quotes(std::string_view text) { return text.substr(1, text.size() - 2); }
+
+/// Whether nothing but the times of files tells them apart: a file was replaced by one that says the same.
+bool are_alike(Document const& before, Document const& after) {
+    auto const is_same = [&](Document::Part const& left, Document::Part const& right) {
+        if (left.row != right.row) return false;
+        return Document::name_of(left) == "last_modified" ||
+               before.value(View::full, left) == after.value(View::full, right);
+    };
+    return before.is_broken() == after.is_broken() && std::ranges::equal(before.parts(), after.parts(), is_same);
+}
 
 }  // namespace
 
@@ -18,7 +30,8 @@ EventPtr Cache::apply(std::string_view name, DocumentPtr document, std::int64_t 
     if (before && document && *before->text(View::full) == *document->text(View::full)) return nullptr;
     bytes_ += document ? document->bytes() : 0;
     bytes_ -= before ? before->bytes() : 0;
-    auto event = feed_.add(at, before.get(), document.get());
+    bool const is_news = !before || !document || !are_alike(*before, *document);
+    auto event = is_news ? feed_.add(at, before.get(), document.get()) : nullptr;
     if (!document)
         documents_.erase(place);
     else if (before)

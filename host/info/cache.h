@@ -22,7 +22,7 @@ public:
     explicit Cache(Feed& feed) : feed_(feed) {}
 
     /// Takes what was found of a machine; null: it is gone. `at`: microseconds since 1970.
-    /// Returns the event that this is; null: nothing has changed.
+    /// Returns the event that this is; null: nothing has changed, or nothing but `last_modified`.
     EventPtr apply(std::string_view name, DocumentPtr document, std::int64_t at);
 
     /// Null: there is no such machine. `name`: a uuid in lower case, or the name of a broken machine's file.

@@ -53,8 +53,10 @@ Event::Seen Event::look(View view, Document const* before, Document const* after
     json::Writer out;
     std::string const date = date_of(at_);
     out.open('{').member("seq", sequence_).member("ts", date).member("date", date).member("type", name_of(type_));
+    Document const& latest = after ? *after : *before;
+    if (!latest.member(view, "zonename")) out.member("zonename", machine_);  // its default
     for (std::string_view const name : {"zonename", "uuid", "alias"})
-        write_text(out, name, after ? *after : *before, view);
+        write_text(out, name, latest, view);
     if (type_ == EventType::modify) {
         out.key("changes").open('[');
         for (Change const& change : changes) {

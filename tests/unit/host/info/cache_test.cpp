@@ -20,9 +20,9 @@ TEST_F(CacheTest, EventsHaveTheFieldsOfBothVminfods) {
     ASSERT_TRUE(created);
     std::string const head = R"("ts":"2026-11-22T23:38:17.042Z","date":"2026-11-22T23:38:17.042Z",)";
     std::string const who = R"("uuid":"00000000-0000-4000-8000-000000000001")";
-    EXPECT_EQ(*created->line(View::full), R"({"seq":42,)" + head + R"("type":"create",)" + who +
-                                              R"(,"alias":"a","vm":)" + *document(R"("alias":"a",)")->text(View::full) +
-                                              "}\n");
+    EXPECT_EQ(*created->line(View::full),
+              R"({"seq":42,)" + head + R"("type":"create","zonename":"00000000-0000-4000-8000-000000000001",)" + who +
+                  R"(,"alias":"a","vm":)" + *document(R"("alias":"a",)")->text(View::full) + "}\n");
     auto const modified = apply(document(R"("alias":"b","zonename":"z",)"));
     ASSERT_TRUE(modified);
     EXPECT_EQ(
@@ -47,6 +47,19 @@ TEST_F(CacheTest, WhatIsTheSameIsNoEvent) {
     EXPECT_TRUE(apply(nullptr));
     EXPECT_FALSE(apply(nullptr));
     EXPECT_EQ(feed.next(), 44U);
+}
+
+TEST_F(CacheTest, AFileThatSaysTheSameIsNoEvent) {
+    auto const at_time = [](std::string const& time) {
+        machine::Machine machine;
+        machine.uuid = *Uuid::parse(first_uuid);
+        machine.last_modified = time;
+        return make_document(machine);
+    };
+    EXPECT_TRUE(apply(at_time("2026-11-22T00:00:00.000Z")));
+    EXPECT_FALSE(apply(at_time("2026-11-22T00:00:01.000Z")));
+    EXPECT_EQ(cache.find(first_uuid)->member(View::full, "last_modified"), "\"2026-11-22T00:00:01.000Z\"");
+    EXPECT_EQ(feed.next(), 43U);
 }
 
 TEST_F(CacheTest, SecretChangesAreNotForAll) {
