@@ -302,8 +302,9 @@ private:
         }
         [[nodiscard]] bool is_broken_off() const { return is_broken_off_; }
         [[nodiscard]] bool is_stalled() const { return is_stalled_; }
-        void begin_stream() { is_stream_ = true; }
+        void begin_stream() { is_stream_ = had_stream_ = true; }
         void end_stream() { is_stream_ = false; }
+        [[nodiscard]] bool had_stream() const { return had_stream_; }
         [[nodiscard]] bool is_stream() const { return is_stream_; }
         void begin_handshake() { handshake_ = server_.handshakes_.insert(server_.handshakes_.end(), this); }
         void end_handshake() {
@@ -327,6 +328,7 @@ private:
         std::optional<std::list<Slot*>::iterator> handshake_;
         bool is_stalled_ = false;
         bool is_stream_ = false;  // without an end
+        bool had_stream_ = false;
         bool is_broken_off_ = false;
     };
 
@@ -846,6 +848,7 @@ private:
         slot.wait();
         stream.expires_after(lingering);
         co_await stream.end_writing();
+        if (slot.had_stream()) co_return;  // whoever listens says nothing
         std::array<char, 1024> dropped;
         for (std::size_t total = 0; total < most_lingering_bytes;) {
             std::size_t const size = co_await stream.drop_some(dropped);

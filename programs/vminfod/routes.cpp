@@ -19,7 +19,7 @@ constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::data, "data", "/data"},
     {Endpoint::machines, "vms", "/vms"},
     {Endpoint::machine, "vm", "/vms/", true},
-    {Endpoint::events, "events", "/events"},
+    {Endpoint::events, "events", "/events", true},  // only its beginning
     {Endpoint::metrics, "metrics", "/metrics"},
     {Endpoint::history, "history", "/history"},
     {Endpoint::usage, "usage", "/usage"},

@@ -46,10 +46,14 @@ class MachineFiles:
         pending.write_text(self.text(machine))
         pending.rename(path)
 
-    def write_tags(self, uuid, tags):
-        config = self.root / "var/triton/pool/machines" / uuid / "config"
+    def config(self, uuid):
+        """The directory of a machine's tree where its metadata and tags are."""
+        config = self.root / "var/triton/pool/machines" / uuid / "@tree/config"
         config.mkdir(parents=True, exist_ok=True)
-        (config / "tags.json").write_text(json.dumps(tags))
+        return config
+
+    def write_tags(self, uuid, tags):
+        (self.config(uuid) / "tags.json").write_text(json.dumps({"tags": tags}))
 
     def fill(self, count):
         """Machines number 0 to count."""
