@@ -18,13 +18,8 @@ json::Node parsed(std::string_view value) {
 
 std::string_view property_of(std::string_view key) { return key.substr(0, key.find('.')); }
 
-/// Refuses even a question about what the view does not show, so that nobody takes an empty answer for one. Of a
-/// property that is partly secret only the rest is ever looked at.
-Result<> check_view(std::string_view name, View view) {
-    machine::Property const* const property = machine::find_property(name);
-    if (view == View::full || !property || property->is_open()) return {};
-    return fail(ErrorKind::denied, std::string(name) + " needs the Unix socket");
-}
+/// Refuses even a question about what the view does not show, so that nobody takes an empty answer for one.
+Result<> refuse(std::string_view name) { return fail(ErrorKind::denied, std::string(name) + " needs the Unix socket"); }
 
 /// An object with one property, as the filters want a machine.
 json::Node with_property(Document const& document, View view, std::string_view name) {
@@ -54,7 +49,9 @@ Result<> Query::add_condition(std::string const& text) {
     if (filters_.size() == most_conditions)
         return fail("there are more than " + std::to_string(most_conditions) + " conditions");
     machine::Filter filter = TRY(machine::Filter::parse(text, "lookup"));
-    TRY(check_view(filter.property(), view_));
+    // A machine's owner decides how long its launcher's report is: not everybody may have that searched.
+    machine::Property const* const property = machine::find_property(filter.property());
+    if (view_ == View::open && property && property->has_secrets()) return refuse(filter.property());
     filters_.push_back(std::move(filter));
     return {};
 }
@@ -64,8 +61,8 @@ Result<> Query::add_fields(std::string_view names) {
     for (machine::ListColumn& column : TRY(machine::parse_columns(names, "field"))) {
         if (columns_->size() == most_fields)
             return fail("there are more than " + std::to_string(most_fields) + " fields");
-        std::string_view const property = property_of(column.key);
-        TRY(check_view(property, view_));
+        machine::Property const* const property = machine::find_property(property_of(column.key));
+        if (view_ == View::open && property && !property->is_open()) return refuse(property->name);
         columns_->push_back(std::move(column));
     }
     return {};
@@ -100,14 +97,6 @@ void Query::write_column(json::Writer& out, Document const& document, machine::L
     json::Node const selected = machine::selection(with_property(document, view_, property), {&column, 1});
     for (json::Member const& member : *selected.get<json::Object>())
         out.name(member.key).value(member.node);
-}
-
-std::vector<DocumentPtr> Query::select(Cache const& cache) const {
-    std::vector<DocumentPtr> found;
-    for (auto const& [name, document] : cache.all()) {
-        if (matches(*document)) found.push_back(document);
-    }
-    return found;
 }
 
 }  // namespace triton::info

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "host/info/cache.h"
 #include "host/info/document.h"
 #include "host/info/view.h"
 #include "host/machine/listing.h"
@@ -34,8 +33,6 @@ public:
     [[nodiscard]] bool matches(Document const& document) const;
     /// The JSON text to be shown of a machine that matches, in one line.
     [[nodiscard]] Text text(Document const& document) const;
-    /// Those that match, by name.
-    [[nodiscard]] std::vector<DocumentPtr> select(Cache const& cache) const;
 
 private:
     Result<> add_condition(std::string const& text);

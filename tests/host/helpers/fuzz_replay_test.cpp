@@ -10,9 +10,11 @@
 #include <gtest/gtest.h>
 
 extern "C" int answer_fuzz(std::uint8_t const* data, std::size_t size);
+extern "C" int diff_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int document_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int info_answer_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int messages_fuzz(std::uint8_t const* data, std::size_t size);
+extern "C" int query_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int signature_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int tar_fuzz(std::uint8_t const* data, std::size_t size);
 
@@ -31,9 +33,11 @@ std::size_t replay(std::string const& name, int (*target)(std::uint8_t const*, s
 }
 
 TEST(HostFuzzCorpus, Answer) { EXPECT_GE(replay("answer", answer_fuzz), 10U); }
+TEST(HostFuzzCorpus, Diff) { EXPECT_GE(replay("diff", diff_fuzz), 12U); }
 TEST(HostFuzzCorpus, Document) { EXPECT_GE(replay("document", document_fuzz), 30U); }
 TEST(HostFuzzCorpus, InfoAnswer) { EXPECT_GE(replay("info_answer", info_answer_fuzz), 12U); }
 TEST(HostFuzzCorpus, Messages) { EXPECT_GE(replay("messages", messages_fuzz), 13U); }
+TEST(HostFuzzCorpus, Query) { EXPECT_GE(replay("query", query_fuzz), 11U); }
 TEST(HostFuzzCorpus, Signature) { EXPECT_GE(replay("signature", signature_fuzz), 5U); }
 TEST(HostFuzzCorpus, Tar) { EXPECT_GE(replay("tar", tar_fuzz), 40U); }
 

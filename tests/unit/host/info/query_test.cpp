@@ -1,5 +1,6 @@
 #include "host/info/query.h"
 
+#include "host/info/cache.h"
 #include "tests/unit/host/info/samples.h"
 
 namespace triton::info {
@@ -26,8 +27,9 @@ protected:
         auto const query = Query::parse(pairs, view, others);
         if (!query) return query.error().text();
         std::string found;
-        for (DocumentPtr const& document : query->select(cache))
-            found += *query->text(*document) + "\n";
+        for (auto const& [name, document] : cache.all()) {
+            if (query->matches(*document)) found += *query->text(*document) + "\n";
+        }
         return found;
     }
 };
@@ -52,6 +54,8 @@ TEST_F(QueryTest, SecretsAreRefused) {
         EXPECT_EQ(ask({{std::string(name), "~."}}), property + " needs the Unix socket");
         EXPECT_EQ(ask({{"fields", std::string(name)}}), property + " needs the Unix socket");
     }
+    EXPECT_EQ(ask({{"launch_status", "~x"}}), "launch_status needs the Unix socket");
+    EXPECT_EQ(ask({{"alias", "db0"}, {"fields", "launch_status"}}), "{}\n");
     EXPECT_EQ(Query::parse({{"launch", "x"}}, View::open).error().kind, ErrorKind::denied);
 }
 
