@@ -116,6 +116,13 @@ json::Object lasting_report(json::Object const& reported) {
     return is_too_long(report) ? too_long() : report;
 }
 
+std::optional<json::Object> read_report(std::string_view reported) {
+    json::ProblemList problems(1);
+    auto node = json::read_json(reported, {}, problems);
+    auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
+    return object ? std::optional(lasting_report(*object)) : std::nullopt;
+}
+
 json::Object open_report(json::Object const& lasting) { return kept_of(lasting, report_members, false); }
 
 }  // namespace triton::machine

@@ -275,10 +275,7 @@ Result<Machine> Machines::get(Uuid const& uuid) {
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
     if (machine.launch && machine.pid) {
         auto const reported = parts_.launcher.status(*machine.pid, machine.first_uid.value_or(0));
-        json::ProblemList problems(1);
-        auto node = reported ? json::read_json(*reported, {}, problems) : std::nullopt;
-        if (auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr)
-            machine.launch_status = lasting_report(*object);
+        if (reported) machine.launch_status = read_report(*reported);
     }
     return machine;
 }

@@ -11,8 +11,11 @@
 
 #include "host/machine/cgroup_usage.h"
 #include "host/machine/listing.h"
+#include "host/observe/bus_watch.h"
 #include "host/observe/file_poll.h"
 #include "host/observe/file_watches.h"
+#include "host/observe/launcher_events.h"
+#include "host/observe/launcher_looks.h"
 #include "host/observe/loader.h"
 #include "host/observe/records.h"
 #include "host/observe/worker.h"
@@ -30,6 +33,7 @@ using info::Parts;
 namespace {
 
 constexpr std::size_t most_log_entries = 5;
+constexpr int most_looks_in_a_row = 64;
 constexpr Duration usage_lasts = std::chrono::seconds(1);
 
 /// What one thread needs to look at machines.
@@ -92,29 +96,45 @@ public:
           poll_(chores_eyes_.machines.store(), *chores_eyes_.pool),
           inotify_(around_.loop,
                    watches_.fd() >= 0 ? UniqueFd(::fcntl(watches_.fd(), F_DUPFD_CLOEXEC, 3)) : UniqueFd()),
+          bus_watch_(around_.loop, bus_thread_,
+                     {[this](Uuid const& machine, std::string_view why) { want(machine.text(), Part::unit, why); },
+                      [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
+          looks_(around_.loop, {}, look_at_launcher),
+          launcher_events_(
+              around_.loop, {},
+              {[this](std::string const& machine) { launcher_says(machine, Part::launcher); },
+               [this](std::string const& machine) { launcher_says(machine, Part::unit | Part::launcher); }}),
           agenda_timer_(around_.loop),
+          looks_timer_(around_.loop),
           poll_timer_(around_.loop) {
         facts_.started_at = settings_.now();
     }
 
     void start(std::function<void()> loaded) {
         if (inotify_.is_open()) net::spawn(around_.loop, take_file_events(shared_from_this()));
-        around_.agenda.want_scan("start", true);
-        waiting_[around_.agenda.wait_all()] = [this, loaded = std::move(loaded)](Result<>) {
-            is_loaded_ = true;
-            loaded();
-        };
-        watch_trouble();
-        pump();
+        loaded_ = std::move(loaded);
+        bus_watch_.start();
     }
 
     void stop() {
         is_stopping_ = true;
         inotify_.close();
         agenda_timer_.cancel();
+        looks_timer_.cancel();
         poll_timer_.cancel();
         loader_thread_.reset();  // waits for what it is doing
         chores_thread_.reset();
+    }
+
+    /// The first time: all that can be watched is being watched.
+    void load_all() {
+        around_.agenda.want_scan("start", true);
+        waiting_[around_.agenda.wait_all()] = [this](Result<>) {
+            is_loaded_ = true;
+            loaded_();
+        };
+        watch_trouble();
+        pump();
     }
 
     // --- what others ask for ---
@@ -167,7 +187,9 @@ public:
                       : queue.is_refreshing   ? "comparing with the host"
                       : queue.running.empty() ? "waiting for changes"
                                               : "working";
-        facts.sources = {file_source()};
+        facts.sources = {file_source(), bus_source("systemd", bus_watch_.unit_signals()),
+                         bus_source("machined", bus_watch_.machine_signals()), launcher_source()};
+        facts.written_off = looks_.written_off();
         return facts;
     }
 
@@ -179,12 +201,75 @@ private:
         if (!is_loading_) {
             if (auto job = around_.agenda.next(steady_now(), info::host_parts)) begin_load(*std::move(job));
         }
+        begin_looks();
         // What is busy calls this when it has finished.
-        auto const at = is_loading_ ? std::nullopt : around_.agenda.next_at(info::host_parts);
+        arm(agenda_timer_, is_loading_ ? std::nullopt : around_.agenda.next_at(info::host_parts));
+        arm(looks_timer_, looks_.has_room() ? around_.agenda.next_at(Part::launcher) : std::nullopt);
+    }
+
+    void arm(net::Timer& timer, std::optional<TimePoint> at) {
         if (at)
-            agenda_timer_.call_at(*at, [this] { pump(); });
+            timer.call_at(*at, [this] { pump(); });
         else
-            agenda_timer_.cancel();
+            timer.cancel();
+    }
+
+    // --- launchers ---
+
+    /// Most machines have none that runs, so that nothing is to be done; of those some are done at once.
+    void begin_looks() {
+        for (int i = 0; i < most_looks_in_a_row && looks_.has_room(); ++i) {
+            auto job = around_.agenda.next(steady_now(), Part::launcher);
+            if (!job) return;
+            auto const address = records_.launcher(*job->machine);
+            if (!address || looks_.hangs(*job->machine)) {
+                end_job(*job, {});
+                continue;
+            }
+            bool const wants_events = launcher_events_.is_wanted(*job->machine, *address);
+            looks_.begin(*job->machine, *address, wants_events,
+                         [this, job = *job, address = *address](LauncherSeen seen) {
+                             if (seen.events) launcher_events_.follow(*job.machine, address, std::move(seen.events));
+                             end_look(job, std::move(seen.report));
+                         });
+        }
+        if (looks_.has_room()) net::post(around_.loop, [self = shared_from_this()] { self->pump(); });
+    }
+
+    /// The machine's object is made where it takes no time of the loop. A launcher that does not answer is asked again:
+    /// at the start of a machine it is not there yet.
+    void end_look(info::Job const& job, Report report) {
+        if (is_stopping_) return;
+        loader_thread_->run([self = shared_from_this(), job, report = std::move(report)]() mutable {
+            Findings findings;
+            bool const is_silent = !report.content;
+            findings.report = std::move(report);
+            auto outcome = std::make_shared<Loader::Outcome>();
+            outcome->seen = self->records_.take(*job.machine, std::move(findings), self->settings_.now(), job.why);
+            outcome->seen->has_failed = is_silent && outcome->seen->launcher;
+            net::post(self->around_.loop, [self, job, outcome] {
+                self->end_job(job, *outcome);
+                self->pump();
+            });
+        });
+    }
+
+    void launcher_says(std::string const& machine, Parts parts) {
+        want(machine, parts, "launcher");
+        pump();
+    }
+
+    /// A launcher that has come is looked at; the connection to one that has gone is of no use.
+    void notice_launcher(Observation const& seen) {
+        auto const known = launchers_.find(seen.name);
+        bool const is_known = known != launchers_.end();
+        if (!seen.launcher) {
+            if (is_known) launchers_.erase(known);
+            return launcher_events_.forget(seen.name);
+        }
+        if (is_known && known->second == *seen.launcher) return;
+        launchers_[seen.name] = *seen.launcher;
+        want(seen.name, Part::launcher, "unit");
     }
 
     void begin_load(info::Job job) {
@@ -220,6 +305,7 @@ private:
         if (seen.generation < latest) return;
         latest = seen.generation;
         if (!seen.document) generations_.erase(seen.name);
+        notice_launcher(seen);
         auto const event = around_.cache.apply(seen.name, seen.document, settings_.now());
         if (!event) return;
         if (job.is_refresh && is_loaded_) {
@@ -282,6 +368,23 @@ private:
         }
         source.notifications = watches_.events();
         source.losses = watches_.losses();
+        return source;
+    }
+
+    [[nodiscard]] Facts::Source bus_source(std::string name, std::uint64_t signals) const {
+        return {.name = std::move(name),
+                .is_working = bus_watch_.is_connected(),
+                .note = bus_watch_.trouble(),
+                .notifications = signals,
+                .losses = bus_watch_.losses()};
+    }
+
+    [[nodiscard]] Facts::Source launcher_source() const {
+        Facts::Source source{
+            .name = "launchers", .is_working = looks_.has_room() || looks_.written_off() == 0, .note = {}};
+        source.note = std::to_string(launcher_events_.connections()) + " connected";
+        if (looks_.written_off() > 0) source.note += ", " + std::to_string(looks_.written_off()) + " hang";
+        source.notifications = launcher_events_.notifications();
         return source;
     }
 
@@ -348,7 +451,13 @@ private:
     Loader loader_;
     FilePoll poll_;
     net::Descriptor inotify_;
+    Worker bus_thread_;
+    BusWatch bus_watch_;
+    LauncherLooks looks_;
+    LauncherEvents launcher_events_;
+    std::map<std::string, LauncherAddress> launchers_;  // that were noticed
     net::Timer agenda_timer_;
+    net::Timer looks_timer_;
     net::Timer poll_timer_;
 
     std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
@@ -356,6 +465,7 @@ private:
     Facts facts_;
     Facts::Refresh refresh_;
     TimePoint refresh_begun_;
+    std::function<void()> loaded_;
     bool is_refreshing_ = false;
     bool is_loading_ = false;
     bool is_loaded_ = false;

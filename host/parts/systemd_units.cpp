@@ -24,6 +24,7 @@ UnitStatus::Activity activity_of(std::string_view state) {
 }  // namespace
 
 Result<systemd::Bus*> SystemdUnits::bus() {
+    if (bus_ && !bus_->is_open()) bus_.reset();
     if (!bus_) bus_.emplace(TRY(systemd::Bus::connect()));
     return &*bus_;
 }
@@ -33,6 +34,13 @@ Result<std::string> SystemdUnits::control_group(Uuid const& uuid) {
 }
 
 Result<UnitStatus> SystemdUnits::status(Uuid const& uuid) {
+    auto status = status_of(uuid);
+    // The bus may have been started again since it was asked last.
+    if (!status && bus_ && !bus_->is_open()) return status_of(uuid);
+    return status;
+}
+
+Result<UnitStatus> SystemdUnits::status_of(Uuid const& uuid) {
     systemd::Bus& bus = *TRY(this->bus());
     systemd::ServiceFacts const facts = TRY(bus.service(machine::unit_of(uuid)));
     UnitStatus status;
@@ -48,7 +56,12 @@ Result<UnitStatus> SystemdUnits::status(Uuid const& uuid) {
 Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
     systemd::Bus& bus = *TRY(this->bus());
     std::map<Uuid, UnitStatus> all;
-    for (systemd::ListedUnit const& unit : TRY(bus.list_units("systemd-nspawn@*.service"))) {
+    auto listed = bus.list_units("systemd-nspawn@*.service");
+    if (!listed && !bus.is_open()) {
+        systemd::Bus& again = *TRY(this->bus());
+        listed = again.list_units("systemd-nspawn@*.service");
+    }
+    for (systemd::ListedUnit const& unit : TRY(std::move(listed))) {
         auto const uuid = machine::uuid_of_unit(unit.name);
         if (!uuid) continue;
         UnitStatus const seen{.activity = activity_of(unit.active_state)};

@@ -35,6 +35,7 @@ public:
 
 private:
     Result<systemd::Bus*> bus();
+    Result<machine::UnitStatus> status_of(Uuid const& uuid);
     std::optional<systemd::Bus> bus_;
     bool is_detailed_ = false;
 };

@@ -174,6 +174,8 @@ Result<Bus> Bus::connect() {
     return Bus(std::move(state));
 }
 
+bool Bus::is_open() const { return sd_bus_is_open(state_->bus) > 0; }
+
 Result<std::vector<ListedUnit>> Bus::list_units(std::string const& pattern) {
     Message const reply = TRY(state_->ask("list units", manager_name, manager_path, manager_interface,
                                           "ListUnitsByPatterns", "asas", 0, 1, pattern.c_str()));
@@ -193,6 +195,14 @@ Result<std::vector<ListedUnit>> Bus::list_units(std::string const& pattern) {
 Result<ServiceFacts> Bus::service(std::string const& unit) {
     std::string const path = TRY(path_of(unit));
     ServiceFacts facts;
+    // Its properties would be there, too: systemd loads what is asked for by path, and tells everybody.
+    auto const loaded = state_->manager("look at " + unit, "GetUnit", "s", unit.c_str());
+    if (!loaded && loaded.error().kind == ErrorKind::not_found) {
+        facts.active_state = "inactive";
+        facts.result = "success";
+        return facts;
+    }
+    if (!loaded) return std::unexpected(loaded.error());
     facts.active_state = TRY(state_->text(path, unit_interface, "ActiveState"));
     facts.active_since = TRY(state_->number<std::uint64_t>(path, unit_interface, "ActiveEnterTimestamp", 't'));
     facts.result = TRY(state_->text(path, service_interface, "Result"));

@@ -45,8 +45,12 @@ public:
     Bus& operator=(Bus&&) = delete;
     ~Bus();
 
+    /// Whether it still may answer: a bus that was started again does not know this connection.
+    [[nodiscard]] bool is_open() const;
+
     /// Units whose names match a pattern as of fnmatch(3), as far as they are loaded.
     Result<std::vector<ListedUnit>> list_units(std::string const& pattern);
+    /// Of a unit that is not loaded it tells what is true of one that has never run, without loading it.
     Result<ServiceFacts> service(std::string const& unit);
     /// The path of its control group: "/machine.slice/..."; empty when it does not run.
     Result<std::string> control_group(std::string const& unit);

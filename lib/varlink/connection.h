@@ -29,6 +29,8 @@ public:
     void call(std::string_view method, std::string_view parameters, bool wants_more);
     /// The next reply, by the deadline if there is one.
     std::expected<Reply, Silence> reply(std::optional<TimePoint> deadline);
+    /// The socket, for who goes on without this class; replies that have come already are lost.
+    UniqueFd take() && { return std::move(fd_); }
 
 private:
     explicit Connection(UniqueFd fd) : fd_(std::move(fd)) {}

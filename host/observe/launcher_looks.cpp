@@ -1,0 +1,103 @@
+#include "host/observe/launcher_looks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "host/machine/launch_report.h"
+#include "host/observe/worker.h"
+#include "host/parts/host_launcher.h"
+
+namespace triton::observe {
+
+namespace {
+
+constexpr std::chrono::seconds subscribe_limit{2};
+
+}  // namespace
+
+/// Where threads leave what they have seen, as long as somebody wants it.
+struct LauncherLooks::Mailbox {
+    std::mutex mutex;
+    LauncherLooks* owner = nullptr;
+
+    void put(std::uint64_t number, LauncherSeen seen, std::shared_ptr<Mailbox> const& self) {
+        std::scoped_lock const lock(mutex);
+        if (!owner) return;
+        auto shared = std::make_shared<LauncherSeen>(std::move(seen));
+        net::post(owner->loop_, [self, number, shared] {
+            if (self->owner) self->owner->arrived(number, std::move(*shared));
+        });
+    }
+};
+
+LauncherLooks::LauncherLooks(net::Loop& loop, Settings settings, Look look)
+    : loop_(loop), settings_(settings), look_(std::move(look)), mailbox_(std::make_shared<Mailbox>()) {
+    mailbox_->owner = this;
+}
+
+LauncherLooks::~LauncherLooks() {
+    std::scoped_lock const lock(mailbox_->mutex);
+    mailbox_->owner = nullptr;
+}
+
+bool LauncherLooks::has_room() const {
+    return underway_.size() < settings_.at_once && hanging_.size() < settings_.written_off;
+}
+
+bool LauncherLooks::hangs(std::string const& machine) const {
+    return std::ranges::any_of(hanging_, [&machine](auto const& one) { return one.second == machine; });
+}
+
+void LauncherLooks::begin(std::string machine, LauncherAddress address, bool wants_events,
+                          std::function<void(LauncherSeen)> done) {
+    std::uint64_t const number = ++last_;
+    auto timer = std::make_unique<net::Timer>(loop_);
+    timer->call_at(std::chrono::steady_clock::now() + settings_.limit, [this, number] { write_off(number); });
+    underway_.emplace(number, Underway{std::move(machine), address, std::move(done), std::move(timer)});
+    SignalsBlocked const blocked;
+    try {
+        std::thread([number, address, wants_events, look = look_, mailbox = mailbox_] {
+            mailbox->put(number, look(address, wants_events), mailbox);
+        }).detach();
+    } catch (std::system_error const&) {  // no thread can be made now
+        net::post(loop_, [number, mailbox = mailbox_] {
+            if (mailbox->owner) mailbox->owner->arrived(number, {});
+        });
+    }
+}
+
+void LauncherLooks::arrived(std::uint64_t number, LauncherSeen seen) {
+    hanging_.erase(number);
+    auto look = underway_.extract(number);
+    if (look.empty()) return;  // written off
+    seen.report.leader = look.mapped().address.leader;
+    look.mapped().done(std::move(seen));
+}
+
+void LauncherLooks::write_off(std::uint64_t number) {
+    auto look = underway_.extract(number);
+    if (look.empty()) return;
+    hanging_.emplace(number, look.mapped().machine);
+    look.mapped().done({.report = {look.mapped().address.leader, std::nullopt}, .events = {}});
+}
+
+LauncherSeen look_at_launcher(LauncherAddress const& address, bool wants_events) {
+    LauncherSeen seen{.report = {address.leader, std::nullopt}, .events = {}};
+    if (wants_events) {
+        if (auto connection = parts::connect_to_launcher(address.leader, address.root_uid, subscribe_limit)) {
+            connection->call("org.tritonlaunch.Launcher.Subscribe", "{}", true);
+            auto const first = connection->reply(std::chrono::steady_clock::now() + subscribe_limit);
+            if (first && first->error.empty()) seen.events = std::move(*connection).take();
+        }
+    }
+    parts::HostLauncher launcher;
+    if (auto const reported = launcher.status(address.leader, address.root_uid))
+        seen.report.content = machine::read_report(*reported);
+    return seen;
+}
+
+}  // namespace triton::observe

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "host/observe/records.h"
+#include "lib/base/clock.h"
+#include "lib/base/unique_fd.h"
+#include "lib/net/loop.h"
+
+namespace triton::observe {
+
+/// What a look at a launcher has brought.
+struct LauncherSeen {
+    Report report;
+    UniqueFd events;  ///< a connection that says something at each event; closed: it was not wanted, or failed
+};
+
+/// Looks at the launchers of machines. A machine's owner can make a look hang for ever, in system calls that nobody can
+/// interrupt; so each has a thread of its own. One that takes too long is written off: its place is given to others,
+/// and its machine is not looked at again while the thread hangs. No more than a few can be written off.
+class LauncherLooks {
+public:
+    struct Settings {
+        std::size_t at_once = 4;
+        std::size_t written_off = 16;
+        Duration limit = std::chrono::seconds(10);
+    };
+    /// Runs in a thread of its own.
+    using Look = std::function<LauncherSeen(LauncherAddress const& address, bool wants_events)>;
+    LauncherLooks(net::Loop& loop, Settings settings, Look look);
+    /// Threads that still look are left behind, and nobody hears of them.
+    ~LauncherLooks();
+    LauncherLooks(LauncherLooks const&) = delete;
+    LauncherLooks& operator=(LauncherLooks const&) = delete;
+
+    /// Whether begin() may be called now.
+    [[nodiscard]] bool has_room() const;
+    /// Whether a thread hangs at this machine.
+    [[nodiscard]] bool hangs(std::string const& machine) const;
+    /// `done` is called once, in the loop; after the limit with an empty report.
+    void begin(std::string machine, LauncherAddress address, bool wants_events, std::function<void(LauncherSeen)> done);
+
+    /// Threads that hang.
+    [[nodiscard]] std::size_t written_off() const { return hanging_.size(); }
+
+private:
+    struct Mailbox;
+    struct Underway {
+        std::string machine;
+        LauncherAddress address;
+        std::function<void(LauncherSeen)> done;
+        std::unique_ptr<net::Timer> timer;
+    };
+    void arrived(std::uint64_t number, LauncherSeen seen);
+    void write_off(std::uint64_t number);
+
+    net::Loop& loop_;
+    Settings settings_;
+    Look look_;
+    std::shared_ptr<Mailbox> mailbox_;
+    std::map<std::uint64_t, Underway> underway_;
+    std::map<std::uint64_t, std::string> hanging_;  // machines
+    std::uint64_t last_ = 0;
+};
+
+/// The look itself: subscribes to the launcher's events if wanted, and then asks it how things are.
+LauncherSeen look_at_launcher(LauncherAddress const& address, bool wants_events);
+
+}  // namespace triton::observe
