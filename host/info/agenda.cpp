@@ -133,7 +133,8 @@ std::vector<Ticket> Agenda::finished(Job const& job, Found const& found, TimePoi
     auto const underway = running_.extract(job.number);
     if (underway.empty()) return answered;
     if (job.machine)
-        queue_of(job.parts).finished({*job.machine, job.parts, job.why, job.is_refresh}, found.has_failed, now);
+        queue_of(job.parts).finished({*job.machine, job.parts, job.why, job.is_refresh}, found.has_failed, found.bytes,
+                                     now);
     else
         end_scan(found, now);
     answer_waiters(underway.mapped(), found.has_failed, answered);

@@ -57,6 +57,7 @@ public:
     struct Found {
         bool has_failed = false;                     ///< it is tried again later
         std::span<std::string const> machines = {};  ///< of a scan: all that there are or that the cache has
+        std::size_t bytes = 0;                       ///< of the event that has come of it
     };
     /// The job has ended and its findings are in the cache. Returns who need not wait any longer.
     std::vector<Ticket> finished(Job const& job, Found const& found, TimePoint now);

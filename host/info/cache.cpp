@@ -13,12 +13,12 @@ std::string_view without_quotes(std::string_view text) { return text.substr(1, t
 
 /// Whether nothing but the times of files tells them apart: a file was replaced by one that says the same.
 bool are_alike(Document const& before, Document const& after) {
-    auto const is_same = [&](Document::Part const& left, Document::Part const& right) {
+    auto const is_same = [&](Document::Field const& left, Document::Field const& right) {
         if (left.row != right.row) return false;
         return Document::name_of(left) == "last_modified" ||
                before.value(View::full, left) == after.value(View::full, right);
     };
-    return before.is_broken() == after.is_broken() && std::ranges::equal(before.parts(), after.parts(), is_same);
+    return before.is_broken() == after.is_broken() && std::ranges::equal(before.fields(), after.fields(), is_same);
 }
 
 }  // namespace

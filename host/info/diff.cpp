@@ -189,11 +189,11 @@ std::vector<Change> diff(std::string_view property, std::string_view from, std::
     return {{std::string(property), Action::changed, std::string(from), std::string(to), ""}};
 }
 
-/// Both have their parts in the order of the property table.
+/// Both have their fields in the order of the property table.
 std::vector<Change> diff(Document const& before, Document const& after, View view) {
     std::vector<Change> changes;
-    auto const olds = before.parts();
-    auto const news = after.parts();
+    auto const olds = before.fields();
+    auto const news = after.fields();
     auto from = olds.begin();
     auto to = news.begin();
     while (from != olds.end() || to != news.end()) {

@@ -38,10 +38,10 @@ public:
     /// `write`: writes the property's member, or nothing, as a view shows it.
     template <class Write>
     void add(std::uint32_t row, std::string_view name, Write write) {
-        Part part{.row = row};
+        Field field{.row = row};
         for (View const view : {View::full, View::open})
-            part.at[index(view)] = range_of(lines_[index(view)], name, view, write);
-        if (part.at[index(View::full)].size != 0) parts_.push_back(part);
+            field.at[index(view)] = range_of(lines_[index(view)], name, view, write);
+        if (field.at[index(View::full)].size != 0) fields_.push_back(field);
     }
 
     DocumentPtr make(std::string name, bool is_broken) && {
@@ -53,15 +53,15 @@ public:
         Text const full = shared(lines_[index(View::full)]);
         Text const open = shared(lines_[index(View::open)]);
         document->texts_ = {full, *open == *full ? full : open};
-        parts_.shrink_to_fit();
-        document->parts_ = std::move(parts_);
+        fields_.shrink_to_fit();
+        document->fields_ = std::move(fields_);
         return document;
     }
 
 private:
     /// A member is `,"name":value`; the comma is not there before the first one.
     template <class Write>
-    static Part::Range range_of(json::Writer& line, std::string_view name, View view, Write write) {
+    static Field::Range range_of(json::Writer& line, std::string_view name, View view, Write write) {
         std::size_t const before = line.size();
         write(line, view);
         if (line.size() == before) return {};
@@ -77,11 +77,11 @@ private:
     }
 
     std::array<json::Writer, 2> lines_;
-    std::vector<Part> parts_;
+    std::vector<Field> fields_;
 };
 
-DocumentPtr Document::of(machine::Machine const& machine) {
-    Maker maker;
+DocumentPtr make_document(machine::Machine const& machine) {
+    Document::Maker maker;
     std::uint32_t row = 0;
     for (machine::Property const& property : rows()) {
         maker.add(row++, property.name, [&](json::Writer& line, View view) {
@@ -92,8 +92,8 @@ DocumentPtr Document::of(machine::Machine const& machine) {
     return std::move(maker).make(machine.uuid.text(), false);
 }
 
-DocumentPtr Document::broken(std::string_view name, Error const& error) {
-    Maker maker;
+DocumentPtr make_broken(std::string_view name, Error const& error) {
+    Document::Maker maker;
     auto const add = [&](std::string_view property, std::string_view full, std::string_view open) {
         maker.add(row_of(property), property,
                   [&](json::Writer& line, View view) { line.member(property, view == View::full ? full : open); });
@@ -105,19 +105,19 @@ DocumentPtr Document::broken(std::string_view name, Error const& error) {
     return std::move(maker).make(std::string(name), true);
 }
 
-std::string_view Document::name_of(Part const& part) {
-    return part.row < rows().size() ? rows()[part.row].name : error_name;
+std::string_view Document::name_of(Field const& field) {
+    return field.row < rows().size() ? rows()[field.row].name : error_name;
 }
 
-std::string_view Document::value(View view, Part const& part) const {
-    Part::Range const& range = part.at[index(view)];
+std::string_view Document::value(View view, Field const& field) const {
+    Field::Range const& range = field.at[index(view)];
     return std::string_view(*text(view)).substr(range.begin, range.size);
 }
 
 std::optional<std::string_view> Document::member(View view, std::string_view property) const {
-    auto const part = std::ranges::find(parts_, property, name_of);
-    if (part == parts_.end() || part->at[index(view)].size == 0) return std::nullopt;
-    return value(view, *part);
+    auto const field = std::ranges::find(fields_, property, name_of);
+    if (field == fields_.end() || field->at[index(view)].size == 0) return std::nullopt;
+    return value(view, *field);
 }
 
 json::Node Document::node(View view) const {
@@ -127,7 +127,7 @@ json::Node Document::node(View view) const {
 
 std::size_t Document::bytes() const {
     std::size_t const open = text(View::open) == text(View::full) ? 0 : text(View::open)->capacity();
-    return sizeof *this + name_.capacity() + text(View::full)->capacity() + open + parts_.capacity() * sizeof(Part) +
+    return sizeof *this + name_.capacity() + text(View::full)->capacity() + open + fields_.capacity() * sizeof(Field) +
            2 * sizeof(std::string);
 }
 

@@ -24,8 +24,8 @@ using DocumentPtr = std::shared_ptr<Document const>;
 /// parsing, so a comparison or a filter reads only what it is about.
 class Document {
 public:
-    /// Of a property: its value in the line of each view.
-    struct Part {
+    /// Where the value of a property stands in the line of each view.
+    struct Field {
         struct Range {
             std::uint32_t begin = 0;
             std::uint32_t size = 0;  ///< 0: this view does not have it
@@ -33,12 +33,6 @@ public:
         std::uint32_t row = 0;  ///< in the property table; behind its end: "error"
         std::array<Range, 2> at = {};
     };
-
-    /// The object that `vmadm get` shows.
-    static DocumentPtr of(machine::Machine const& machine);
-    /// A machine whose file cannot be read: {"uuid","zonename","state":"unreadable","error"}. `name`: its uuid, or what
-    /// its file is called instead.
-    static DocumentPtr broken(std::string_view name, Error const& error);
 
     /// The uuid; of a broken one the name of its file.
     [[nodiscard]] std::string const& name() const { return name_; }
@@ -50,15 +44,15 @@ public:
     [[nodiscard]] json::Node node(View view) const;
 
     /// In the order of the property table.
-    [[nodiscard]] std::span<Part const> parts() const { return parts_; }
-    [[nodiscard]] std::string_view value(View view, Part const& part) const;
+    [[nodiscard]] std::span<Field const> fields() const { return fields_; }
+    [[nodiscard]] std::string_view value(View view, Field const& field) const;
     /// A name of the table, which lives as long as the program.
-    static std::string_view name_of(Part const& part);
+    static std::string_view name_of(Field const& field);
 
     /// What it takes in memory.
     [[nodiscard]] std::size_t bytes() const;
 
-    class Maker;  // in document.cpp
+    class Maker;  ///< in document.cpp
 
 private:
     Document() = default;
@@ -66,10 +60,13 @@ private:
     std::string name_;
     bool is_broken_ = false;
     std::array<Text, 2> texts_;
-    std::vector<Part> parts_;
+    std::vector<Field> fields_;
 };
 
-inline DocumentPtr make_document(machine::Machine const& machine) { return Document::of(machine); }
-inline DocumentPtr make_broken(std::string_view name, Error const& error) { return Document::broken(name, error); }
+/// The object that `vmadm get` shows.
+DocumentPtr make_document(machine::Machine const& machine);
+/// Of a machine whose file cannot be read: {"uuid","zonename","state":"unreadable","error"}. `name`: its uuid, or what
+/// its file is called instead.
+DocumentPtr make_broken(std::string_view name, Error const& error);
 
 }  // namespace triton::info

@@ -75,7 +75,7 @@ public:
     /// For a stream that was silent for a while.
     [[nodiscard]] Text heartbeat(std::int64_t now) const;
 
-    /// Whether next() would return something.
+    /// Whether next() has something to look at; of that the subscriber may want nothing.
     [[nodiscard]] bool has_more() const;
     [[nodiscard]] bool waits_for_place() const;
     /// Whether it holds documents, so that it must not be slow.

@@ -103,16 +103,19 @@ std::optional<TimePoint> WorkQueue::next_at() const {
     return std::nullopt;
 }
 
-void WorkQueue::finished(Work const& work, bool has_failed, TimePoint now) {
+void WorkQueue::finished(Work const& work, bool has_failed, std::size_t bytes, TimePoint now) {
     auto const found = entries_.find(work.machine);
     if (found == entries_.end() || !found->second.is_running) return;
     Entry& entry = found->second;
     entry.is_running = false;
+    auto const telling = std::chrono::microseconds(bytes * 1'000'000 / settings_.bytes_a_second);
+    entry.pauses_until = std::max(entry.pauses_until, now + telling);
+    entry.ready_at = entry.pauses_until;
     if (has_failed) {
         if (!entry.wants()) entry.why = work.why;
         (work.is_refresh ? entry.refresh : entry.noticed) |= work.parts;
         entry.retry = std::clamp(2 * entry.retry, settings_.retry, settings_.longest_retry);
-        entry.ready_at = now + entry.retry;
+        entry.ready_at = std::max(entry.ready_at, now + entry.retry);
     } else {
         entry.retry = {};
     }

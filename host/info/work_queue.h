@@ -18,12 +18,14 @@ namespace triton::info {
 /// of notifications does not keep a refresh from its end.
 ///
 /// A machine is in one job at a time, and after the beginning of one it pauses: its owner may cause notifications
-/// without end. Somebody who waits for it is not held up by the pause.
+/// without end. The more there was to tell, the longer: its launcher may say much, and everybody's listeners are told.
+/// Somebody who waits for it is not held up by the pause.
 class WorkQueue {
 public:
     struct Settings {
-        Duration pause = milliseconds(50);
-        Duration retry = std::chrono::seconds(1);  ///< after a job has failed; doubles each time
+        Duration pause = milliseconds(50);                  ///< at least
+        std::size_t bytes_a_second = std::size_t{1} << 20;  ///< of events that a machine may cause
+        Duration retry = std::chrono::seconds(1);           ///< after a job has failed; doubles each time
         Duration longest_retry = std::chrono::minutes(1);
         std::size_t most_machines = 100'000;
         std::size_t fairness = 8;
@@ -44,8 +46,9 @@ public:
     std::optional<Work> next(TimePoint now);
     /// When next() may have something because time has passed.
     [[nodiscard]] std::optional<TimePoint> next_at() const;
-    /// What has failed is tried again later, or when something new is noticed.
-    void finished(Work const& work, bool has_failed, TimePoint now);
+    /// What has failed is tried again later, or when something new is noticed. `bytes`: of the event that has come of
+    /// it.
+    void finished(Work const& work, bool has_failed, std::size_t bytes, TimePoint now);
 
     /// How many machines wait.
     struct Sizes {

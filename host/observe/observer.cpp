@@ -287,11 +287,11 @@ private:
     }
 
     void end_job(info::Job const& job, Loader::Outcome const& outcome) {
-        if (outcome.seen) apply(job, *outcome.seen);
+        std::size_t const bytes = outcome.seen ? apply(job, *outcome.seen) : 0;
         if (!job.machine) refresh_.machines = outcome.machines.size();
         bool const has_failed = !outcome.error.empty() || (outcome.seen && outcome.seen->has_failed);
         if (!outcome.error.empty()) note_problem(outcome.error);
-        auto const answered = around_.agenda.finished(job, {has_failed, outcome.machines}, steady_now());
+        auto const answered = around_.agenda.finished(job, {has_failed, outcome.machines, bytes}, steady_now());
         end_refresh_when_complete();
         watch_trouble();
         for (info::Ticket const ticket : answered) {
@@ -300,19 +300,21 @@ private:
         }
     }
 
-    void apply(info::Job const& job, Observation const& seen) {
+    /// Returns the bytes of the event that has come of it.
+    std::size_t apply(info::Job const& job, Observation const& seen) {
         std::uint64_t& latest = generations_[seen.name];
-        if (seen.generation < latest) return;
+        if (seen.generation < latest) return 0;
         latest = seen.generation;
         if (!seen.document) generations_.erase(seen.name);
         notice_launcher(seen);
         auto const event = around_.cache.apply(seen.name, seen.document, settings_.now());
-        if (!event) return;
+        if (!event) return 0;
         if (job.is_refresh && is_loaded_) {
             ++facts_.missed;
             ++refresh_.changes;
         }
         around_.has_grown();
+        return event->bytes();
     }
 
     void begin_refresh(info::Job const& job) {

@@ -15,7 +15,6 @@
 namespace {
 
 using namespace triton;
-using info::Document;
 using info::DocumentPtr;
 using info::Query;
 using info::View;
@@ -35,7 +34,7 @@ std::array<DocumentPtr, 2> const& machines() {
                 R"("]}})",
             "test");
         require(machine.has_value());
-        return Document::of(*machine);
+        return info::make_document(*machine);
     };
     static std::array<DocumentPtr, 2> const both{make("HIDDEN1"), make("HIDDEN2")};
     return both;

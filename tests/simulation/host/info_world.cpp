@@ -215,7 +215,7 @@ info::DocumentPtr InfoWorld::document_of(std::string const& name, Versions const
     json::Object status;
     status.push_back({"error", {std::to_string(versions[3])}});
     machine.launch_status = std::move(status);
-    return info::Document::of(machine);
+    return info::make_document(machine);
 }
 
 // --- those who wait ---

@@ -69,6 +69,17 @@ TEST_F(AgendaTest, AFloodIsServedTwentyTimesASecond) {
     EXPECT_EQ(jobs, 20U);
 }
 
+TEST_F(AgendaTest, AMachineThatTellsMuchIsServedLess) {
+    agenda.want("a", Part::launcher, "launcher");
+    next();
+    agenda.finished(*job, {.bytes = std::size_t{2} << 20}, now);
+    agenda.want("a", Part::launcher, "launcher");
+    EXPECT_EQ(next(), "");
+    EXPECT_EQ(agenda.next_at(), now + seconds(2));
+    agenda.wait("a", all_parts);
+    EXPECT_EQ(next(Part::launcher), "a: launcher (asked)");
+}
+
 TEST_F(AgendaTest, ARefreshIsAScanAndAJobForEach) {
     agenda.want_scan("start", true);
     EXPECT_EQ(next(), "scan (start)");

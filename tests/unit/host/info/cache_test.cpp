@@ -72,7 +72,7 @@ TEST_F(CacheTest, SecretChangesAreNotForAll) {
 
 TEST_F(CacheTest, CountsItsMachines) {
     apply(document());
-    cache.apply("web", Document::broken("web", {}), at);
+    cache.apply("web", make_broken("web", {}), at);
     auto const counts = cache.counts();
     EXPECT_EQ(counts.machines, 2U);
     EXPECT_EQ(counts.broken, 1U);

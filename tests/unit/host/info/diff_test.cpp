@@ -76,8 +76,8 @@ TEST(Diff, AViewSeesOnlyItsOwn) {
     machine::Machine after = sample(R"("alias":"b","customer_metadata":{"k":"2"},)");
     before.launch_status = object(R"({"programs":[{"name":"web","processes":[{"number":1,"status":"a"}]}]})");
     after.launch_status = object(R"({"programs":[{"name":"web","processes":[{"number":1,"status":"b"}]}]})");
-    EXPECT_EQ(text(diff(*Document::of(before), *Document::of(after), View::open)), "changed alias [\"a\"] [\"b\"]\n");
-    EXPECT_EQ(text(diff(*Document::of(before), *Document::of(after), View::full)),
+    EXPECT_EQ(text(diff(*make_document(before), *make_document(after), View::open)), "changed alias [\"a\"] [\"b\"]\n");
+    EXPECT_EQ(text(diff(*make_document(before), *make_document(after), View::full)),
               "changed alias [\"a\"] [\"b\"]\nchanged customer_metadata.k [\"1\"] [\"2\"]\n"
               "changed launch_status.programs.0.processes.0.status (web:1) [\"a\"] [\"b\"]\n");
 }

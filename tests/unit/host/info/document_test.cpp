@@ -17,12 +17,12 @@ machine::Machine rich() {
 
 TEST(Documents, FullIsWhatGetShows) {
     machine::Machine const machine = rich();
-    EXPECT_EQ(*Document::of(machine)->text(View::full), machine::public_text(machine));
+    EXPECT_EQ(*make_document(machine)->text(View::full), machine::public_text(machine));
 }
 
 TEST(Documents, OpenHasNoSecrets) {
     machine::Machine const machine = rich();
-    auto const document = Document::of(machine);
+    auto const document = make_document(machine);
     EXPECT_EQ(*document->text(View::open), machine::open_text(machine));
     for (std::string_view const secret : {"customer_metadata", "internal_metadata", "launch"}) {
         EXPECT_TRUE(document->member(View::full, secret)) << secret;
@@ -34,16 +34,16 @@ TEST(Documents, OpenHasNoSecrets) {
 }
 
 TEST(Documents, KnowWhereEachPropertyStands) {
-    auto const document = Document::of(rich());
+    auto const document = make_document(rich());
     json::Node const node = document->node(View::full);
     auto const* const members = node.get<json::Object>();
     ASSERT_TRUE(members);
-    ASSERT_EQ(members->size(), document->parts().size());
+    ASSERT_EQ(members->size(), document->fields().size());
     for (std::size_t i = 0; i < members->size(); ++i) {
         json::Writer value;
         value.value((*members)[i].node);
-        EXPECT_EQ(Document::name_of(document->parts()[i]), (*members)[i].key);
-        EXPECT_EQ(document->value(View::full, document->parts()[i]), value.text());
+        EXPECT_EQ(Document::name_of(document->fields()[i]), (*members)[i].key);
+        EXPECT_EQ(document->value(View::full, document->fields()[i]), value.text());
     }
     EXPECT_EQ(document->member(View::open, "state"), R"("running")");
     EXPECT_EQ(document->member(View::full, "hostname"), std::nullopt);
@@ -51,7 +51,7 @@ TEST(Documents, KnowWhereEachPropertyStands) {
 }
 
 TEST(Documents, ABrokenMachineHasItsError) {
-    auto const document = Document::broken("web\"1", fail(ErrorKind::corrupt, "read web", "line 1, column 2").error());
+    auto const document = make_broken("web\"1", fail(ErrorKind::corrupt, "read web", "line 1, column 2").error());
     EXPECT_TRUE(document->is_broken());
     EXPECT_EQ(*document->text(View::full), R"({"uuid":"web\"1","zonename":"web\"1","state":"unreadable",)"
                                            R"("error":"cannot read web: line 1, column 2"})");

@@ -18,7 +18,7 @@ protected:
         add(first_uuid, R"("alias":"web0","tags":{"role":"www"},"customer_metadata":{"k":"secret"},)"
                         R"("nics":[{"mac":"02:00:00:00:00:01","nic_tag":"a","ip":"10.0.0.1"}],)");
         add(second_uuid, R"("alias":"db0",)");
-        cache.apply("odd", Document::broken("odd", {}), 0);
+        cache.apply("odd", make_broken("odd", {}), 0);
     }
 
     /// What is found, one a line, or the error.

@@ -22,7 +22,7 @@ inline machine::Machine sample(std::string_view members = "", std::string_view u
 }
 
 inline DocumentPtr document(std::string_view members = "", std::string_view uuid = first_uuid) {
-    return Document::of(sample(members, uuid));
+    return make_document(sample(members, uuid));
 }
 
 inline json::Object object(std::string_view text) {
