@@ -407,7 +407,7 @@ private:
             std::vector<Text> pieces = reader.next(budget, settings_.now());
             if (pieces.empty() && is_silent(*listener) && !reader.waits_for_place())
                 pieces.push_back(reader.heartbeat(settings_.now()));
-            if (was_in_snapshot && !reader.is_in_snapshot()) wake_those_without_place();
+            if (was_in_snapshot && !reader.is_in_snapshot()) wake_waiting();
             if (pieces.empty()) {
                 co_await listener->wake.wait();
                 continue;
@@ -422,15 +422,16 @@ private:
         }
         bool const held_place = reader.is_in_snapshot();
         listener.reset();
-        if (held_place) wake_those_without_place();
+        if (held_place) wake_waiting();
     }
 
     [[nodiscard]] bool is_silent(Listener const& listener) const {
         return std::chrono::steady_clock::now() - listener.spoke_at >= settings_.heartbeat;
     }
-    void wake_those_without_place() {
+    /// A place for a snapshot is free: who has waited for one can go on.
+    void wake_waiting() {
         for (Listener* const listener : listeners_)
-            if (listener->reader.waits_for_place()) listener->wake.notify_all();
+            if (listener->reader.has_more()) listener->wake.notify_all();
     }
 
     /// One timer for the heartbeats of all.

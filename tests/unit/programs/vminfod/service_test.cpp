@@ -304,6 +304,19 @@ TEST_F(ServiceTest, AListenerThatDoesNotReadIsToldWhereToBeginAgain) {
     EXPECT_THAT(answer("/status"), HasSubstr("\"resyncs\":1"));
 }
 
+TEST_F(ServiceTest, WhoeverTakesNothingOfASnapshotLeavesItsPlaceToOthers) {
+    settings.snapshot_limit = milliseconds(50);
+    std::string const alias(100'000, 'a');
+    for (int i = 100; i < 120; ++i)  // more than the kernel keeps for anybody
+        put("5c2f6d1e-0000-4000-8000-000000000" + std::to_string(i), alias);
+    start();
+    for (int i = 0; i < 40; ++i)
+        (void)ask("/events?snapshot=true", "Host: localhost\r\n", open_place);
+    run_ready();
+    int const reader = ask("/events?snapshot=true");
+    EXPECT_THAT(read_until(reader, "]}\n\r\n"), HasSubstr("\"type\":\"ready\""));
+}
+
 TEST_F(ServiceTest, StatusShowsListenersWithHarmlessNames) {
     start();
     int const client = ask("/events", "Host: localhost\r\nUser-Agent: me\t\xff[b]\r\n", open_place);
