@@ -331,20 +331,20 @@ private:
         facts_.refreshed_at = settings_.now();
         if (refresh_.changes > 0 && is_loaded_)
             around_.log.write(
-                log::LogLevel::warning, "missed_events", "a refresh has found what nothing had told",
+                log::LogLevel::warning, "missed-events", "a refresh has found what nothing had told",
                 {{"changes", static_cast<std::int64_t>(refresh_.changes)}, {"why", std::string_view(refresh_.why)}});
         keep_latest(facts_.refresh_log, refresh_);
     }
 
     void note_problem(std::string text) {
-        around_.log.write(log::LogLevel::warning, "read_failed", text);
+        around_.log.write(log::LogLevel::warning, "read-failed", text);
         keep_latest(facts_.refresh_errors, {settings_.now(), std::move(text)});
     }
 
     void want(std::string_view machine, Parts parts, std::string_view why) { around_.agenda.want(machine, parts, why); }
 
     void lost(std::string_view why) {
-        around_.log.write(log::LogLevel::warning, "notifications_lost", "all machines are read again", {{"why", why}});
+        around_.log.write(log::LogLevel::warning, "notifications-lost", "all machines are read again", {{"why", why}});
         around_.agenda.want_scan(why, true);
     }
 
@@ -394,7 +394,7 @@ private:
     void watch_trouble() {
         bool const is_troubled = !watches_.trouble().empty();
         if (is_troubled && !is_polling_) {
-            around_.log.write(log::LogLevel::warning, "files_are_polled", file_source().note);
+            around_.log.write(log::LogLevel::warning, "files-are-polled", file_source().note);
             begin_poll();
         }
     }

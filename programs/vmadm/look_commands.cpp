@@ -2,6 +2,8 @@
 #include <array>
 #include <csignal>
 
+#include <unistd.h>
+
 #include "host/info/client/documents.h"
 #include "host/info/client/find_machine.h"
 #include "host/machine/cgroup_usage.h"
@@ -21,12 +23,19 @@ namespace {
 using machine::Machine;
 using machine::Machines;
 
+/// Whether vminfod may not have looked at the machine's launcher yet: it does that a moment after all else, because a
+/// launcher may hang.
+bool lacks_launcher(json::Node const& machine) {
+    return json::member(machine, "launch") && json::member(machine, "pid") && !json::member(machine, "launch_status");
+}
+
 Outcome run_get(Options const& options) {
     if (options.words.size() == 1) {
         Vminfod vminfod(options);
         auto const uuid = vminfod.find(options.words.front());
         auto const machine = uuid ? vminfod.ask_machine(*uuid) : std::nullopt;
-        if (machine && !info::is_unreadable(*machine)) return print(machine::pretty(*machine));
+        if (machine && !info::is_unreadable(*machine) && !lacks_launcher(*machine))
+            return print(machine::pretty(*machine));
     }
     auto const host = TRY_RUN(Host::open(options));
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "get"));
@@ -194,7 +203,7 @@ Outcome run_events(Options const& options) {
     if (!options.words.empty()) target.add("vm", TRY_RUN(info::find_known(client, options.words.front())).text());
     info::EventForm const form{options.is_full, options.as_json, options.with_ready};
     Outcome outcome;
-    auto const followed = client.follow(target.text(), {}, [&](std::string_view line) {
+    auto const followed = client.follow(target.text(), {.reader = STDOUT_FILENO}, [&](std::string_view line) {
         auto const record = info::read_record(line);
         if (!record) {
             outcome = std::unexpected(Failure{record.error()});

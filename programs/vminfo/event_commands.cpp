@@ -2,6 +2,8 @@
 #include <array>
 #include <chrono>
 
+#include <unistd.h>
+
 #include "host/info/client/documents.h"
 #include "host/info/client/event_selection.h"
 #include "host/info/client/find_machine.h"
@@ -57,7 +59,7 @@ std::string target_of(Options const& options, EventSelection const& selection, s
 }
 
 info::FollowLimits limits_of(Options const& options) {
-    info::FollowLimits limits;
+    info::FollowLimits limits{.reader = STDOUT_FILENO};
     if (options.timeout > 0)
         limits.deadline = std::chrono::steady_clock::now() +
                           std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));

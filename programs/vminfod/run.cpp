@@ -112,7 +112,7 @@ private:
         auto const fallback = static_cast<std::uint64_t>(wall_clock());
         auto const last = sequence_file_.begin(fallback);
         if (last) return *last;
-        log_.write(log::LogLevel::warning, "no_sequence_file", last.error().text());
+        log_.write(log::LogLevel::warning, "no-sequence-file", last.error().text());
         return fallback;
     }
 

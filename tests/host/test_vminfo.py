@@ -158,6 +158,13 @@ def test_nobody_reads_the_events(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_nobody_reads_and_nothing_happens(tmp_path):
+    with FakeVminfod(tmp_path, {"/events": stream(STARTED)}, ends=False):
+        done = subprocess.run(f"{BUILD}/vminfo --root {tmp_path} events | head -n 1; exit ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash",
+                              capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_top(tmp_path):
     looks = iter(range(100))
 

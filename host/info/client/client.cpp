@@ -46,15 +46,25 @@ Result<> send_all(int fd, std::string_view text) {
     return {};
 }
 
-/// The next bytes of an answer; empty: its end. Errors: timeout at the deadline.
-Result<std::string_view> receive(int fd, std::span<char> room, TimePoint deadline) {
+/// Waits until there is something to be read. Returns false when nobody reads from `reader` (-1: nobody matters).
+/// Errors: timeout at the deadline. Source: poll(2): the end of a pipe without a reader has POLLERR.
+Result<bool> wait(int fd, int reader, TimePoint deadline) {
     for (;;) {
         auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
-        pollfd ready{fd, POLLIN, 0};
-        int const count = ::poll(&ready, 1, static_cast<int>(std::clamp<milliseconds::rep>(left, 0, 1 << 30)));
+        std::array<pollfd, 2> ready{{{fd, POLLIN, 0}, {reader, 0, 0}}};
+        int const count =
+            ::poll(ready.data(), ready.size(), static_cast<int>(std::clamp<milliseconds::rep>(left, 0, 1 << 30)));
         if (count == 0) return silent();
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return fail(errno, "wait for vminfod");
+        return (ready[1].revents & POLLERR) == 0;
+    }
+}
+
+/// The next bytes of an answer; empty: its end. Errors: timeout at the deadline.
+Result<std::string_view> receive(int fd, std::span<char> room, TimePoint deadline) {
+    for (;;) {
+        TRY(wait(fd, -1, deadline));
         ssize_t const size = ::recv(fd, room.data(), room.size(), 0);
         if (size < 0 && errno == EINTR) continue;
         if (size < 0 && errno == ECONNRESET) return std::string_view();
@@ -169,6 +179,7 @@ Result<> Client::follow(std::string const& target, FollowLimits const& limits, T
         body.erase(0, begin);
         searched = body.size();
         if (answer.is_complete()) return fail(ErrorKind::unavailable, "VminfodEventStream ended prematurely");
+        if (!TRY(wait(fd.get(), limits.reader, next_deadline()))) return {};
         std::string_view const bytes = TRY(receive(fd.get(), *room, next_deadline()));
         if (bytes.empty()) return fail(ErrorKind::unavailable, "VminfodEventStream ended prematurely");
         TRY(answer.take(bytes));

@@ -192,6 +192,21 @@ TEST(InfoClient, SilenceAndDeadlinesEndAFollowing) {
     }
 }
 
+TEST(InfoClient, AFollowingEndsWithItsReader) {
+    FakeServer server;
+    server.answer_with("HTTP/1.1 200 OK\r\n\r\none\n", true);
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    UniqueFd reader(ends[0]);
+    UniqueFd const writer(ends[1]);
+    auto const followed =
+        Client(server.socket(), "test").follow("/events", {.reader = writer.get()}, [&reader](std::string_view) {
+            reader = {};
+            return true;
+        });
+    EXPECT_TRUE(followed);
+}
+
 TEST(InfoClient, ALineMayNotGrowForEver) {
     FakeServer server;
     server.answer_with("HTTP/1.1 200 OK\r\n\r\n" + std::string(2000, 'x'), true);
