@@ -19,6 +19,7 @@
 #include "host/observe/loader.h"
 #include "host/observe/records.h"
 #include "host/observe/worker.h"
+#include "host/observe/zfs_watch.h"
 #include "host/parts/host_launcher.h"
 #include "host/parts/host_pool.h"
 #include "host/parts/installed_images.h"
@@ -96,14 +97,19 @@ public:
           poll_(chores_eyes_.machines.store(), *chores_eyes_.pool),
           inotify_(around_.loop,
                    watches_.fd() >= 0 ? UniqueFd(::fcntl(watches_.fd(), F_DUPFD_CLOEXEC, 3)) : UniqueFd()),
-          bus_watch_(around_.loop, bus_thread_,
-                     {[this](Uuid const& machine, std::string_view why) { want(machine.text(), Part::unit, why); },
-                      [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
+          bus_watch_(std::in_place, around_.loop, bus_thread_,
+                     BusWatch::Notices{
+                         [this](Uuid const& machine, std::string_view why) { want(machine.text(), Part::unit, why); },
+                         [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
           looks_(around_.loop, {}, look_at_launcher),
           launcher_events_(
               around_.loop, {},
               {[this](std::string const& machine) { launcher_says(machine, Part::launcher); },
                [this](std::string const& machine) { launcher_says(machine, Part::unit | Part::launcher); }}),
+          zfs_watch_(std::in_place, around_.loop, ZfsWatch::Settings{.program = settings_.zpool_program},
+                     ZfsWatch::Notices{
+                         [this](Uuid const& machine) { want(machine.text(), Part::stored | Part::snapshots, "zfs"); },
+                         [this](std::string_view why) { lost(why); }, [this] { pump(); }}),
           agenda_timer_(around_.loop),
           looks_timer_(around_.loop),
           poll_timer_(around_.loop) {
@@ -113,12 +119,20 @@ public:
     void start(std::function<void()> loaded) {
         if (inotify_.is_open()) net::spawn(around_.loop, take_file_events(shared_from_this()));
         loaded_ = std::move(loaded);
-        bus_watch_.start();
+        bus_watch_->start();
+        if (has_zfs()) zfs_watch_->start();
+    }
+
+    void abandon() {
+        is_stopping_ = true;
+        zfs_watch_.reset();
     }
 
     void stop() {
         is_stopping_ = true;
         inotify_.close();
+        bus_watch_.reset();
+        zfs_watch_.reset();
         agenda_timer_.cancel();
         looks_timer_.cancel();
         poll_timer_.cancel();
@@ -187,8 +201,9 @@ public:
                       : queue.is_refreshing   ? "comparing with the host"
                       : queue.running.empty() ? "waiting for changes"
                                               : "working";
-        facts.sources = {file_source(), bus_source("systemd", bus_watch_.unit_signals()),
-                         bus_source("machined", bus_watch_.machine_signals()), launcher_source()};
+        facts.sources = {file_source(), bus_source("systemd", bus_watch_->unit_signals()),
+                         bus_source("machined", bus_watch_->machine_signals()), launcher_source()};
+        if (has_zfs() && zfs_watch_) facts.sources.push_back(zfs_source());
         facts.written_off = looks_.written_off();
         return facts;
     }
@@ -375,10 +390,20 @@ private:
 
     [[nodiscard]] Facts::Source bus_source(std::string name, std::uint64_t signals) const {
         return {.name = std::move(name),
-                .is_working = bus_watch_.is_connected(),
-                .note = bus_watch_.trouble(),
+                .is_working = bus_watch_->is_connected(),
+                .note = bus_watch_->trouble(),
                 .notifications = signals,
-                .losses = bus_watch_.losses()};
+                .losses = bus_watch_->losses()};
+    }
+
+    [[nodiscard]] bool has_zfs() const { return loader_eyes_.pool->kind() == storage::Backend::zfs; }
+
+    [[nodiscard]] Facts::Source zfs_source() const {
+        return {.name = "zfs",
+                .is_working = zfs_watch_->is_working(),
+                .note = zfs_watch_->trouble(),
+                .notifications = zfs_watch_->events(),
+                .losses = zfs_watch_->losses()};
     }
 
     [[nodiscard]] Facts::Source launcher_source() const {
@@ -454,9 +479,10 @@ private:
     FilePoll poll_;
     net::Descriptor inotify_;
     Worker bus_thread_;
-    BusWatch bus_watch_;
+    std::optional<BusWatch> bus_watch_;
     LauncherLooks looks_;
     LauncherEvents launcher_events_;
+    std::optional<ZfsWatch> zfs_watch_;
     std::map<std::string, LauncherAddress> launchers_;  // that were noticed
     net::Timer agenda_timer_;
     net::Timer looks_timer_;
@@ -497,6 +523,7 @@ void Observer::start(std::function<void()> loaded) { impl_->start(std::move(load
 void Observer::look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done) {
     impl_->look_again(machine, std::move(done));
 }
+void Observer::abandon() { impl_->abandon(); }
 void Observer::usage(GotText got) { impl_->usage(std::move(got)); }
 void Observer::history(std::optional<Uuid> const& machine, GotText got) { impl_->history(machine, std::move(got)); }
 std::string Observer::raw(std::string const& machine) const { return impl_->raw(machine); }

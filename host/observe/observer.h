@@ -53,6 +53,9 @@ public:
     /// Begins to watch and to load. `loaded` is called once: all machines are in the cache.
     void start(std::function<void()> loaded);
 
+    /// Ends its child processes and waits for nothing: right before the process ends. Threads may hang.
+    void abandon();
+
     using Text = std::shared_ptr<std::string const>;
     using GotText = std::function<void(Result<Text>)>;
     /// Calls when what a reload has found is in the cache that has begun after this call: of one machine, or (nullopt)

@@ -103,8 +103,11 @@ public:
         systemd::notify("STATUS=reading all machines");
         observer->start([this] { open_doors(); });
         loop_.run();
-        service_ = nullptr;
-        return std::move(result_);
+        if (!result_) return std::move(result_);
+        // Threads may hang in system calls of others for as long as those like: nobody waits for them.
+        observer->abandon();
+        log_.drain(std::chrono::seconds(1));
+        ::_exit(0);
     }
 
 private:
@@ -180,11 +183,7 @@ Result<> run_daemon(DaemonOptions const& options) {
     UniqueFd const only_one = TRY(be_the_only_one(directory));
     log::Log log({.level = options.log_level, .format = options.log_format, .path = {}, .console = STDERR_FILENO});
     auto program = std::make_unique<Program>(options, configuration, log, directory);
-    auto ended = program->run();
-    log.drain(std::chrono::seconds(1));
-    // Threads may hang in system calls of others for as long as those like.
-    if (ended) ::_exit(0);
-    return ended;
+    return program->run();
 }
 
 }  // namespace triton::program
