@@ -159,16 +159,22 @@ void Agenda::end_scan(Found const& found, TimePoint now) {
     }
 }
 
+/// A job has failed.
+bool Agenda::has_to_wait_again(Ticket ticket, Waiter& waiter, Parts failed) {
+    if (++waiter.failures >= most_failures) return false;
+    if (waiter.to_begin.empty()) unbegun_.emplace(waiter.machine, ticket);
+    waiter.to_begin |= failed & waiter.parts;
+    return true;
+}
+
 void Agenda::answer_waiters(Underway const& underway, bool has_failed, std::vector<Ticket>& answered) {
+    Job const& job = underway.job;
     for (Ticket const ticket : underway.tickets) {
         auto const found = waiters_.find(ticket);
         if (found == waiters_.end()) continue;
         Waiter& waiter = found->second;
-        waiter.jobs.erase(underway.job.number);
-        if (has_failed) {
-            if (waiter.to_begin.empty()) unbegun_.emplace(waiter.machine, ticket);
-            waiter.to_begin |= underway.job.parts & waiter.parts;
-        }
+        waiter.jobs.erase(job.number);
+        if (has_failed && has_to_wait_again(ticket, waiter, job.parts)) continue;
         if (!waiter.jobs.empty() || !waiter.to_begin.empty()) continue;
         waiters_.erase(found);
         answered.push_back(ticket);

@@ -63,7 +63,9 @@ public:
     std::vector<Ticket> finished(Job const& job, Found const& found, TimePoint now);
 
     /// Asks to be told when these parts of a machine were read by jobs that begin after this call. A job that fails is
-    /// not enough: it is tried again, so whoever asks has a limit of its own.
+    /// not enough, for it shows what was before. After most_failures, which take half a minute, a waiter is answered
+    /// all the same: whoever asks has a limit of its own, and nobody is kept for ever.
+    static constexpr std::size_t most_failures = 5;
     Ticket wait(std::string_view machine, Parts parts = host_parts);
     /// The same of all machines: a scan that succeeds, and then what the host knows of each machine, as far as that can
     /// be read.
@@ -81,6 +83,7 @@ public:
         std::vector<Job> running = {};
     };
     [[nodiscard]] Queue queue() const;
+    [[nodiscard]] bool is_refreshing() const { return is_refreshing_; }
 
 private:
     struct Waiter {
@@ -88,6 +91,7 @@ private:
         Parts parts = {};
         Parts to_begin = {};                ///< of which no job has begun yet
         std::set<std::uint64_t> jobs = {};  ///< that must finish
+        std::size_t failures = 0;
         std::uint64_t refresh = 0;
     };
     struct Underway {
@@ -103,6 +107,7 @@ private:
     Job begin(WorkQueue::Work work);
     void attach_waiters(Underway& underway);
     void end_scan(Found const& found, TimePoint now);
+    bool has_to_wait_again(Ticket ticket, Waiter& waiter, Parts failed);
     void answer_waiters(Underway const& underway, bool has_failed, std::vector<Ticket>& answered);
     void end_refresh_when_complete(TimePoint now, std::vector<Ticket>& answered);
 

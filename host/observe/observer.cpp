@@ -339,7 +339,7 @@ private:
     }
 
     void end_refresh_when_complete() {
-        if (!is_refreshing_ || around_.agenda.queue().is_refreshing) return;
+        if (!is_refreshing_ || around_.agenda.is_refreshing()) return;
         is_refreshing_ = false;
         refresh_.took = std::chrono::duration_cast<std::chrono::microseconds>(steady_now() - refresh_begun_).count();
         ++facts_.refreshes;

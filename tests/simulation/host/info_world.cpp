@@ -184,6 +184,8 @@ void InfoWorld::end(info::Job const& job, Versions const& seen, bool has_failed)
     std::string const& name = *job.machine;
     (job.parts.has(Part::launcher) ? --looks_ : looks_);
     if (!job.parts.has(Part::launcher)) is_loading_ = false;
+    for (auto& [ticket, wait] : waits_)
+        wait.failures += has_failed && wait.machine == name ? 1 : 0;
     if (!has_failed) {
         for (Part const part : each_part) {
             if (job.parts.has(part)) seen_[name][index_of(part)] = seen[index_of(part)];
@@ -246,7 +248,7 @@ void InfoWorld::answer(std::vector<info::Ticket> const& tickets) {
             continue;
         }
         ++answered_;
-        if (wait.mapped().machine) check_wait(wait.mapped());
+        if (wait.mapped().machine && wait.mapped().failures < info::Agenda::most_failures) check_wait(wait.mapped());
     }
 }
 

@@ -67,6 +67,7 @@ private:
         info::Parts parts = {};
         std::uint64_t version = 0;  ///< the latest of the host when it was asked
         Versions known = {};        ///< the machine's then
+        std::size_t failures = 0;   ///< of jobs since
     };
 
     // the host

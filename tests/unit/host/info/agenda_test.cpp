@@ -169,6 +169,18 @@ TEST_F(AgendaTest, AWaiterWaitsUntilAJobSucceeds) {
     EXPECT_EQ(finish(), std::vector{ticket});
 }
 
+TEST_F(AgendaTest, NobodyIsKeptForEver) {
+    Ticket const ticket = agenda.wait("a");
+    for (std::size_t i = 1; i < Agenda::most_failures; ++i) {
+        next();
+        EXPECT_TRUE(finish({}, true).empty());
+        now += minutes(1);
+    }
+    next();
+    EXPECT_EQ(finish({}, true), std::vector{ticket});
+    EXPECT_EQ(agenda.queue().waiters, 0U);
+}
+
 TEST_F(AgendaTest, WhoeverGivesUpIsForgotten) {
     Ticket const before = agenda.wait("a");
     Ticket const during = agenda.wait("a");
