@@ -153,8 +153,16 @@ public:
 
     // --- what others ask for ---
 
+    /// Whether a machine has a launcher is known when the rest of it has been read.
     void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done) {
         info::Agenda& agenda = around_.agenda;
+        if (machine) {
+            done = [self = shared_from_this(), name = machine->text(), done = std::move(done)](Result<> const& read) {
+                if (!self->records_.launcher(name) || self->looks_.hangs(name)) return done(read);
+                self->waiting_[self->around_.agenda.wait(name, Part::launcher)] = done;
+                self->pump();
+            };
+        }
         waiting_[machine ? agenda.wait(machine->text()) : agenda.wait_all()] = std::move(done);
         pump();
     }
@@ -209,6 +217,13 @@ public:
     }
 
 private:
+    /// A machine's launcher as it was when it was last wanted.
+    struct Noticed {
+        LauncherAddress address;
+        std::string state;  // of the machine
+        bool operator==(Noticed const&) const = default;
+    };
+
     // --- jobs ---
 
     void pump() {
@@ -274,7 +289,8 @@ private:
         pump();
     }
 
-    /// A launcher that has come is looked at; the connection to one that has gone is of no use.
+    /// A launcher that has come is looked at, and again when its machine is up: it may not have been there before. The
+    /// connection to one that has gone is of no use.
     void notice_launcher(Observation const& seen) {
         auto const known = launchers_.find(seen.name);
         bool const is_known = known != launchers_.end();
@@ -282,8 +298,9 @@ private:
             if (is_known) launchers_.erase(known);
             return launcher_events_.forget(seen.name);
         }
-        if (is_known && known->second == *seen.launcher) return;
-        launchers_[seen.name] = *seen.launcher;
+        Noticed now{*seen.launcher, seen.document ? text_of(*seen.document, "state") : std::string()};
+        if (is_known && known->second == now) return;
+        launchers_[seen.name] = std::move(now);
         want(seen.name, Part::launcher, "unit");
     }
 
@@ -483,7 +500,7 @@ private:
     LauncherLooks looks_;
     LauncherEvents launcher_events_;
     std::optional<ZfsWatch> zfs_watch_;
-    std::map<std::string, LauncherAddress> launchers_;  // that were noticed
+    std::map<std::string, Noticed> launchers_;
     net::Timer agenda_timer_;
     net::Timer looks_timer_;
     net::Timer poll_timer_;
