@@ -159,7 +159,8 @@ void Agenda::end_scan(Found const& found, TimePoint now) {
     }
 }
 
-/// A job has failed.
+/// Makes a waiter wait for the next try of a job that has failed.
+/// Returns false when it has waited for enough of them.
 bool Agenda::has_to_wait_again(Ticket ticket, Waiter& waiter, Parts failed) {
     if (++waiter.failures >= most_failures) return false;
     if (waiter.to_begin.empty()) unbegun_.emplace(waiter.machine, ticket);

@@ -76,7 +76,7 @@ std::vector<json::Member const*> sorted(json::Object const& object) {
     return members;
 }
 
-/// Where the comparison stands.
+/// Tells where the comparison stands.
 struct Place {
     std::string path;   ///< "nics.0"
     std::string shape;  ///< "nics.*"
@@ -170,13 +170,6 @@ private:
     std::vector<Change> changes_;
 };
 
-/// Of a document: it is valid.
-json::Node parsed(std::string_view value) {
-    static constexpr json::Limits limits{.document_bytes = std::size_t{64} << 20, .values = std::size_t{1} << 24};
-    json::ProblemList problems(1);
-    return json::read_json(value, limits, problems).value_or(json::Node{});
-}
-
 }  // namespace
 
 std::vector<Change> diff(std::string_view property, std::string_view from, std::string_view to) {
@@ -184,7 +177,7 @@ std::vector<Change> diff(std::string_view property, std::string_view from, std::
     if (from.empty()) return {{std::string(property), Action::added, "", std::string(to), ""}};
     if (to.empty()) return {{std::string(property), Action::removed, std::string(from), "", ""}};
     Comparison comparison;
-    comparison.compare(parsed(from), parsed(to), Place{}.member(property));
+    comparison.compare(parse_value(from), parse_value(to), Place{}.member(property));
     if (!comparison.is_full()) return std::move(comparison).take();
     return {{std::string(property), Action::changed, std::string(from), std::string(to), ""}};
 }

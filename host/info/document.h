@@ -19,6 +19,9 @@ namespace triton::info {
 class Document;
 using DocumentPtr = std::shared_ptr<Document const>;
 
+/// Reads what stands in a document: it is valid JSON.
+json::Node parse_value(std::string_view value);
+
 /// One machine as it was found: its JSON object in one line for each view, and where in it each property stands. It is
 /// made once, by whoever has read the machine, and shared by all that show it. The properties are found without
 /// parsing, so a comparison or a filter reads only what it is about.
@@ -41,7 +44,7 @@ public:
     [[nodiscard]] Text const& text(View view) const { return texts_[static_cast<std::size_t>(view)]; }
     /// The JSON text of a property ("state" gives "\"running\""); nullopt: it has none, or the view does not show it.
     [[nodiscard]] std::optional<std::string_view> member(View view, std::string_view property) const;
-    [[nodiscard]] json::Node node(View view) const;
+    [[nodiscard]] json::Node node(View view) const { return parse_value(*text(view)); }
 
     /// In the order of the property table.
     [[nodiscard]] std::span<Field const> fields() const { return fields_; }

@@ -9,13 +9,6 @@ namespace triton::info {
 
 namespace {
 
-/// Of a document: it is valid.
-json::Node parsed(std::string_view value) {
-    static constexpr json::Limits limits{.document_bytes = std::size_t{64} << 20, .values = std::size_t{1} << 24};
-    json::ProblemList problems(1);
-    return json::read_json(value, limits, problems).value_or(json::Node{});
-}
-
 std::string_view property_of(std::string_view key) { return key.substr(0, key.find('.')); }
 
 /// Refuses even a question about what the view does not show, so that nobody takes an empty answer for one.
@@ -26,7 +19,7 @@ json::Node with_property(Document const& document, View view, std::string_view n
     auto const value = document.member(view, name);
     if (!value) return {json::Object{}};
     json::Object object;
-    object.push_back({std::string(name), parsed(*value)});
+    object.push_back({std::string(name), parse_value(*value)});
     return {std::move(object)};
 }
 

@@ -59,7 +59,7 @@ public:
     [[nodiscard]] Sizes sizes() const;
 
 private:
-    /// Where an entry stands. Another line that has its name, too, is passed over there.
+    /// The line that an entry stands in. Its name may be in others still, which pass it over.
     enum class Line : std::uint8_t { none, noticed, refresh, delayed };
     struct Entry {
         Parts noticed = {};
