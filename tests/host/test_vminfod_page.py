@@ -253,7 +253,7 @@ def test_hostile_texts_stay_texts(own, opened):
                   "changes": [{"path": text, "action": text, "from": text, "to": {text: text}}, None, 3]}
         page.evaluate(f"take({{data: {json.dumps(json.dumps(record))}}})")
         page.wait("stale.size === 0")
-        page.evaluate(f"openDetails(keyOf({json.dumps(vm)})); document.querySelector('details').open = true")
+        page.evaluate(f"openDetails(keyOf({json.dumps(vm)})); document.querySelector('#content details').open = true")
         page.wait("document.querySelector('#content pre').textContent.length > 100")
         assert page.evaluate(f"{UNSEEN}.test(document.body.innerText)") is False, text
     for row in own.made[:2]:
@@ -268,6 +268,18 @@ def test_hostile_texts_stay_texts(own, opened):
 
 
 # The connection.
+
+
+def test_limits_of_the_daemon_are_told(own, opened):
+    page = opened(own)
+    status = {"sources": [{"name": "files", "working": True}, {"name": "zfs", "working": False, "note": "no <b>zpool</b>"}],
+              "refreshErrors": [{"err": "old"}, {"err": "cannot open \u202e"}]}
+    page.evaluate(f"takeStatus({json.dumps(status)})")
+    page.click("#notes summary")
+    page.wait("document.getElementById('notes').open")
+    assert page.text("#notes").split("\n") == ["2 notes on vminfod", "zfs: no <b>zpool</b>", "Not all could be read: cannot open \\u{202e}"]
+    page.evaluate("takeStatus({})")
+    assert page.evaluate("document.getElementById('notes').hidden")
 
 
 def test_killed_daemon_is_told_and_met_again_without_a_reload(own, opened):
