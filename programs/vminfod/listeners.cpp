@@ -60,26 +60,30 @@ Result<UniqueFd> open_unix_socket(std::string const& path) {
 
 }  // namespace
 
-Result<std::vector<Listener>> open_listeners(DaemonOptions const& options, InfoConfiguration const& configuration) {
-    std::vector<Listener> listeners;
+Result<Listeners> open_listeners(DaemonOptions const& options, InfoConfiguration const& configuration) {
+    Listeners listeners;
     bool has_unix = false;
     bool has_tcp = false;
     for (systemd::HandedSocket& handed : TRY(systemd::take_sockets())) {
         (handed.is_unix ? has_unix : has_tcp) = true;
-        listeners.push_back({std::move(handed.fd), handed.is_unix ? Entrance::unix_socket : Entrance::tcp,
-                             handed.is_unix ? "a Unix socket of systemd" : "a TCP socket of systemd"});
+        listeners.open.push_back({std::move(handed.fd), handed.is_unix ? Entrance::unix_socket : Entrance::tcp,
+                                  handed.is_unix ? "a Unix socket of systemd" : "a TCP socket of systemd"});
     }
     if (!has_unix) {
         std::string const path = options.socket.empty() ? options.root + "/run/triton/vminfod.socket" : options.socket;
-        listeners.push_back({TRY(open_unix_socket(path)), Entrance::unix_socket, path});
+        listeners.open.push_back({TRY(open_unix_socket(path)), Entrance::unix_socket, path});
     }
     std::string const address = !options.listen.empty() ? options.listen : configuration.listen.value_or("none");
-    if (!has_tcp && address != "none") {
-        auto const parsed = TRY(parse_loopback_address(address));
-        UniqueFd socket = TRY(net::open_listening_socket(parsed));
-        std::string shown = net::local_address(socket.get());
-        listeners.push_back({std::move(socket), Entrance::tcp, std::move(shown)});
+    if (has_tcp || address == "none") return listeners;
+    auto const parsed = TRY(parse_loopback_address(address));
+    auto socket = net::open_listening_socket(parsed);
+    if (!socket && !options.listen.empty()) return std::unexpected(std::move(socket).error());
+    if (!socket) {
+        listeners.missing = socket.error().text();
+        return listeners;
     }
+    std::string shown = net::local_address(socket->get());
+    listeners.open.push_back({*std::move(socket), Entrance::tcp, std::move(shown)});
     return listeners;
 }
 

@@ -90,6 +90,7 @@ public:
         info::Agenda agenda;
         feed_ = &feed;
         listeners_ = TRY(open_listeners(options_, configuration_));
+        if (!listeners_.missing.empty()) log_.write(log::LogLevel::warning, "not_listening", listeners_.missing);
         auto const observer =
             TRY(observe::Observer::create({.root = options_.root, .now = wall_clock},
                                           {loop_, agenda, cache, feed, log_, [this] { feed_has_grown(); }}));
@@ -130,7 +131,7 @@ private:
 
     /// All machines are known.
     void open_doors() {
-        for (Listener& listener : listeners_) {
+        for (Listener& listener : listeners_.open) {
             if (auto listening = service_->listen(std::move(listener.socket), listener.entrance); !listening) {
                 result_ = std::move(listening);
                 return loop_.stop();
@@ -164,7 +165,7 @@ private:
     observe::SequenceFile sequence_file_;
     net::Timer watchdog_;
     net::Timer end_;
-    std::vector<Listener> listeners_;
+    Listeners listeners_;
     info::Feed* feed_ = nullptr;
     Service* service_ = nullptr;
     std::uint64_t last_sequence_ = 0;
