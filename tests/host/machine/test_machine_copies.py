@@ -255,7 +255,6 @@ def test_what_a_machine_uses(host, vmadm, tiny):
     vmadm.ok("stop", "-F", "use")
     (stats,) = json.loads(vmadm.ok("stats", "-j", "alias=use"))
     assert stats["state"] == "stopped" and "memory_bytes" not in stats
-    assert vmadm.says("events", "use") == (1, "Events come from vminfod, which this version does not have; history tells what was done.\n")
 
 
 def test_names_and_payloads_of_enemies(host, vmadm, tiny):
