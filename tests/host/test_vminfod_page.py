@@ -303,7 +303,7 @@ def test_killed_daemon_is_told_and_met_again_without_a_reload(own, opened):
 
 def test_page_that_fell_behind_starts_over(own, opened):
     page = opened(own)
-    page.evaluate("machines.delete(keyOf([...machines.values()][0].vm)); lastSequence = 1; connect()")
+    page.evaluate("machines.delete(keyOf([...machines.values()][0].vm)); lastSequence = 2 ** 40; connect()")
     page.wait("[...document.querySelectorAll('#events .item')].some((one) => one.textContent.includes('All machines were loaded again.'))")
     page.wait("document.querySelector('#states button').textContent === '5 machines'")
     own.files.write(own.files.object(3, alias="later"))
