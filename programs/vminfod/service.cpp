@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <list>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,7 +20,9 @@
 #include "lib/net/accept.h"
 #include "lib/net/http_server.h"
 #include "lib/net/turns.h"
+#include "programs/vminfod/awaited.h"
 #include "programs/vminfod/event_options.h"
+#include "programs/vminfod/event_streams.h"
 #include "programs/vminfod/open_history.h"
 #include "programs/vminfod/page.h"
 #include "programs/vminfod/request_text.h"
@@ -46,7 +48,6 @@ constexpr std::size_t budget = 64 * 1024;      // of one step of a long answer
 constexpr std::size_t machines_in_step = 128;  // that are looked at in one
 constexpr std::size_t lines_in_step = 256;     // of the history
 constexpr std::size_t most_fresh = 256;        // that wait for a fresh look
-constexpr Duration shortest_tick = std::chrono::seconds(1);
 
 Text shared(std::string_view text) { return std::make_shared<std::string const>(text); }
 
@@ -74,43 +75,6 @@ std::uint64_t resident_bytes() {
     return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// A result that somebody else brings.
-template <class T>
-struct Awaited {
-    explicit Awaited(net::Loop& loop) : arrived(loop), limit(loop) {}
-    net::Condition arrived;
-    net::Timer limit;
-    std::optional<Result<T>> result;
-
-    void bring(Result<T> found) {
-        if (result) return;  // it is too late
-        result = std::move(found);
-        limit.cancel();
-        arrived.notify_all();
-    }
-};
-
-template <class T>
-using AwaitedPtr = std::shared_ptr<Awaited<T>>;
-
-/// `what` takes too long after `limit`.
-template <class T>
-AwaitedPtr<T> make_awaited(net::Loop& loop, Duration limit, std::string what) {
-    auto const awaited = std::make_shared<Awaited<T>>(loop);
-    auto const late = [weak = std::weak_ptr(awaited), what = std::move(what)] {
-        if (auto const waiting = weak.lock()) waiting->bring(fail(ErrorKind::timeout, what + " takes too long"));
-    };
-    awaited->limit.call_at(std::chrono::steady_clock::now() + limit, late);
-    return awaited;
-}
-
-template <class T>
-Task<Result<T>> arrival(AwaitedPtr<T> awaited) {
-    while (!awaited->result)
-        co_await awaited->arrived.wait();
-    co_return std::move(*awaited->result);
-}
-
 }  // namespace
 
 class Service::Impl : public std::enable_shared_from_this<Impl> {
@@ -122,7 +86,9 @@ public:
           page_(shared(page())),
           page_fields_("\r\nContent-Security-Policy: " + page_policy(page()) + "\r\nReferrer-Policy: no-referrer"),
           turns_(around_.loop),
-          tick_(around_.loop) {}
+          events_(std::make_shared<EventStreams>(
+              EventStreams::Settings{settings_.now, settings_.heartbeat, settings_.snapshot_limit}, around_.loop,
+              around_.cache, around_.feed)) {}
 
     /// In a function of its own: the servers know this object, which must be shared by then.
     Result<> open() {
@@ -157,10 +123,7 @@ public:
         return doors_[static_cast<std::size_t>(entrance)].server->listen(std::move(socket));
     }
 
-    void feed_has_grown() {
-        for (Listener* const listener : listeners_)
-            listener->wake.notify_all();
-    }
+    void feed_has_grown() { events_->feed_has_grown(); }
 
     void stop(std::function<void()> stopped) {
         auto const left = std::make_shared<std::size_t>(doors_.size());
@@ -177,34 +140,6 @@ private:
         Entrance entrance;
         net::HttpFigures figures = {};
         std::optional<net::HttpServer> server = {};
-    };
-
-    /// Somebody who follows the events.
-    struct Listener {
-        Listener(Impl& service, Door const& door, info::Reader::Options options, std::string id, std::string name)
-            : of(service),
-              entrance(door.entrance),
-              user_agent(std::move(name)),
-              began_at(service.settings_.now()),
-              spoke_at(std::chrono::steady_clock::now()),
-              wake(service.around_.loop),
-              reader(std::move(options), std::move(id), service.around_.cache, service.around_.feed, service.places_),
-              place(service.listeners_.insert(service.listeners_.end(), this)) {}
-        Listener(Listener const&) = delete;
-        Listener& operator=(Listener const&) = delete;
-        ~Listener() {
-            of.listeners_.erase(place);
-            of.resyncs_ += reader.resyncs();
-        }
-
-        Impl& of;
-        Entrance entrance;
-        std::string user_agent;
-        std::int64_t began_at;
-        TimePoint spoke_at;
-        net::Condition wake;
-        info::Reader reader;
-        std::list<Listener*>::iterator place;
     };
 
     [[nodiscard]] net::HttpSettings http_settings() const {
@@ -389,69 +324,11 @@ private:
         HttpResponse response;
         response.type = is_sse ? events_type : lines_type;
         response.is_endless = true;
-        response.stream = [self = shared_from_this(), &door, options = std::move(*options), id = id->text(),
-                           name = harmless_text(request.user_agent)](HttpStream& out) {
-            return self->send_events(out, std::make_shared<Listener>(*self, door, options, id, name));
+        response.stream = [events = events_, options = std::move(*options), id = id->text(),
+                           name = harmless_text(request.user_agent), entrance = door.entrance](HttpStream& out) {
+            return events->follow(out, options, id, name, entrance);
         };
         return response;
-    }
-
-    Task<> send_events(HttpStream& out, std::shared_ptr<Listener> listener) {
-        if (tick_.due() == TimePoint::max()) tick_at(listener->spoke_at + settings_.heartbeat);
-        info::Reader& reader = listener->reader;
-        out.caller().when_gone([weak = std::weak_ptr(listener)] {
-            if (auto const gone = weak.lock()) gone->wake.notify_all();
-        });
-        while (!out.caller().has_gone()) {
-            bool const was_in_snapshot = reader.is_in_snapshot();
-            std::vector<Text> pieces = reader.next(budget, settings_.now());
-            if (pieces.empty() && is_silent(*listener) && !reader.waits_for_place())
-                pieces.push_back(reader.heartbeat(settings_.now()));
-            if (was_in_snapshot && !reader.is_in_snapshot()) wake_waiting();
-            if (pieces.empty()) {
-                co_await listener->wake.wait();
-                continue;
-            }
-            // Whoever holds documents must take them; others may be slow, and hear later what they have missed.
-            out.limit_stalls(reader.is_in_snapshot() ? settings_.snapshot_limit : Duration::max());
-            bool const goes_on = co_await out.write(pieces);
-            listener->spoke_at = std::chrono::steady_clock::now();
-            if (!goes_on) break;
-            pieces.clear();
-            if (reader.is_in_snapshot()) co_await net::yield(around_.loop);
-        }
-        bool const held_place = reader.is_in_snapshot();
-        listener.reset();
-        if (held_place) wake_waiting();
-    }
-
-    [[nodiscard]] bool is_silent(Listener const& listener) const {
-        return std::chrono::steady_clock::now() - listener.spoke_at >= settings_.heartbeat;
-    }
-    /// A place for a snapshot is free: who has waited for one can go on.
-    void wake_waiting() {
-        for (Listener* const listener : listeners_)
-            if (listener->reader.has_more()) listener->wake.notify_all();
-    }
-
-    /// One timer for the heartbeats of all.
-    void tick_at(TimePoint when) {
-        tick_.call_at(when, [weak = weak_from_this()] {
-            if (auto const self = weak.lock()) self->tick();
-        });
-    }
-    void tick() {
-        TimePoint const now = std::chrono::steady_clock::now();
-        TimePoint next = TimePoint::max();
-        for (Listener* const listener : listeners_) {
-            if (is_silent(*listener)) {
-                listener->wake.notify_all();
-            } else {
-                next = std::min(next, listener->spoke_at + settings_.heartbeat);
-            }
-        }
-        if (listeners_.empty()) return;
-        tick_at(std::clamp(next, now + shortest_tick, now + settings_.heartbeat));
     }
 
     // --- about the daemon
@@ -486,13 +363,8 @@ private:
         facts.next_sequence = around_.feed.next();
         facts.kept_bytes = around_.feed.bytes();
         facts.queue = around_.agenda.queue();
-        facts.resyncs = resyncs_;
-        for (Listener const* const listener : listeners_) {
-            facts.resyncs += listener->reader.resyncs();
-            facts.listeners.push_back({listener->reader.id(), listener->user_agent, listener->entrance,
-                                       listener->began_at, listener->reader.resyncs(),
-                                       listener->reader.is_in_snapshot()});
-        }
+        facts.resyncs = events_->resyncs();
+        facts.listeners = events_->listeners();
         for (std::size_t i = 0; i < doors_.size(); ++i)
             facts.http[i] = doors_[i].figures;
         facts.requests = requests_;
@@ -554,12 +426,9 @@ private:
     Text array_comma_ = shared(",\n");
     Text array_end_ = shared("]\n");
     net::Turns turns_;
-    info::SnapshotPlaces places_;
-    std::list<Listener*> listeners_;
-    net::Timer tick_;
+    std::shared_ptr<EventStreams> events_;
     std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests_;
-    std::uint64_t resyncs_ = 0;  // of listeners that have gone
-    std::size_t fresh_ = 0;      // who wait for a fresh look
+    std::size_t fresh_ = 0;  // who wait for a fresh look
     std::array<Door, entrance_count> doors_{{{Entrance::unix_socket}, {Entrance::tcp}}};
 };
 
