@@ -40,7 +40,8 @@ std::string text_of(info::Job const& job) {
 void write_queue(json::Writer& out, info::Agenda::Queue const& queue) {
     out.open('{').member("pending", queue.running.size());
     out.member("queued", queue.targeted + queue.refresh + queue.delayed).member("targeted", queue.targeted);
-    out.member("refresh", queue.refresh).member("delayed", queue.delayed).member("waiters", queue.waiters);
+    out.member("refresh", queue.refresh).member("delayed", queue.delayed);
+    out.member("launchers", queue.launchers).member("waiters", queue.waiters);
     out.member("refreshing", queue.is_refreshing).key("running").open('[');
     for (info::Job const& job : queue.running)
         out.open('{').member("description", text_of(job)).member("why", job.why).close('}');

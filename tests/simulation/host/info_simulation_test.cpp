@@ -17,7 +17,7 @@ std::uint64_t number_of(char const* variable, std::uint64_t otherwise) {
 }
 
 TEST(InfoSimulation, TheCacheBecomesWhatTheHostIs) {
-    std::uint64_t const steps = number_of("TRITON_SIMULATION_STEPS", 60'000);
+    std::uint64_t const steps = number_of("TRITON_SIMULATION_STEPS", 24'000);
     std::uint64_t const first = number_of("TRITON_SIMULATION_SEED", 1);
     constexpr std::uint64_t steps_of_episode = 3'000;
     std::uint64_t events = 0;

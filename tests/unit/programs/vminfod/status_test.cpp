@@ -45,7 +45,7 @@ TEST(Status, HasTheMembersThatItsReadersKnow) {
         R"_(,"version":"1.0","uptime":"54632.55s (15.18h)","memory":{"rss":4096},"state":"running",)_"
         R"_("status":"working","numVms":10,"unreadableVms":0,"curDate":"2027-01-15T08:00:03.500Z",)_"
         R"_("curTime":1800000003500,"queue":{"pending":1,"queued":1,"targeted":1,"refresh":0,"delayed":0,)_"
-        R"_("waiters":0,"refreshing":false,"running":[{"description":"all machines","why":"timer"}]},)_"
+        R"_("launchers":0,"waiters":0,"refreshing":false,"running":[{"description":"all machines","why":"timer"}]},)_"
         R"_("lastRefresh":"2027-01-15T07:59:02.500Z","lastRefreshAgo":"61s","refreshes":2,"missedEvents":1,)_"
         R"_("reloads":7,"writtenOffThreads":0,"refreshErrors":[{"err":"cannot read","time":)_"
         R"_("2027-01-15T06:00:03.500Z","ago":"2h"}],"events":{"first":5,"next":9,"keptBytes":0,)_"
