@@ -272,9 +272,10 @@ def test_hostile_texts_stay_texts(own, opened):
 
 def test_limits_of_the_daemon_are_told(own, opened):
     page = opened(own)
-    status = {"sources": [{"name": "files", "working": True}, {"name": "zfs", "working": False, "note": "no <b>zpool</b>"}],
+    status = {"sources": [{"name": "files", "working": True, "note": "5 watches"}, {"name": "zfs", "working": False, "note": "no <b>zpool</b>"}],
               "refreshErrors": [{"err": "old"}, {"err": "cannot open \u202e"}]}
-    page.evaluate(f"takeStatus({json.dumps(status)})")
+    page.wait("statusAt > 0 && !isLooking")
+    page.evaluate(f"isLooking = true; takeStatus({json.dumps(status)})")  # the daemon's own is asked for no more
     page.click("#notes summary")
     page.wait("document.getElementById('notes').open")
     assert page.text("#notes").split("\n") == ["2 notes on vminfod", "zfs: no <b>zpool</b>", "Not all could be read: cannot open \\u{202e}"]
