@@ -33,9 +33,9 @@ def pool_host(request):
             host.run("mkdir", "-p", "/etc/triton", check=True)
             configuration = {"storage": {"backend": request.param, "path": "/srv/pool"}}
             host.run("tee", "/etc/triton/triton.json", input=json.dumps(configuration), check=True)
-            host.run("systemctl", "restart", "vminfod.service", check=True)  # it knows the pool that it was started with
             install(host, TINY, "tiny", TINY_SCRIPT)
             install(host, OTHER, "other", TINY_SCRIPT + "; touch $1/etc/other")
+            host.run("systemctl", "restart", "vminfod.service", check=True)  # it knows the pool that it was started with
             yield host
         finally:
             host.stop()
