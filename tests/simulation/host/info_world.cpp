@@ -185,7 +185,7 @@ void InfoWorld::end(info::Job const& job, Versions const& seen, bool has_failed)
     (job.parts.has(Part::launcher) ? --looks_ : looks_);
     if (!job.parts.has(Part::launcher)) is_loading_ = false;
     for (auto& [ticket, wait] : waits_)
-        wait.failures += has_failed && wait.machine == name ? 1 : 0;
+        wait.failures += has_failed && wait.machine.value_or(name) == name ? 1 : 0;
     if (!has_failed) {
         for (Part const part : each_part) {
             if (job.parts.has(part)) seen_[name][index_of(part)] = seen[index_of(part)];
@@ -224,7 +224,8 @@ info::DocumentPtr InfoWorld::document_of(std::string const& name, Versions const
 
 void InfoWorld::wait() {
     if (random_.one_in(10)) {
-        waits_[agenda_.wait_all()] = {};
+        waits_[agenda_.wait_all()] = {
+            .machine = std::nullopt, .parts = info::host_parts, .version = version_, .known = host_};
         return;
     }
     std::string const name = name_of(random_.below(settings_.machines));
@@ -232,7 +233,7 @@ void InfoWorld::wait() {
     auto const ticket = agenda_.wait(name, parts);
     asked_.insert(name);
     Wait wait{.machine = name, .parts = parts, .version = version_, .known = {}};
-    if (host_.contains(name)) wait.known = host_[name];
+    if (host_.contains(name)) wait.known[name] = host_[name];
     waits_[ticket] = std::move(wait);
     if (random_.one_in(20)) {
         agenda_.forget(ticket);
@@ -248,25 +249,36 @@ void InfoWorld::answer(std::vector<info::Ticket> const& tickets) {
             continue;
         }
         ++answered_;
-        if (wait.mapped().machine && wait.mapped().failures < info::Agenda::most_failures) check_wait(wait.mapped());
+        check_wait(wait.mapped());
     }
 }
 
-/// The cache has what the host was when it was asked, or something later.
+/// What could not be read is not what was waited for; of a wait for all, a machine that could not does not count.
 void InfoWorld::check_wait(Wait const& wait) {
-    auto const seen = seen_.find(*wait.machine);
-    Versions const now = seen == seen_.end() ? Versions{} : seen->second;
+    if (wait.failures >= (wait.machine ? info::Agenda::most_failures : 1)) return;
+    if (wait.machine) return check_seen(*wait.machine, wait);
+    for (std::size_t i = 0; i < settings_.machines; ++i)
+        check_seen(name_of(i), wait);
+}
+
+/// The cache has what the host was when it was asked, or something later.
+void InfoWorld::check_seen(std::string const& name, Wait const& wait) {
+    std::size_t const stored = index_of(Part::stored);
+    auto const of = [&name](Machines const& machines) {
+        auto const machine = machines.find(name);
+        return machine == machines.end() ? Versions{} : machine->second;
+    };
+    Versions const now = of(seen_);
+    Versions const then = of(wait.known);
     for (Part const part : each_part) {
         std::size_t const i = index_of(part);
-        if (wait.parts.has(part) && now[i] != 0 && now[i] < wait.known[i])  // 0: it was gone when that was read
-            fail("a read after the wait for " + *wait.machine + " sees what was before it");
+        if (wait.parts.has(part) && now[i] != 0 && now[i] < then[i])  // 0: it was gone when that was read
+            fail("a read after the wait for " + name + " sees what was before it");
     }
-    bool const was_gone = wait.known[index_of(Part::stored)] == 0;
-    if (was_gone && now[index_of(Part::stored)] != 0 && now[index_of(Part::stored)] <= wait.version)
-        fail(*wait.machine + " was gone and is there after the wait for it");
-    bool const is_new = now[index_of(Part::stored)] == 0 && !was_gone && host_.contains(*wait.machine) &&
-                        host_.at(*wait.machine)[index_of(Part::stored)] == wait.known[index_of(Part::stored)];
-    if (is_new) fail(*wait.machine + " was there and is missing after the wait for it");
+    if (then[stored] == 0 && now[stored] != 0 && now[stored] <= wait.version)
+        fail(name + " was gone and is there after the wait for it");
+    bool const has_stayed = then[stored] != 0 && of(host_)[stored] == then[stored];
+    if (now[stored] == 0 && has_stayed) fail(name + " was there and is missing after the wait for it");
 }
 
 // --- readers ---

@@ -66,7 +66,7 @@ private:
         std::optional<std::string> machine = {};  ///< nullopt: all
         info::Parts parts = {};
         std::uint64_t version = 0;  ///< the latest of the host when it was asked
-        Versions known = {};        ///< the machine's then
+        Machines known = {};        ///< the host then, as far as it is asked for
         std::size_t failures = 0;   ///< of jobs since
     };
 
@@ -96,6 +96,7 @@ private:
     void check_bounds();
     void check_end();
     void check_wait(Wait const& wait);
+    void check_seen(std::string const& name, Wait const& wait);
     void fail(std::string text);
 
     void pass(Duration duration);
