@@ -48,9 +48,10 @@ class MachineFiles:
 
     def config(self, uuid):
         """The directory of a machine's tree where its metadata and tags are."""
-        config = self.root / "var/triton/pool/machines" / uuid / "@tree/config"
-        config.mkdir(parents=True, exist_ok=True)
-        return config
+        tree = self.root / "var/triton/pool/machines" / uuid
+        (tree / "@snapshots").mkdir(parents=True, exist_ok=True)
+        (tree / "@tree/config").mkdir(parents=True, exist_ok=True)
+        return tree / "@tree/config"
 
     def write_tags(self, uuid, tags):
         (self.config(uuid) / "tags.json").write_text(json.dumps({"tags": tags}))
