@@ -71,7 +71,7 @@ Hangups::Watch::Watch(std::shared_ptr<State> state, int socket, std::uint64_t nu
 
 Hangups::Watch::~Watch() {
     state_->calls.erase(number_);
-    // A socket that was closed is watched no more, and its number may be another's by now.
+    // A closed socket is not watched any more, and its number may be another's by now.
     auto const latest = state_->latest.find(socket_);
     if (latest == state_->latest.end() || latest->second != number_) return;
     state_->latest.erase(latest);

@@ -285,7 +285,7 @@ private:
             heard();
             place_ = server_.silent_.insert(server_.silent_.end(), this);
         }
-        /// For a peer that takes nothing of an answer: it is as silent as one that says nothing.
+        /// Waits for a peer that takes nothing of an answer: it counts as silent.
         void stall() {
             wait();
             is_stalled_ = true;
@@ -295,7 +295,7 @@ private:
             place_.reset();
             is_stalled_ = false;
         }
-        /// Its answer, wherever that is.
+        /// Ends the connection for the peer. Its descriptor stays open until its task has ended.
         void break_off() {
             is_broken_off_ = true;
             transport_.break_off();
@@ -332,7 +332,7 @@ private:
         bool is_broken_off_ = false;
     };
 
-    /// Of the silent ones.
+    /// Closes those of the silent ones that fit.
     template <class Which>
     void close_if(Which which) {
         for (auto next = silent_.begin(); next != silent_.end();) {
@@ -717,7 +717,7 @@ private:
 
     // --- streams
 
-    /// Until the connection cannot go on, or the stream has ended.
+    /// An answer in chunks; for HTTP/1.0 one that ends with its connection.
     class Stream final : public HttpStream {
     public:
         Stream(Transport& transport, Slot& slot, std::string head, bool is_chunked, Duration limit)
@@ -848,7 +848,7 @@ private:
         slot.wait();
         stream.expires_after(lingering);
         co_await stream.end_writing();
-        if (slot.had_stream()) co_return;  // whoever listens says nothing
+        if (slot.had_stream()) co_return;  // a listener says nothing more
         std::array<char, 1024> dropped;
         for (std::size_t total = 0; total < most_lingering_bytes;) {
             std::size_t const size = co_await stream.drop_some(dropped);

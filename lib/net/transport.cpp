@@ -356,7 +356,7 @@ Task<bool> Transport::wait_writable() {
 }
 
 void Transport::limit_send_buffer(int bytes) {
-    // Without it, it grows to megabytes.
+    // Without a limit the kernel lets the buffer grow to megabytes.
     (void)::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 

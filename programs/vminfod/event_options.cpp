@@ -75,7 +75,7 @@ Result<info::Reader::Options> parse_event_options(std::vector<Parameter> const& 
     options.snapshot = TRY(flag_of(parameters, "snapshot"));
     for (Parameter const& parameter : parameters)
         TRY(take(options, parameter));
-    // One that cannot be read is none of ours: a browser that got an error for it would never come back.
+    // An ID that cannot be read is not ours, and is ignored: a browser that got an error would not come back.
     if (auto const seen = number_of(last_event_id)) options.since = seen;
     return options;
 }

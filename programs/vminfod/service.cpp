@@ -90,7 +90,7 @@ public:
               EventStreams::Settings{settings_.now, settings_.heartbeat, settings_.snapshot_limit}, around_.loop,
               around_.cache, around_.feed)) {}
 
-    /// In a function of its own: the servers know this object, which must be shared by then.
+    /// Comes after the constructor, because the servers share this object.
     Result<> open() {
         for (Door& door : doors_) {
             net::HttpServer::Surroundings needs{
@@ -111,7 +111,7 @@ public:
         }
         return {};
     }
-    /// The servers know this object, and it knows them.
+    /// Breaks the circle: the servers share this object, and it owns them.
     void close() {
         for (Door& door : doors_) {
             if (door.server) door.server->stop([] {});
@@ -159,7 +159,7 @@ private:
         return sees_all ? View::full : View::open;
     }
 
-    /// Not of a page that somebody else's server has sent: it may reach the TCP port through a browser on this host.
+    /// Refuses what a page of somebody else's server sends: it may reach the TCP port through a browser on this host.
     static std::optional<HttpResponse> refusal_of(Door const& door, HttpRequest const& request) {
         if (door.entrance == Entrance::unix_socket) return std::nullopt;
         if (!is_own_host(request.host)) return net::text_response(403, "Host is not localhost");
@@ -265,7 +265,7 @@ private:
             request);
     }
 
-    /// What is shown of a machine; null: nothing.
+    /// Returns what is shown of a machine; null: nothing.
     using Show = std::function<Text(DocumentPtr const& document)>;
 
     HttpResponse stream_of(Show show, HttpRequest const& request) {
