@@ -13,9 +13,6 @@ namespace {
 constexpr std::string_view error_name = "error";
 constexpr std::string_view open_error = "its files cannot be read; the Unix socket says why";
 
-/// Our own texts, which are valid.
-constexpr json::Limits own_limits{.document_bytes = std::size_t{64} << 20, .values = std::size_t{1} << 24};
-
 std::size_t index(View view) { return static_cast<std::size_t>(view); }
 
 std::span<machine::Property const> rows() { return machine::properties(); }
