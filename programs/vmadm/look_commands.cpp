@@ -23,19 +23,12 @@ namespace {
 using machine::Machine;
 using machine::Machines;
 
-/// Whether vminfod may not have looked at the machine's launcher yet: it does that a moment after all else, because a
-/// launcher may hang.
-bool lacks_launcher(json::Node const& machine) {
-    return json::member(machine, "launch") && json::member(machine, "pid") && !json::member(machine, "launch_status");
-}
-
 Outcome run_get(Options const& options) {
     if (options.words.size() == 1) {
         Vminfod vminfod(options);
         auto const uuid = vminfod.find(options.words.front());
         auto const machine = uuid ? vminfod.ask_machine(*uuid) : std::nullopt;
-        if (machine && !info::is_unreadable(*machine) && !lacks_launcher(*machine))
-            return print(machine::pretty(*machine));
+        if (machine && !info::is_unreadable(*machine)) return print(machine::pretty(*machine));
     }
     auto const host = TRY_RUN(Host::open(options));
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "get"));

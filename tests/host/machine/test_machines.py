@@ -222,6 +222,7 @@ def test_a_machine_cannot_lead_its_host_elsewhere(host, vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
     vmadm.ok("exec", uuid, BUSYBOX, "ln", "-sf", "/run/systemd/private", "/run/triton-launch/control")
+    assert "launch_status" not in json.loads(host.run("vminfo", "vm", "--fresh", uuid, check=True).stdout)
     assert "launch_status" not in json.loads(vmadm.ok("get", uuid))
     vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", "rm -r /run/triton-launch; ln -s /proc/1/root /run/triton-launch")
     assert "launch_status" not in json.loads(vmadm.ok("get", uuid))
