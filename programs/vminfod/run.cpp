@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "host/info/agenda.h"
@@ -69,6 +70,14 @@ private:
     observe::Observer& observer_;
 };
 
+/// A listener is a descriptor, and so is a launcher that is followed.
+void allow_all_descriptors() {
+    rlimit files{};
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+    files.rlim_cur = files.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &files);  // with less of them connections give way earlier
+}
+
 /// The parts of the daemon and how they hang together.
 class Program {
 public:
@@ -82,6 +91,7 @@ public:
           end_(loop_) {}
 
     Result<> run() {
+        allow_all_descriptors();
         auto const flusher = TRY(net::LogFlusher::create(loop_, log_));
         last_sequence_ = begin_sequence();
         reserved_ = last_sequence_ + observe::SequenceFile::reserve;
