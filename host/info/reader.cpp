@@ -27,8 +27,8 @@ std::uint64_t first_of(Reader::Options const& options, Feed const& feed) {
 
 /// A list of machines on its way: those that there were when it began.
 struct Reader::Snapshot {
-    std::unique_ptr<SnapshotPlaces::Place> place;
-    std::vector<DocumentPtr> documents;
+    SnapshotPlaces::Place place;
+    std::vector<DocumentPtr> documents = {};
     std::size_t next = 0;
 };
 
@@ -126,8 +126,7 @@ bool Reader::begin_snapshot(Batch& batch, std::int64_t now) {
     has_begun_ = true;
     is_snapshot_due_ = false;
     next_ = feed_.next();
-    snapshot_ = std::make_unique<Snapshot>();
-    snapshot_->place = std::move(place);
+    snapshot_ = std::make_unique<Snapshot>(Snapshot{.place = *std::move(place)});
     for (auto const& [name, document] : cache_.all()) {
         if (wants_machine(name)) snapshot_->documents.push_back(document);
     }

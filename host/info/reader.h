@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/info/cache.h"
@@ -23,16 +24,18 @@ public:
     /// A place until it is destroyed; it must not outlive the SnapshotPlaces.
     class Place {
     public:
-        explicit Place(std::size_t& taken) : taken_(&taken) { ++*taken_; }
-        ~Place() { --*taken_; }
-        Place(Place const&) = delete;
-        Place& operator=(Place const&) = delete;
+        explicit Place(std::size_t& taken) : taken_(&taken) { ++taken; }
+        Place(Place&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
+        Place& operator=(Place&&) = delete;
+        ~Place() {
+            if (taken_) --*taken_;
+        }
 
     private:
         std::size_t* taken_;
     };
-    /// Null: all are taken.
-    std::unique_ptr<Place> take() { return has_room() ? std::make_unique<Place>(taken_) : nullptr; }
+    /// nullopt: all are taken.
+    std::optional<Place> take() { return has_room() ? std::optional<Place>(std::in_place, taken_) : std::nullopt; }
     [[nodiscard]] std::size_t taken() const { return taken_; }
     [[nodiscard]] bool has_room() const { return taken_ < most_; }
 
