@@ -35,6 +35,7 @@ namespace {
 
 constexpr std::size_t most_log_entries = 5;
 constexpr int most_looks_in_a_row = 64;
+constexpr Duration notice_patience = std::chrono::seconds(1);
 constexpr Duration usage_lasts = std::chrono::seconds(1);
 
 /// What one thread needs to look at machines.
@@ -200,6 +201,10 @@ public:
 
     [[nodiscard]] Facts facts() const {
         Facts facts = facts_;
+        TimePoint const before = steady_now() - notice_patience;
+        for (auto const& [machine, found] : unexplained_)
+            facts.missed += static_cast<std::uint64_t>(
+                std::ranges::count_if(found, [before](TimePoint at) { return at < before; }));
         auto const queue = around_.agenda.queue();
         facts.state = is_stopping_          ? "stopping"
                       : !is_loaded_         ? "booting"
@@ -228,6 +233,7 @@ private:
 
     void pump() {
         if (is_stopping_) return;
+        settle_unexplained();
         if (!is_loading_) {
             if (auto job = around_.agenda.next(steady_now(), info::host_parts)) begin_load(*std::move(job));
         }
@@ -342,7 +348,7 @@ private:
         auto const event = around_.cache.apply(seen.name, seen.document, settings_.now());
         if (!event) return 0;
         if (job.is_refresh && is_loaded_) {
-            ++facts_.missed;
+            unexplained_[seen.name].push_back(steady_now());
             ++refresh_.changes;
         }
         around_.has_grown();
@@ -366,6 +372,15 @@ private:
                 log::LogLevel::warning, "missed-events", "a refresh has found what nothing had told",
                 {{"changes", static_cast<std::int64_t>(refresh_.changes)}, {"why", std::string_view(refresh_.why)}});
         keep_latest(facts_.refresh_log, refresh_);
+    }
+
+    /// What a refresh has found counts as missed unless a notification of it comes soon: it was faster than that.
+    void settle_unexplained() {
+        TimePoint const before = steady_now() - notice_patience;
+        for (auto found = unexplained_.begin(); found != unexplained_.end();) {
+            facts_.missed += std::erase_if(found->second, [before](TimePoint at) { return at < before; });
+            found = found->second.empty() ? unexplained_.erase(found) : std::next(found);
+        }
     }
 
     void note_problem(std::string text) {
@@ -508,6 +523,7 @@ private:
     std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
     std::map<std::string, std::uint64_t> generations_;  // of the latest observation of each machine
     Facts facts_;
+    std::map<std::string, std::vector<TimePoint>> unexplained_;  // machines: when a refresh has found a change
     Facts::Refresh refresh_;
     TimePoint refresh_begun_;
     std::function<void()> loaded_;
