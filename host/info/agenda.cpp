@@ -137,7 +137,7 @@ std::vector<Ticket> Agenda::finished(Job const& job, Found const& found, TimePoi
                                      now);
     else
         end_scan(found, now);
-    answer_waiters(underway.mapped(), found.has_failed, answered);
+    answer_waiters(underway.mapped(), found.has_failed && !found.is_answer, answered);
     end_refresh_when_complete(now, answered);
     return answered;
 }

@@ -56,6 +56,7 @@ public:
 
     struct Found {
         bool has_failed = false;                     ///< it is tried again later
+        bool is_answer = false;                      ///< for those who wait, even so: that nothing is there
         std::span<std::string const> machines = {};  ///< of a scan: all that there are or that the cache has
         std::size_t bytes = 0;                       ///< of the event that has come of it
     };

@@ -37,12 +37,18 @@ constexpr std::size_t most_log_entries = 5;
 constexpr int most_looks_in_a_row = 64;
 constexpr Duration notice_patience = std::chrono::seconds(1);
 constexpr Duration usage_lasts = std::chrono::seconds(1);
+/// Some pools know what a tree takes only by walking through it, which takes as long as its owner likes.
+constexpr Duration disk_usage_lasts = std::chrono::minutes(1);
+constexpr int disk_usage_share = 10;  // of the time it is not measured, for each part that it is
+constexpr std::size_t most_usage_waiters = 512;
+constexpr Duration launcher_patience = std::chrono::seconds(2);
+constexpr std::chrono::milliseconds look_limit{5000};  // for one answer of systemd or machined
 
 /// What one thread needs to look at machines.
 struct Eyes {
     std::unique_ptr<storage::Pool> pool;
     parts::InstalledImages images;
-    parts::SystemdUnits units;
+    parts::SystemdUnits units{look_limit};
     parts::HostLauncher launcher;
     machine::Machines machines;
 
@@ -100,7 +106,7 @@ public:
                    watches_.fd() >= 0 ? UniqueFd(::fcntl(watches_.fd(), F_DUPFD_CLOEXEC, 3)) : UniqueFd()),
           bus_watch_(std::in_place, around_.loop, bus_thread_,
                      BusWatch::Notices{
-                         [this](Uuid const& machine, std::string_view why) { want(machine.text(), Part::unit, why); },
+                         [this](Uuid const& machine, std::string_view why) { told(machine.text(), Part::unit, why); },
                          [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
           looks_(around_.loop, {}, look_at_launcher),
           launcher_events_(
@@ -109,7 +115,7 @@ public:
                [this](std::string const& machine) { launcher_says(machine, Part::unit | Part::launcher); }}),
           zfs_watch_(std::in_place, around_.loop, ZfsWatch::Settings{.program = settings_.zpool_program},
                      ZfsWatch::Notices{
-                         [this](Uuid const& machine) { want(machine.text(), Part::stored | Part::snapshots, "zfs"); },
+                         [this](Uuid const& machine) { told(machine.text(), Part::stored | Part::snapshots, "zfs"); },
                          [this](std::string_view why) { lost(why); }, [this] { pump(); }}),
           agenda_timer_(around_.loop),
           looks_timer_(around_.loop),
@@ -160,7 +166,9 @@ public:
         if (machine) {
             done = [self = shared_from_this(), name = machine->text(), done = std::move(done)](Result<> const& read) {
                 if (!self->records_.launcher(name) || self->looks_.hangs(name)) return done(read);
-                self->waiting_[self->around_.agenda.wait(name, Part::launcher)] = done;
+                info::Ticket const ticket = self->around_.agenda.wait(name, Part::launcher);
+                self->waiting_[ticket] = done;
+                net::spawn(self->around_.loop, wait_no_longer(self, ticket));
                 self->pump();
             };
         }
@@ -168,10 +176,24 @@ public:
         pump();
     }
 
+    /// A launcher is its owner's, and so is the time that it takes.
+    static net::Task<> wait_no_longer(std::shared_ptr<Impl> self, info::Ticket ticket) {
+        co_await net::sleep_for(self->around_.loop, launcher_patience);
+        auto const done = self->waiting_.extract(ticket);
+        if (done.empty()) co_return;
+        self->around_.agenda.forget(ticket);
+        done.mapped()({});
+    }
+
     void usage(GotText got) {
         if (is_stopping_) return;
         if (usage_ && steady_now() < usage_made_at_ + usage_lasts)
             return net::post(around_.loop, [got = std::move(got), usage = usage_] { got(usage); });
+        if (usage_waiters_.size() >= most_usage_waiters)
+            return net::post(around_.loop, [got = std::move(got)] {
+                got(std::unexpected(
+                    fail(ErrorKind::unavailable, "measure the machines", "too many wait for it").error()));
+            });
         usage_waiters_.push_back(std::move(got));
         if (usage_waiters_.size() > 1) return;
         std::vector<parts::Used> machines;
@@ -291,7 +313,7 @@ private:
     }
 
     void launcher_says(std::string const& machine, Parts parts) {
-        want(machine, parts, "launcher");
+        told(machine, parts, "launcher");
         pump();
     }
 
@@ -329,7 +351,12 @@ private:
         if (!job.machine) refresh_.machines = outcome.machines.size();
         bool const has_failed = !outcome.error.empty() || (outcome.seen && outcome.seen->has_failed);
         if (!outcome.error.empty()) note_problem(outcome.error);
-        auto const answered = around_.agenda.finished(job, {has_failed, outcome.machines, bytes}, steady_now());
+        auto const answered = around_.agenda.finished(job,
+                                                      {.has_failed = has_failed,
+                                                       .is_answer = job.parts == Part::launcher,
+                                                       .machines = outcome.machines,
+                                                       .bytes = bytes},
+                                                      steady_now());
         end_refresh_when_complete();
         watch_trouble();
         for (info::Ticket const ticket : answered) {
@@ -367,20 +394,21 @@ private:
         refresh_.took = std::chrono::duration_cast<std::chrono::microseconds>(steady_now() - refresh_begun_).count();
         ++facts_.refreshes;
         facts_.refreshed_at = settings_.now();
-        if (refresh_.changes > 0 && is_loaded_)
-            around_.log.write(
-                log::LogLevel::warning, "missed-events", "a refresh has found what nothing had told",
-                {{"changes", static_cast<std::int64_t>(refresh_.changes)}, {"why", std::string_view(refresh_.why)}});
         keep_latest(facts_.refresh_log, refresh_);
     }
 
     /// What a refresh has found counts as missed unless a notification of it comes soon: it was faster than that.
     void settle_unexplained() {
         TimePoint const before = steady_now() - notice_patience;
+        std::uint64_t missed = 0;
         for (auto found = unexplained_.begin(); found != unexplained_.end();) {
-            facts_.missed += std::erase_if(found->second, [before](TimePoint at) { return at < before; });
+            missed += std::erase_if(found->second, [before](TimePoint at) { return at < before; });
             found = found->second.empty() ? unexplained_.erase(found) : std::next(found);
         }
+        facts_.missed += missed;
+        if (missed > 0)
+            around_.log.write(log::LogLevel::warning, "missed-events", "a refresh has found what nothing had told",
+                              {{"changes", static_cast<std::int64_t>(missed)}});
     }
 
     void note_problem(std::string text) {
@@ -389,6 +417,13 @@ private:
     }
 
     void want(std::string_view machine, Parts parts, std::string_view why) { around_.agenda.want(machine, parts, why); }
+
+    /// A notification: what a refresh has just found of the machine was not missed, but found faster.
+    void told(std::string_view machine, Parts parts, std::string_view why) {
+        auto const found = unexplained_.find(machine);
+        if (found != unexplained_.end() && !found->second.empty()) found->second.pop_back();
+        want(machine, parts, why);
+    }
 
     void lost(std::string_view why) {
         around_.log.write(log::LogLevel::warning, "notifications-lost", "all machines are read again", {{"why", why}});
@@ -399,7 +434,7 @@ private:
 
     static net::Task<> take_file_events(std::shared_ptr<Impl> self) {
         FileWatches::Notices const notices{
-            [&](std::string_view machine, Parts parts, std::string_view why) { self->want(machine, parts, why); },
+            [&](std::string_view machine, Parts parts, std::string_view why) { self->told(machine, parts, why); },
             [&](std::string_view why) { self->lost(why); }};
         while (co_await self->inotify_.wait_readable()) {
             bool const has_more = self->watches_.take_events(notices);
@@ -478,7 +513,20 @@ private:
     // --- usage ---
 
     /// In the thread of chores.
+    void measure_disks(std::vector<parts::Used> const& machines) {
+        TimePoint const began = steady_now();
+        if (began < disks_due_) return;
+        disks_.clear();
+        for (parts::Used const& used : machines)
+            if (auto const uuid = Uuid::parse(used.uuid))
+                if (auto const disk = chores_eyes_.pool->usage(machine::tree_of(*uuid))) disks_[used.uuid] = *disk;
+        TimePoint const ended = steady_now();
+        disks_due_ = ended + std::max<Duration>(disk_usage_lasts, disk_usage_share * (ended - began));
+    }
+
+    /// In the thread of chores.
     std::string measure(std::vector<parts::Used>& machines) {
+        measure_disks(machines);
         json::Array rows;
         for (parts::Used& used : machines) {
             auto const uuid = Uuid::parse(used.uuid);
@@ -487,7 +535,7 @@ private:
                 auto const group = chores_eyes_.units.control_group(*uuid);
                 if (group && !group->empty()) used.processes = machine::read_cgroup_usage("/sys/fs/cgroup", *group);
             }
-            if (auto const disk = chores_eyes_.pool->usage(machine::tree_of(*uuid))) used.disk = *disk;
+            if (auto const disk = disks_.find(used.uuid); disk != disks_.end()) used.disk = disk->second;
             rows.push_back(json::Node{parts::usage_row(used)});
         }
         return machine::pretty(json::Node{std::move(rows)});
@@ -523,7 +571,8 @@ private:
     std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
     std::map<std::string, std::uint64_t> generations_;  // of the latest observation of each machine
     Facts facts_;
-    std::map<std::string, std::vector<TimePoint>> unexplained_;  // machines: when a refresh has found a change
+    std::map<std::string, std::vector<TimePoint>, std::less<>>
+        unexplained_;  // machines: when a refresh has found a change
     Facts::Refresh refresh_;
     TimePoint refresh_begun_;
     std::function<void()> loaded_;
@@ -536,6 +585,8 @@ private:
     Text usage_;
     TimePoint usage_made_at_;
     std::vector<GotText> usage_waiters_;
+    std::map<std::string, storage::Usage, std::less<>> disks_;  // as they were measured last; of the thread of chores
+    TimePoint disks_due_ = TimePoint::min();                    // the same
 
     std::unique_ptr<Worker> loader_thread_ = std::make_unique<Worker>();
     std::unique_ptr<Worker> chores_thread_ = std::make_unique<Worker>();

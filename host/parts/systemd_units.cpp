@@ -25,7 +25,7 @@ UnitStatus::Activity activity_of(std::string_view state) {
 
 Result<systemd::Bus*> SystemdUnits::bus() {
     if (bus_ && !bus_->is_open()) bus_.reset();
-    if (!bus_) bus_.emplace(TRY(systemd::Bus::connect()));
+    if (!bus_) bus_.emplace(TRY(systemd::Bus::connect(call_limit_)));
     return &*bus_;
 }
 

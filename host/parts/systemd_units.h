@@ -15,6 +15,10 @@ namespace triton::parts {
 /// systemd on the system's bus, connected to when it is first needed.
 class SystemdUnits final : public machine::Units {
 public:
+    SystemdUnits() = default;
+    /// For looking only: what changes something may take longer.
+    explicit SystemdUnits(std::chrono::milliseconds call_limit) : call_limit_(call_limit) {}
+
     Result<machine::UnitStatus> status(Uuid const& uuid) override;
     Result<std::map<Uuid, machine::UnitStatus>> all() override;
     Result<> start(Uuid const& uuid, std::chrono::seconds limit) override;
@@ -36,6 +40,7 @@ public:
 private:
     Result<systemd::Bus*> bus();
     Result<machine::UnitStatus> status_of(Uuid const& uuid);
+    std::chrono::milliseconds call_limit_ = std::chrono::seconds(30);
     std::optional<systemd::Bus> bus_;
     bool is_detailed_ = false;
 };

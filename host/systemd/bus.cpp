@@ -18,7 +18,6 @@ constexpr char machined_name[] = "org.freedesktop.machine1";
 constexpr char machined_path[] = "/org/freedesktop/machine1";
 constexpr char machined_interface[] = "org.freedesktop.machine1.Manager";
 constexpr char machine_interface[] = "org.freedesktop.machine1.Machine";
-constexpr std::uint64_t call_limit_usec = 30'000'000;
 
 /// Source: sd-bus-errors(3), and systemd's bus-common-errors.h.
 ErrorKind kind_of(char const* name, int err) {
@@ -166,11 +165,11 @@ Bus::Bus(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Bus::Bus(Bus&& other) noexcept = default;
 Bus::~Bus() = default;
 
-Result<Bus> Bus::connect() {
+Result<Bus> Bus::connect(std::chrono::milliseconds call_limit) {
     auto state = std::make_unique<State>();
     int const result = sd_bus_open_system(&state->bus);
     if (result < 0) return fail(kind_of(nullptr, -result), "connect to the system's bus", errno_text(-result));
-    sd_bus_set_method_call_timeout(state->bus, call_limit_usec);
+    sd_bus_set_method_call_timeout(state->bus, static_cast<std::uint64_t>(call_limit.count()) * 1000);
     return Bus(std::move(state));
 }
 

@@ -40,7 +40,8 @@ using NumberProperty = std::pair<std::string, std::uint64_t>;
 /// there, `timeout`, `denied`, `not_found` for a unit or a machine that is not known.
 class Bus {
 public:
-    static Result<Bus> connect();
+    /// `call_limit`: for a call whose limit is not said.
+    static Result<Bus> connect(std::chrono::milliseconds call_limit = std::chrono::seconds(30));
     Bus(Bus&& other) noexcept;
     Bus& operator=(Bus&&) = delete;
     ~Bus();

@@ -133,10 +133,22 @@ private:
     void feed_has_grown() {
         if (service_) service_->feed_has_grown();
         std::uint64_t const next = feed_->next();
-        if (next + sequence_reach < reserved_) return;
-        reserved_ = next + observe::SequenceFile::reserve;
-        writer_.run(
-            [this, next] { (void)sequence_file_.keep_ahead(next); });  // the next one comes long before it counts
+        if (next + sequence_reach < reserved_ || is_reserving_) return;
+        is_reserving_ = true;
+        writer_.run([this, next] {
+            auto const kept = sequence_file_.keep_ahead(next);
+            net::post(loop_, [this, next, kept] { end_reserving(next, kept); });
+        });
+    }
+
+    /// After a failure the next event tries again: there is time for very many of them.
+    void end_reserving(std::uint64_t next, Result<> const& kept) {
+        is_reserving_ = false;
+        if (kept) {
+            reserved_ = next + observe::SequenceFile::reserve;
+        } else if (!std::exchange(has_told_of_sequence_, true)) {
+            log_.write(log::LogLevel::warning, "no-sequence-file", kept.error().text());
+        }
     }
 
     /// All machines are known.
@@ -180,6 +192,8 @@ private:
     Service* service_ = nullptr;
     std::uint64_t last_sequence_ = 0;
     std::uint64_t reserved_ = 0;
+    bool is_reserving_ = false;
+    bool has_told_of_sequence_ = false;
     bool is_ending_ = false;
     Result<> result_;
     observe::Worker writer_;

@@ -47,6 +47,7 @@ constexpr std::string_view page_type = "text/html; charset=utf-8";
 constexpr std::size_t budget = 64 * 1024;      // of one step of a long answer
 constexpr std::size_t machines_in_step = 128;  // that are looked at in one
 constexpr std::size_t lines_in_step = 256;     // of the history
+constexpr long most_histories = 16;            // that go out at once by TCP
 constexpr std::size_t most_fresh = 256;        // that wait for a fresh look
 
 Text shared(std::string_view text) { return std::make_shared<std::string const>(text); }
@@ -390,19 +391,28 @@ private:
             if (!uuid) co_return failed(uuid.error());
             which = *uuid;
         }
+        // Each answer has a text of its own, for as long as its reader likes.
+        auto place = histories_;
+        if (view_of(door) != View::full && histories_.use_count() > most_histories) {
+            HttpResponse busy = net::text_response(503, "too many read the history");
+            busy.asks_to_retry = true;
+            co_return busy;
+        }
         auto const awaited = make_awaited<Text>(around_.loop, settings_.fresh_limit, "the history");
         around_.daemon.history(which, [awaited](Result<Text> got) { awaited->bring(std::move(got)); });
         auto const got = co_await arrival(awaited);
         if (!got) co_return failed(got.error());
         if (view_of(door) == View::full) co_return shared_response(lines_type, *got);
-        co_return open_history(*got, request);
+        co_return open_history(*got, request, std::move(place));
     }
 
-    HttpResponse open_history(Text lines, HttpRequest const& request) {
+    HttpResponse open_history(Text lines, HttpRequest const& request, std::shared_ptr<void const> place) {
         HttpResponse response;
         response.type = lines_type;
-        response.stream = [self = shared_from_this(), lines = std::move(lines), peer = std::string(request.peer)](
-                              HttpStream& out) { return self->send_open_history(out, *lines, peer); };
+        response.stream = [self = shared_from_this(), lines = std::move(lines), peer = std::string(request.peer),
+                           place = std::move(place)](HttpStream& out) {
+            return self->send_open_history(out, *lines, peer);
+        };
         return response;
     }
 
@@ -419,6 +429,7 @@ private:
     ServiceSettings settings_;
     Surroundings around_;
     net::HttpRouter router_;
+    std::shared_ptr<void const> histories_ = std::make_shared<char>();  // has an owner for each answer that goes out
     Text page_;
     std::string page_fields_;
     Text pong_ = shared(R"({"ping":"pong"})");

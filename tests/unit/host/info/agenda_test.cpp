@@ -44,6 +44,15 @@ TEST_F(AgendaTest, NotificationsOfAMachineAreOneJob) {
     EXPECT_FALSE(agenda.next_at());
 }
 
+TEST_F(AgendaTest, ALauncherThatSaysNothingIsAnAnswerAndAskedAgain) {
+    Ticket const ticket = agenda.wait("a", Part::launcher);
+    EXPECT_EQ(next(Part::launcher).substr(0, 11), "a: launcher");
+    EXPECT_EQ(agenda.finished(*job, {.has_failed = true, .is_answer = true}, now), (std::vector<Ticket>{ticket}));
+    EXPECT_EQ(next(Part::launcher), "");
+    now += minutes(1);
+    EXPECT_EQ(next(Part::launcher).substr(0, 11), "a: launcher");
+}
+
 TEST_F(AgendaTest, WhatIsNoticedDuringAJobIsAnother) {
     agenda.want("a", Part::stored, "file");
     next();
