@@ -42,6 +42,8 @@ Result<> Query::add_condition(std::string const& text) {
     if (filters_.size() == most_conditions)
         return fail("there are more than " + std::to_string(most_conditions) + " conditions");
     machine::Filter filter = TRY(machine::Filter::parse(text, "lookup"));
+    if (view_ == View::open && filter.is_pattern() && ++patterns_ > most_open_patterns)
+        return fail("there are more than " + std::to_string(most_open_patterns) + " patterns");
     // A machine's owner decides how long its launcher's report is: not everybody may have that searched.
     machine::Property const* const property = machine::find_property(filter.property());
     if (view_ == View::open && property && property->has_secrets()) return refuse(filter.property());

@@ -21,6 +21,7 @@ class Query {
 public:
     using Pairs = std::vector<std::pair<std::string, std::string>>;
     static constexpr std::size_t most_conditions = 64;
+    static constexpr std::size_t most_open_patterns = 8;  ///< of everybody: each costs memory and time
     static constexpr std::size_t most_fields = 256;
 
     /// `pairs`: names and values as they come out of a URL, percent-decoded: "fields" with names and commas between,
@@ -41,6 +42,7 @@ private:
 
     View view_ = View::open;
     std::vector<machine::Filter> filters_;
+    std::size_t patterns_ = 0;
     std::optional<std::vector<machine::ListColumn>> columns_;
 };
 

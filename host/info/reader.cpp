@@ -109,7 +109,8 @@ std::string_view Reader::end() const { return options_.form == Form::lines ? "\n
 
 void Reader::begin(Batch& batch, std::int64_t now) {
     has_begun_ = true;
-    std::uint64_t const sequence = is_behind() ? feed_.next() - 1 : position();
+    // Who needs a resync and breaks off before it has it must need it again: it knows no more than when it came.
+    std::uint64_t const sequence = is_behind() ? options_.since.value_or(0) : position();
     json::Writer out = record("ack", sequence, now);
     out.close('}');
     batch.add(shared(head("ack", sequence) + out.text() + std::string(end())));

@@ -31,6 +31,7 @@ public:
     [[nodiscard]] bool matches(json::Node const& machine) const;
     /// The property that it looks at: "nics" of "nics.*.ip".
     [[nodiscard]] std::string_view property() const;
+    [[nodiscard]] bool is_pattern() const { return pattern_ != nullptr; }
 
 private:
     Result<> compile(std::string_view pattern);

@@ -20,7 +20,8 @@ struct EventStreams::Follower {
           entrance(by),
           began_at(streams.settings_.now()),
           wake(streams.loop_),
-          reader(std::move(options), std::move(id), streams.cache_, streams.feed_, streams.places_),
+          reader(std::move(options), std::move(id), streams.cache_, streams.feed_,
+                 streams.places_[static_cast<std::size_t>(by)]),
           place(streams.followers_.insert(streams.followers_.end(), this)) {}
     Follower(Follower const&) = delete;
     Follower& operator=(Follower const&) = delete;

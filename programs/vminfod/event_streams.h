@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -53,7 +55,7 @@ private:
     net::Loop& loop_;
     info::Cache const& cache_;
     info::Feed const& feed_;
-    info::SnapshotPlaces places_;
+    std::array<info::SnapshotPlaces, entrance_count> places_;  // so that nobody of one takes those of the other
     std::list<Follower*> followers_;
     net::Timer tick_;
     std::uint64_t past_resyncs_ = 0;  // of those who have gone

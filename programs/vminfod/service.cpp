@@ -46,6 +46,7 @@ constexpr std::string_view events_type = "text/event-stream";
 constexpr std::string_view page_type = "text/html; charset=utf-8";
 constexpr std::size_t budget = 64 * 1024;      // of one step of a long answer
 constexpr std::size_t machines_in_step = 128;  // that are looked at in one
+constexpr milliseconds time_of_step{5};        // conditions may be dear
 constexpr std::size_t lines_in_step = 256;     // of the history
 constexpr long most_histories = 16;            // that go out at once by TCP
 constexpr std::size_t most_fresh = 256;        // that wait for a fresh look
@@ -175,7 +176,7 @@ private:
             case Endpoint::ping: co_return shared_response(json_type, pong_, "\n");
             case Endpoint::status: co_return status(request);
             case Endpoint::metrics: co_return metrics(request);
-            case Endpoint::data: co_return data(door, request);
+            case Endpoint::data: co_return data(door);
             case Endpoint::events: co_return events(door, request);
             case Endpoint::machine: break;
             case Endpoint::machines: co_return co_await machines(door, request);
@@ -250,30 +251,29 @@ private:
         auto query = info::Query::parse(pairs, view_of(door), others);
         if (!query) co_return failed(query.error());
         auto const wanted = std::make_shared<info::Query const>(std::move(*query));
-        co_return stream_of(
-            [wanted](DocumentPtr const& document) -> Text {
-                return wanted->matches(*document) ? wanted->text(*document) : nullptr;
-            },
-            request);
+        co_return stream_of(door, [wanted](DocumentPtr const& document) -> Text {
+            return wanted->matches(*document) ? wanted->text(*document) : nullptr;
+        });
     }
 
-    HttpResponse data(Door const& door, HttpRequest const& request) {
+    HttpResponse data(Door const& door) {
         if (view_of(door) != View::full) return net::text_response(403, "/data needs the Unix socket");
-        return stream_of(
-            [self = shared_from_this()](DocumentPtr const& document) {
-                return shared(self->around_.daemon.raw(document->name()));
-            },
-            request);
+        return stream_of(door, [self = shared_from_this()](DocumentPtr const& document) {
+            return shared(self->around_.daemon.raw(document->name()));
+        });
     }
 
     /// Returns what is shown of a machine; null: nothing.
     using Show = std::function<Text(DocumentPtr const& document)>;
 
-    HttpResponse stream_of(Show show, HttpRequest const& request) {
+    /// Its steps take turns with those of the other entrance: of one, any user has as many addresses as he likes.
+    HttpResponse stream_of(Door const& door, Show show) {
         HttpResponse response;
         response.type = json_type;
-        response.stream = [self = shared_from_this(), show = std::move(show), peer = std::string(request.peer)](
-                              HttpStream& out) { return self->send_machines(out, show, peer); };
+        response.stream = [self = shared_from_this(), show = std::move(show),
+                           peer = std::string(name_of(door.entrance))](HttpStream& out) {
+            return self->send_machines(out, show, peer);
+        };
         return response;
     }
 
@@ -298,8 +298,10 @@ private:
         auto const& all = around_.cache.all();
         auto next = last.empty() ? all.begin() : all.upper_bound(last);
         std::size_t size = 0;
+        TimePoint const end = std::chrono::steady_clock::now() + time_of_step;
         for (std::size_t looked = 0; next != all.end() && looked < machines_in_step && size < budget;
              ++next, ++looked) {
+            if (looked > 0 && std::chrono::steady_clock::now() >= end) break;
             last = next->first;
             Text text = show(next->second);
             if (!text) continue;
@@ -403,14 +405,14 @@ private:
         auto const got = co_await arrival(awaited);
         if (!got) co_return failed(got.error());
         if (view_of(door) == View::full) co_return shared_response(lines_type, *got);
-        co_return open_history(*got, request, std::move(place));
+        co_return open_history(door, *got, std::move(place));
     }
 
-    HttpResponse open_history(Text lines, HttpRequest const& request, std::shared_ptr<void const> place) {
+    HttpResponse open_history(Door const& door, Text lines, std::shared_ptr<void const> place) {
         HttpResponse response;
         response.type = lines_type;
-        response.stream = [self = shared_from_this(), lines = std::move(lines), peer = std::string(request.peer),
-                           place = std::move(place)](HttpStream& out) {
+        response.stream = [self = shared_from_this(), lines = std::move(lines),
+                           peer = std::string(name_of(door.entrance)), place = std::move(place)](HttpStream& out) {
             return self->send_open_history(out, *lines, peer);
         };
         return response;

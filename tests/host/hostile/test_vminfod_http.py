@@ -168,6 +168,13 @@ def test_patterns_that_explode_elsewhere_do_not(daemon):
         assert answer(daemon, f"/vms?hostname=~{pattern}")[0] == 200
     code, body = answer(daemon, "/vms?alias=~" + "(a*)*" * 300)
     assert code == 400 and "alias" in body and body.count("\n") == 1
+    patterns = [f"uuid=~(%3F:.%3F){{1000}}${number}" for number in range(9)]  # each fills what RE2 may take
+    assert answer(daemon, "/vms?" + "&".join(patterns)) == (400, "there are more than 8 patterns\n")
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", daemon.port)) as slow:
+        slow.sendall(f"GET /vms?{'&'.join(patterns[:8])} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert answer(daemon, "/ping")[0] == 200
+    assert time.monotonic() - began < 5
 
 
 def test_a_rebound_name_and_foreign_pages_are_refused(daemon):

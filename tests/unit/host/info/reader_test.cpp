@@ -25,7 +25,7 @@ protected:
         return text;
     }
     std::string line(std::uint64_t sequence) const { return *feed.at(sequence)->line(View::full); }
-    static std::string record(std::string_view type, int sequence) {
+    static std::string record(std::string_view type, std::uint64_t sequence) {
         std::string const date = date_of(at);
         return R"({"type":")" + std::string(type) + R"(","ts":")" + date + R"(","date":")" + date +
                R"(","uuid":"me","seq":)" + std::to_string(sequence);
@@ -78,7 +78,7 @@ TEST_F(ReaderTest, ResyncsWhenItsPlaceIsGoneOrWasNeverThere) {
     for (std::uint64_t const since :
          {std::uint64_t{101}, std::uint64_t{107}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
         Reader one = reader({.view = View::full, .since = since});
-        EXPECT_EQ(take(one), record("ack", 106) + "}\n" + record("resync", 106) + R"(,"vms":[)" + machine() + "]}\n");
+        EXPECT_EQ(take(one), record("ack", since) + "}\n" + record("resync", 106) + R"(,"vms":[)" + machine() + "]}\n");
         EXPECT_EQ(one.resyncs(), 1U);
     }
     Reader kept = reader({.view = View::full, .since = 102});
