@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/base/http_field.h"
+
 namespace triton::net {
 
 namespace {
@@ -12,17 +14,6 @@ std::string_view take_until(std::string_view& rest, char separator) {
     std::string_view const taken = rest.substr(0, rest.find(separator));
     rest.remove_prefix(std::min(rest.size(), taken.size() + 1));
     return taken;
-}
-
-std::string_view trimmed(std::string_view text) {
-    std::size_t const first = text.find_first_not_of(" \t");
-    return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-/// But for their case.
-bool has_same_letters(std::string_view left, std::string_view right) {
-    constexpr auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-    return std::ranges::equal(left, right, {}, lower, lower);
 }
 
 struct MediaRange {
@@ -35,7 +26,7 @@ MediaRange parse_media_range(std::string_view text) {
     MediaRange range{.type = trimmed(take_until(text, ';'))};
     while (!text.empty()) {
         std::string_view value = take_until(text, ';');
-        if (!has_same_letters(trimmed(take_until(value, '=')), "q")) continue;
+        if (!are_same_letters(trimmed(take_until(value, '=')), "q")) continue;
         value = trimmed(value);
         auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), range.weight);
         if (error != std::errc() || end != value.data() + value.size()) range.weight = 0;
@@ -49,7 +40,7 @@ double weight_of(std::string_view type, std::string_view accept) {
     double weight = 0;
     for (std::string_view rest = accept; !rest.empty();) {
         MediaRange const range = parse_media_range(take_until(rest, ','));
-        if (has_same_letters(range.type, type)) weight = range.weight;
+        if (are_same_letters(range.type, type)) weight = range.weight;
     }
     return weight;
 }

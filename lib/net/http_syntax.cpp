@@ -2,31 +2,13 @@
 
 #include <algorithm>
 
+#include "lib/base/http_field.h"
+
 namespace triton::net {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-/// Source: RFC 9110, 5.6.2.
-bool is_token_character(char c) {
-    return is_digit(c) || is_letter(c) || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool equals(std::string_view a, std::string_view b) {
-    return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
-
-std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
-        text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t'))
-        text.remove_suffix(1);
-    return text;
-}
 
 int hex_value(char c) {
     if (is_digit(c)) return c - '0';
@@ -81,8 +63,9 @@ LineVerdict check_request_line(std::span<char> buffer, std::size_t longest) {
 std::optional<Target> parse_target(std::string_view target) {
     Target result;
     std::size_t const colon = target.find("://");
-    bool const is_absolute = colon != target.npos && !target.starts_with('/') &&
-                             (equals(target.substr(0, colon), "http") || equals(target.substr(0, colon), "https"));
+    bool const is_absolute =
+        colon != target.npos && !target.starts_with('/') &&
+        (are_same_letters(target.substr(0, colon), "http") || are_same_letters(target.substr(0, colon), "https"));
     if (is_absolute) {
         target.remove_prefix(colon + 3);
         result.authority = target.substr(0, target.find_first_of("/?#"));
@@ -114,7 +97,7 @@ bool is_host_field(std::string_view text) {
 bool has_token(std::string_view list, std::string_view token) {
     while (!list.empty()) {
         std::string_view const one = list.substr(0, list.find(','));
-        if (equals(trimmed(one), token)) return true;
+        if (are_same_letters(trimmed(one), token)) return true;
         list.remove_prefix(std::min(list.size(), one.size() + 1));
     }
     return false;

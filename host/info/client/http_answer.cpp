@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/base/http_field.h"
 #include "lib/json/text.h"
 
 namespace triton::info {
@@ -17,27 +18,8 @@ std::unexpected<Error> wrong(std::string reason) {
     return fail(ErrorKind::corrupt, "read the answer of vminfod", std::move(reason));
 }
 
-bool equal_ignoring_case(std::string_view left, std::string_view right) {
-    auto const lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-    return std::ranges::equal(left, right, {}, lower, lower);
-}
-
 /// Source: RFC 9110, section 5.6.2, "token".
-bool is_token(std::string_view text) {
-    constexpr std::string_view marks = "!#$%&'*+-.^_`|~";
-    return !text.empty() && std::ranges::all_of(text, [marks](char c) {
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               marks.find(c) != std::string_view::npos;
-    });
-}
-
-std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
-        text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t'))
-        text.remove_suffix(1);
-    return text;
-}
+bool is_token(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_token_character); }
 
 std::optional<std::uint64_t> number_of(std::string_view text, int base) {
     std::uint64_t number = 0;
@@ -126,15 +108,15 @@ Result<> AnswerReader::take_field(std::string_view line) {
     if (state_ == State::trailer) return {};
     std::string_view const name = line.substr(0, colon);
     std::string_view const value = trimmed(line.substr(colon + 1));
-    if (equal_ignoring_case(name, "Content-Length")) {
+    if (are_same_letters(name, "Content-Length")) {
         if (length_) return wrong("its head has two lengths");
         length_ = number_of(value, 10);
         if (!length_) return wrong("its length is " + json::quoted(value));
-    } else if (equal_ignoring_case(name, "Transfer-Encoding")) {
-        if (is_chunked_ || !equal_ignoring_case(value, "chunked"))
+    } else if (are_same_letters(name, "Transfer-Encoding")) {
+        if (is_chunked_ || !are_same_letters(value, "chunked"))
             return wrong("its transfer encoding is " + json::quoted(value));
         is_chunked_ = true;
-    } else if (equal_ignoring_case(name, "Content-Encoding")) {
+    } else if (are_same_letters(name, "Content-Encoding")) {
         return wrong("its encoding is " + json::quoted(value));  // we have asked for none
     }
     return {};
