@@ -7,6 +7,7 @@
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "lib/base/error_kinds.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -297,6 +298,20 @@ json::Node selection(json::Node const& machine, std::span<ListColumn const> colu
         if (json::Node const* const node = first_at(machine, column.key)) object.push_back({column.key, *node});
     }
     return json::Node{std::move(object)};
+}
+
+std::string error_text(Error const& error, bool as_json) {
+    if (as_json) {
+        json::Writer out;
+        out.open('{').key("error").open('{');
+        out.member("code", row_of(error.kind).name).member("message", error.text());
+        out.key("details").list(error.details).close('}').close('}');
+        return std::move(out).text() + "\n";
+    }
+    std::string text = harmless(error.text()) + "\n";
+    for (std::string const& detail : error.details)
+        text += "  " + harmless(detail) + "\n";
+    return text;
 }
 
 }  // namespace triton::machine

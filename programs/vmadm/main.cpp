@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include "host/machine/listing.h"
-#include "lib/base/error_kinds.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
-#include "lib/json/writer.h"
 #include "programs/vmadm/command_line.h"
 
 namespace triton::program {
@@ -18,20 +16,7 @@ namespace triton::program {
 namespace {
 
 void tell(Error const& error, bool as_json) {
-    std::string text;
-    if (as_json) {
-        json::Writer out;
-        out.open('{').key("error").open('{');
-        out.member("code", row_of(error.kind).name).member("message", error.text());
-        out.key("details").list(error.details).close('}').close('}');
-        text = std::move(out).text() + "\n";
-    } else {
-        // machines choose names of files, and whoever sends a machine chooses what is wrong with it
-        text = machine::harmless(error.text()) + "\n";
-        for (std::string const& detail : error.details)
-            text += "  " + machine::harmless(detail) + "\n";
-    }
-    (void)write_all(STDERR_FILENO, text);  // nobody to tell
+    (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
 }
 
 /// `kill -TERM VM` is `kill -s TERM VM`.

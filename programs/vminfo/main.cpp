@@ -10,7 +10,6 @@
 #include "lib/base/error_kinds.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
-#include "lib/json/writer.h"
 #include "programs/vminfo/command_line.h"
 
 namespace triton::program {
@@ -18,19 +17,7 @@ namespace triton::program {
 namespace {
 
 int failed(Error const& error, bool as_json) {
-    std::string text;
-    if (as_json) {
-        json::Writer out;
-        out.open('{').key("error").open('{');
-        out.member("code", row_of(error.kind).name).member("message", error.text());
-        out.key("details").list(error.details).close('}').close('}');
-        text = std::move(out).text() + "\n";
-    } else {
-        text = machine::harmless(error.text()) + "\n";
-        for (std::string const& detail : error.details)
-            text += "  " + machine::harmless(detail) + "\n";
-    }
-    (void)write_all(STDERR_FILENO, text);  // nobody to tell
+    (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
     return row_of(error.kind).exit_code;
 }
 
