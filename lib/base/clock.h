@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace triton {
 
@@ -10,5 +11,11 @@ using std::chrono::nanoseconds;
 /// Monotonic time (CLOCK_MONOTONIC). Wall time is for showing only: it steps.
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::nanoseconds;
+
+/// Wall time in microseconds since 1970, UTC.
+inline std::int64_t wall_microseconds() {
+    auto const since = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(since).count();
+}
 
 }  // namespace triton

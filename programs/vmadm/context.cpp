@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
 #include <unistd.h>
 
@@ -22,12 +21,6 @@ using machine::Machines;
 constexpr std::size_t most_payload_bytes = 16 << 20;
 
 }  // namespace
-
-std::int64_t now() {
-    timespec time{};
-    ::clock_gettime(CLOCK_REALTIME, &time);
-    return time.tv_sec * 1'000'000 + time.tv_nsec / 1000;
-}
 
 void say(std::string_view text) { (void)write_all(STDERR_FILENO, std::string(text) + "\n"); }  // nobody to tell
 
@@ -68,7 +61,8 @@ void Host::settle(std::optional<Uuid> const& machine) {
 }
 
 machine::HostParts Host::parts() {
-    machine::HostParts parts{.pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = now};
+    machine::HostParts parts{
+        .pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = wall_microseconds};
     parts.networks = &networks_;
     parts.notice = [this](std::string const& text) { note(text); };
     if (has_progress_)
@@ -86,7 +80,7 @@ json::Node node_of(Machine const& machine) {
 }
 
 void record(Machines& machines, Uuid const& uuid, std::string_view command, std::string outcome, std::string detail) {
-    machine::Event const event{now(), uuid, std::string(command), std::move(outcome), std::move(detail)};
+    machine::Event const event{wall_microseconds(), uuid, std::string(command), std::move(outcome), std::move(detail)};
     if (auto added = machines.store().add_event(event); !added)
         say("note: the history misses this: " + added.error().text());
 }

@@ -17,14 +17,12 @@
 #include "host/parts/installed_images.h"
 #include "host/parts/systemd_units.h"
 #include "host/storage/pool.h"
+#include "lib/base/clock.h"
 #include "lib/json/reader.h"
 #include "programs/vmadm/command_line.h"
 #include "programs/vmadm/vminfod.h"
 
 namespace triton::program {
-
-/// Microseconds since 1970.
-std::int64_t now();
 
 /// A line for whoever looks at standard error.
 void say(std::string_view text);

@@ -33,7 +33,7 @@ machine::Checked<machine::Creation> copy_of(json::Object payload, json::Object c
         bool const is_own = std::ranges::find(own, member.key) != own.end();
         set_member(is_own ? payload : updates, std::move(member));
     }
-    auto creation = machine::read_creation(payload, now());
+    auto creation = machine::read_creation(payload, wall_microseconds());
     if (!creation) return creation;
     auto update = machine::read_update(creation->machine, updates);
     if (!update) return std::unexpected(std::move(update).error());
@@ -106,7 +106,7 @@ Outcome run_receive(Options const& options) {
     auto const file = TRY_RUN(stream_file(options));
     machine::StreamReader stream(file.get());
     machine::StreamHead const head = TRY_RUN(stream.head());
-    auto const creation = machine::read_creation(TRY_RUN(machine::read_payload(head.payload)), now());
+    auto const creation = machine::read_creation(TRY_RUN(machine::read_payload(head.payload)), wall_microseconds());
     if (!creation) return std::unexpected(Failure{creation.error().error("receive a VM")});
     TRY_RUN(check_filesystems(options, creation->machine));
     auto const host = TRY_RUN(Host::open(options));

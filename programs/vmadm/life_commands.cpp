@@ -17,7 +17,7 @@ using machine::Machines;
 Outcome run_create(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for create: " + json::quoted(options.words.front()));
     auto const given = TRY_RUN(payload(options, "Will not create from stdin when stdin is a tty."));
-    auto const creation = machine::read_creation(given, now());
+    auto const creation = machine::read_creation(given, wall_microseconds());
     if (!creation) return std::unexpected(Failure{creation.error().error("create VM")});
     auto const host = TRY_RUN(Host::open(options));
     TRY_RUN(tell(*host, options, creation->ignored, creation->notices));

@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -19,8 +18,7 @@
 #include "host/observe/sequence_file.h"
 #include "host/observe/worker.h"
 #include "host/systemd/daemon.h"
-#include "lib/base/read_file.h"
-#include "lib/base/write_all.h"
+#include "lib/base/clock.h"
 #include "lib/files/copy_file.h"
 #include "lib/log/log.h"
 #include "lib/net/log_flusher.h"
@@ -34,12 +32,6 @@ namespace {
 
 constexpr Duration end_limit = std::chrono::seconds(5);  // for answers that are under way
 constexpr std::uint64_t sequence_reach = 200'000;        // how far before its mark the next one is reserved
-
-std::int64_t wall_clock() {
-    timespec time{};
-    ::clock_gettime(CLOCK_REALTIME, &time);
-    return time.tv_sec * 1'000'000 + time.tv_nsec / 1000;
-}
 
 /// The right to be the vminfod of a host, until it goes: two would use the same sequence numbers.
 Result<UniqueFd> be_the_only_one(std::string const& directory) {
@@ -102,11 +94,11 @@ public:
         listeners_ = TRY(open_listeners(options_, configuration_));
         if (!listeners_.missing.empty()) log_.write(log::LogLevel::warning, "not_listening", listeners_.missing);
         auto const observer =
-            TRY(observe::Observer::create({.root = options_.root, .now = wall_clock},
+            TRY(observe::Observer::create({.root = options_.root, .now = wall_microseconds},
                                           {loop_, agenda, cache, feed, log_, [this] { feed_has_grown(); }}));
         HostDaemon daemon(*observer);
         auto const service = TRY(Service::create(
-            {.version = TRITON_VERSION, .has_open_secrets = configuration_.has_open_secrets, .now = wall_clock},
+            {.version = TRITON_VERSION, .has_open_secrets = configuration_.has_open_secrets, .now = wall_microseconds},
             {loop_, cache, feed, agenda, daemon, log_}));
         service_ = service.get();
         net::Signals const signals(loop_, {SIGTERM, SIGINT}, [this](int signal) { end(signal); });
@@ -123,7 +115,7 @@ public:
 
 private:
     std::uint64_t begin_sequence() {
-        auto const fallback = static_cast<std::uint64_t>(wall_clock());
+        auto const fallback = static_cast<std::uint64_t>(wall_microseconds());
         auto const last = sequence_file_.begin(fallback);
         if (last) return *last;
         log_.write(log::LogLevel::warning, "no-sequence-file", last.error().text());
