@@ -58,6 +58,12 @@ std::string target_of(Options const& options, EventSelection const& selection, s
     return target.text();
 }
 
+/// Whether the one machine of a stream is not there, or not any more.
+bool tells_of_none(json::Node const& record) {
+    auto const* const machines = json::value_of<json::Array>(record, "vms");
+    return json::text_of(record, "type") == "delete" || (machines && machines->empty());
+}
+
 info::FollowLimits limits_of(Options const& options) {
     info::FollowLimits limits{.reader = STDOUT_FILENO};
     if (options.timeout > 0)
@@ -90,8 +96,8 @@ Outcome run_events(Options const& options) {
         bool const is_shown = verdict != Verdict::hidden && is_of_interest(*record, options);
         auto const printed = is_shown ? print(info::event_text(line, *record, form)) : Result<bool>(true);
         if (!printed) outcome = std::unexpected(printed.error());
-        bool const is_gone = uuid && !options.until.empty() && selection.has_lost_one();
-        if (is_gone) outcome = fail(ErrorKind::not_found, "VM " + uuid->text() + " was deleted");
+        if (uuid && !options.until.empty() && tells_of_none(*record))
+            outcome = fail(ErrorKind::not_found, "VM " + uuid->text() + " was deleted");
         has_ended = verdict == Verdict::last || !outcome || !*printed;
         return !has_ended;
     };

@@ -136,9 +136,10 @@ def test_until(tmp_path):
         assert says(tmp_path, "events", "--until", "state=failed", "--timeout", "0.2")[::2] == (4, "no VM has come to what was waited for\n")
         assert says(tmp_path, "events", "--timeout", "0.2", "-r", "--filter", "alias=x")[0] == 0
         assert says(tmp_path, "events", "--until", "state=running", "nobody") == (1, "", "VM nobody not found\n")
-    gone = stream(record("ready", vms=[WEB]), record("delete", WEB))
-    with FakeVminfod(tmp_path, {**answers, f"/events?snapshot=true&vm={WEB['uuid']}": gone}, ends=False):
-        assert says(tmp_path, "events", "--until", "state=running", "web0")[::2] == (1, f"VM {WEB['uuid']} was deleted\n")
+    for gone in (stream(record("ready", vms=[WEB]), record("delete", WEB)), stream(record("ready", vms=[])),
+                 stream(record("ready", vms=[WEB]), record("resync", vms=[]))):
+        with FakeVminfod(tmp_path, {**answers, f"/events?snapshot=true&vm={WEB['uuid']}": gone}, ends=False):
+            assert says(tmp_path, "events", "--until", "state=running", "web0")[::2] == (1, f"VM {WEB['uuid']} was deleted\n")
 
 
 def test_events_that_are_none(tmp_path):

@@ -16,15 +16,10 @@ bool EventSelection::note(json::Node const& machine) {
 
 EventSelection::Verdict EventSelection::look(json::Node const& record) {
     if (auto const* const machines = json::value_of<json::Array>(record, "vms")) {
-        std::set<std::string> gone = matching_;
+        matching_.clear();  // it has all that there are
         bool is_fulfilled = false;
-        for (json::Node const& machine : *machines) {
-            gone.erase(json::text_of(machine, "uuid"));
+        for (json::Node const& machine : *machines)
             is_fulfilled = note(machine) || is_fulfilled;
-        }
-        for (std::string const& uuid : gone)
-            matching_.erase(uuid);
-        has_lost_one_ = has_lost_one_ || !gone.empty();
         return is_fulfilled ? Verdict::last : Verdict::shown;
     }
     std::string const uuid = json::text_of(record, "uuid");
@@ -32,7 +27,6 @@ EventSelection::Verdict EventSelection::look(json::Node const& record) {
     bool const had_matched = matching_.contains(uuid);
     if (json::text_of(record, "type") == "delete") {
         matching_.erase(uuid);
-        has_lost_one_ = has_lost_one_ || had_matched;
         return had_matched || filters_.empty() ? Verdict::shown : Verdict::hidden;
     }
     if (!machine) return Verdict::shown;

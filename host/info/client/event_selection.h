@@ -27,9 +27,6 @@ public:
     };
     Verdict look(json::Node const& record);
 
-    /// Whether a machine that was looked at is there no more.
-    [[nodiscard]] bool has_lost_one() const { return has_lost_one_; }
-
 private:
     /// Returns whether it fulfils what is waited for.
     bool note(json::Node const& machine);
@@ -37,7 +34,6 @@ private:
     std::vector<machine::Filter> filters_;
     std::vector<machine::Filter> until_;
     std::set<std::string> matching_;  ///< uuids of machines that fulfil the filters
-    bool has_lost_one_ = false;
 };
 
 }  // namespace triton::info
