@@ -21,7 +21,7 @@ struct Facts {
         std::int64_t at = 0;
         std::int64_t took = 0;  ///< microseconds
         std::uint64_t machines = 0;
-        std::uint64_t changes = 0;  ///< that nothing had told before: missed events
+        std::uint64_t changes = 0;  ///< that it has found; missed are those that nothing tells of soon after
         std::string why;
     };
     struct Problem {

@@ -180,7 +180,7 @@ public:
     static net::Task<> wait_no_longer(std::shared_ptr<Impl> self, info::Ticket ticket) {
         co_await net::sleep_for(self->around_.loop, launcher_patience);
         auto const done = self->waiting_.extract(ticket);
-        if (done.empty()) co_return;
+        if (done.empty() || self->is_stopping_) co_return;
         self->around_.agenda.forget(ticket);
         done.mapped()({});
     }

@@ -149,7 +149,7 @@ private:
         http.limits.connections = settings_.streams + 400;
         http.limits.streams = settings_.streams;
         http.limits.body_bytes = 4096;                      // nobody needs any
-        http.limits.answers_of_peer = http.limits.answers;  // all who come in there are one peer
+        http.limits.answers_of_peer = http.limits.answers;  // by TCP any user has as many addresses as he likes
         http.unknown_path = "Unsupported URL Path";
         // No page of another origin gets to see an answer, not even as a script or an image.
         http.fields = "\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
