@@ -1,17 +1,21 @@
 #include "host/content/database.h"
 
 #include <cerrno>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/unique_fd.h"
 
 namespace triton::content {
 
 namespace {
+
+constexpr milliseconds retry_pause{5};
 
 /// What a result code of SQLite means to our callers.
 /// Source: https://www.sqlite.org/rescode.html
@@ -107,10 +111,25 @@ Result<> Transaction::commit() {
     return {};
 }
 
+namespace {
+
+/// Makes the file when there is none: SQLite would give it the mode of the umask. One that is there is not opened:
+/// closing any descriptor of it would drop all locks that this process holds on it by SQLite.
+/// Source: https://www.sqlite.org/howtocorrupt.html, section 2.2
+Result<> ensure_file(std::string const& path) {
+    UniqueFd const made{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+    if (made) return {};
+    if (errno != EEXIST) return fail(errno, "open database " + path);
+    struct stat found{};
+    if (::lstat(path.c_str(), &found) != 0) return fail(errno, "open database " + path);
+    if (S_ISREG(found.st_mode)) return {};
+    return fail(ErrorKind::refused, "open database " + path, "it is not a file");
+}
+
+}  // namespace
+
 Result<Database> Database::open(std::string const& path, milliseconds patience) {
-    // SQLite would give it the mode of the umask.
-    UniqueFd const file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!file) return fail(errno, "open database " + path);
+    TRY(ensure_file(path));
     sqlite3* handle = nullptr;
     int const code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
     if (!handle) return fail(ErrorKind::unavailable, "open database " + path, sqlite3_errstr(code));
@@ -118,15 +137,28 @@ Result<Database> Database::open(std::string const& path, milliseconds patience) 
     if (code != SQLITE_OK) return database_error(handle);
     (void)sqlite3_extended_result_codes(handle, 1);
     (void)sqlite3_busy_timeout(handle, static_cast<int>(patience.count()));
-    // trusted_schema: a database that somebody else has written may not call functions by its views and triggers.
-    auto prepared = database.execute(
-        "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-        "CREATE TABLE IF NOT EXISTS areas (name TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL) STRICT");
+    auto prepared = database.set_up(patience);
     if (!prepared) {
         if (prepared.error().kind != ErrorKind::corrupt) return std::unexpected(std::move(prepared.error()));
         return fail(ErrorKind::corrupt, path + " is not a database of ours: " + prepared.error().reason);
     }
     return database;
+}
+
+// SQLite asks for no patience where two turn a new file into one with a log: it answers SQLITE_BUSY to one of them at
+// once.
+Result<> Database::set_up(milliseconds patience) {
+    TimePoint const deadline = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+        // trusted_schema: a database that somebody else has written may not call functions by its views and triggers.
+        auto done = execute(
+            "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+            "PRAGMA foreign_keys = ON;"
+            "CREATE TABLE IF NOT EXISTS areas (name TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL) STRICT");
+        bool const is_busy = !done && done.error().kind == ErrorKind::busy;
+        if (!is_busy || std::chrono::steady_clock::now() >= deadline) return done;
+        std::this_thread::sleep_for(retry_pause);
+    }
 }
 
 Database::Database(Database&& other) noexcept

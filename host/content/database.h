@@ -104,7 +104,8 @@ struct Migration {
 class Database {
 public:
     /// Opens it, or makes it with mode 0600. `patience`: how long a change waits for another process's.
-    /// Errors: those of open(2), "open database <path>"; `corrupt`: "<path> is not a database of ours: ...".
+    /// Errors: those of open(2), "open database <path>"; `refused`: a link or anything else but a file; `corrupt`:
+    /// "<path> is not a database of ours: ...".
     static Result<Database> open(std::string const& path, milliseconds patience = std::chrono::seconds(30));
     Database(Database&& other) noexcept;
     Database& operator=(Database&&) = delete;
@@ -149,6 +150,7 @@ public:
 private:
     friend class Transaction;
     Database(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+    Result<> set_up(milliseconds patience);
     Result<> execute(char const* sql);
     [[nodiscard]] std::int64_t changed_rows() const;
 

@@ -3,10 +3,17 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/unique_fd.h"
 
 namespace triton::content {
 namespace {
@@ -104,6 +111,69 @@ TEST_F(DatabaseTest, TellsErrorsApart) {
     Database other = open();
     Transaction const held = *database.begin();
     EXPECT_EQ(other.begin().error().kind, ErrorKind::busy);
+}
+
+// SQLite answers "busy" at once when two turn a new file into one with a log.
+TEST_F(DatabaseTest, ManyMayMakeItAtOnce) {
+    for (int round = 0; round < 20; ++round) {
+        std::filesystem::remove_all(directory_);
+        std::filesystem::create_directory(directory_);
+        std::vector<pid_t> openers;
+        int gate[2];
+        ASSERT_EQ(::pipe2(gate, O_CLOEXEC), 0);
+        for (int i = 0; i < 8; ++i) {
+            pid_t const pid = ::fork();
+            if (pid == 0) {
+                ::close(gate[1]);
+                char byte = 0;
+                (void)::read(gate[0], &byte, 1);
+                auto database = Database::open(path_);
+                bool const is_good = database && database->migrate("things", steps);
+                if (!is_good && !database) std::cerr << database.error().text() << '\n';
+                ::_exit(is_good ? 0 : 1);
+            }
+            openers.push_back(pid);
+        }
+        ::close(gate[0]);
+        ::close(gate[1]);
+        for (pid_t const pid : openers) {
+            int status = 0;
+            EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+            EXPECT_EQ(status, 0);
+        }
+    }
+}
+
+// A process loses all its locks on a file when it closes any descriptor of it, and then the next one to leave the
+// database removes the log under it. Source: https://www.sqlite.org/howtocorrupt.html, section 2.2
+TEST_F(DatabaseTest, AnOpenOneStaysLocked) {
+    auto const is_locked = [this] {
+        pid_t const pid = ::fork();
+        if (pid == 0) {
+            UniqueFd const file{::open(path_.c_str(), O_RDWR | O_CLOEXEC)};
+            struct flock lock{.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0, .l_pid = 0};
+            ::_exit(::fcntl(file.get(), F_GETLK, &lock) == 0 && lock.l_type == F_RDLCK ? 0 : 1);
+        }
+        int status = 0;
+        EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+        return status == 0;
+    };
+    Database const first = open();
+    EXPECT_TRUE(is_locked());
+    {
+        Database const second = open();
+        EXPECT_TRUE(is_locked());
+    }
+    EXPECT_TRUE(is_locked());
+}
+
+TEST_F(DatabaseTest, ALinkInItsPlaceIsRefused) {
+    std::ofstream(directory_ + "/elsewhere").flush();
+    std::filesystem::create_symlink("elsewhere", path_);
+    auto const opened = Database::open(path_);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().kind, ErrorKind::refused);
+    EXPECT_EQ(std::filesystem::file_size(directory_ + "/elsewhere"), 0U);
 }
 
 TEST_F(DatabaseTest, GarbageIsAClearErrorAndStaysAsItIs) {
