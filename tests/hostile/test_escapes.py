@@ -31,7 +31,13 @@ time.sleep(1000)
 
 def gone(pid):
     """Whether there is no such process any more."""
-    return pid is None or not os.path.exists(f"/proc/{pid}") or "Z (" in open(f"/proc/{pid}/status", encoding="utf-8").read()
+    if pid is None:
+        return True
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+            return "Z (" in status.read()
+    except (FileNotFoundError, ProcessLookupError):  # the second: it has ended between open and read
+        return True
 
 
 def start(place, area, depth, **keys):
