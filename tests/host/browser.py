@@ -50,14 +50,15 @@ def above(descriptor):
 class Browser:
     """One process; each page is a context of its own, without what another has kept."""
 
-    def __init__(self):
+    def __init__(self, enter=()):
+        """`enter`: a command before it, such as one that enters a network."""
         program = find_program()
         self.profile = tempfile.mkdtemp(prefix="triton-browser.")
         self.log = open(f"{self.profile}/log", "w+")
         commands, self.write = (above(end) for end in os.pipe())
         self.read, answers = (above(end) for end in os.pipe())
         # Its own sandbox needs user namespaces, which containers that CI runs in may not have; it loads our page only.
-        words = [program, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        words = [*enter, program, "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                  "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
                  "--proxy-server=direct://", f"--user-data-dir={self.profile}/data", "about:blank"]
         self.process = subprocess.Popen(

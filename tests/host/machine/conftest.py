@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(SOURCE / "tests/testhost"))
+sys.path[:0] = [str(SOURCE / "tests/testhost"), str(SOURCE / "tests/host")]
 from testhost import TestHost  # noqa: E402
 
 BUILD = Path(os.environ.get("TRITON_BUILD", SOURCE / "build/dev"))
