@@ -189,7 +189,10 @@ def test_nobody_is_hashed_for_who_has_gone(start, area):
 
     def rests():
         """No thread of it runs or could run: whoever hashes never waits for anything."""
-        states = [task.read_text().rsplit(")", 1)[1].split()[0] for task in Path(f"/proc/{agent.pid}/task").glob("*/stat")]
+        try:
+            states = [task.read_text().rsplit(")", 1)[1].split()[0] for task in Path(f"/proc/{agent.pid}/task").glob("*/stat")]
+        except (FileNotFoundError, ProcessLookupError):  # one has just ended
+            return False
         return set(states) == {"S"}
     eventually(rests, "nothing is hashed any more")
     begun = time.monotonic()

@@ -87,7 +87,7 @@ def descendants(pid):
     """Of a process that this one has started and not reaped."""
     try:
         children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return []
     return [one for child in children for one in (*descendants(child), child)]
 

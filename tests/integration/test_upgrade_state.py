@@ -34,7 +34,7 @@ def closes_on_exec(launcher, pid, number):
     """Whether the descriptor has FD_CLOEXEC, or is closed already."""
     try:
         text = (launcher.proc(pid) / "fdinfo" / str(number)).read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
     flags = next(line.split()[1] for line in text.splitlines() if line.startswith("flags:"))
     return bool(int(flags, 8) & os.O_CLOEXEC)
