@@ -185,6 +185,14 @@ Result<storage::SnapshotName> snapshot_name(std::string_view name) {
 
 // --- looking ---
 
+void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid) {
+    if (!status.is_down() || status.ended_at > 0) return;
+    auto const exit = store.last_exit(uuid);
+    if (!exit) return;
+    status.ended_at = exit->ended_at;
+    status.exit_status = exit->exit_status;
+}
+
 void observe(Machine& machine, UnitStatus const& status) {
     machine.state = state_of(machine.phase, status.activity);
     bool const runs = status.leader > 0 && !status.is_down();
@@ -261,6 +269,7 @@ Result<Machines::Listed> Machines::list() {
         }
         UnitStatus status;
         if (units && units->contains(machine.uuid)) status = units->at(machine.uuid);
+        add_last_exit(status, store_, machine.uuid);
         observe_files(machine);
         observe(machine, status);
         listed.machines.push_back(std::move(machine));
@@ -270,8 +279,9 @@ Result<Machines::Listed> Machines::list() {
 
 Result<Machine> Machines::get(Uuid const& uuid) {
     Machine machine = TRY(read(uuid));
-    auto const status = parts_.units.status(uuid);
-    observe(machine, status.value_or(UnitStatus{}));
+    UnitStatus status = parts_.units.status(uuid).value_or(UnitStatus{});
+    add_last_exit(status, store_, uuid);
+    observe(machine, status);
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
     if (machine.launch && machine.pid) {
         auto const reported = parts_.launcher.status(*machine.pid, machine.first_uid.value_or(0));

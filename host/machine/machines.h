@@ -177,6 +177,9 @@ private:
     HostParts parts_;
 };
 
+/// Adds to what systemd says of a machine how it ended last, when systemd has forgotten that.
+void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid);
+
 /// Adds what systemd says to what is read of a machine.
 void observe(Machine& machine, UnitStatus const& status);
 

@@ -26,6 +26,7 @@ namespace triton::machine {
 namespace {
 
 constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr std::size_t most_exit_bytes = 4096;
 constexpr off_t most_history_bytes = 1 << 20;
 constexpr std::size_t most_detail = 64 << 10;  // of one event: the whole history is read at once
 constexpr std::string_view json_ending = ".json";
@@ -175,7 +176,21 @@ Result<> Store::save(Machine const& machine) const {
     return replace_file(file_of(machine.uuid), file_text(machine), 0600);
 }
 
-Result<> Store::remove(Uuid const& uuid) const { return remove_file(file_of(uuid)); }
+Result<> Store::remove(Uuid const& uuid) const {
+    TRY(remove_file(exit_of(uuid)));  // first: who is killed in between finds the machine, and removes it again
+    return remove_file(file_of(uuid));
+}
+
+std::optional<LastExit> Store::last_exit(Uuid const& uuid) const {
+    auto const text = read_file(exit_of(uuid), most_exit_bytes);
+    if (!text) return std::nullopt;
+    auto const exit = parse_last_exit(*text, exit_of(uuid));
+    return exit ? std::optional(*exit) : std::nullopt;
+}
+
+Result<> Store::save_last_exit(Uuid const& uuid, LastExit const& exit) const {
+    return replace_file(exit_of(uuid), last_exit_text(exit), 0600);
+}
 
 std::int64_t Store::modified_at(Uuid const& uuid) const {
     struct stat status{};

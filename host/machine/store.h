@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/machine/last_exit.h"
 #include "host/machine/machine.h"
 #include "host/machine/steps.h"
 #include "host/network/documents.h"
@@ -71,9 +72,14 @@ public:
     [[nodiscard]] Result<Machine> load(Uuid const& uuid) const;
     [[nodiscard]] bool exists(Uuid const& uuid) const;
     Result<> save(Machine const& machine) const;
+    /// With what is kept of its last exit.
     Result<> remove(Uuid const& uuid) const;
     /// Microseconds since 1970.
     [[nodiscard]] std::int64_t modified_at(Uuid const& uuid) const;
+
+    /// None when it has not ended yet. A file that is garbage counts as none: it must not hide the machine.
+    [[nodiscard]] std::optional<LastExit> last_exit(Uuid const& uuid) const;
+    Result<> save_last_exit(Uuid const& uuid, LastExit const& exit) const;
 
     struct Loaded {
         std::vector<Machine> machines;  ///< by uuid
@@ -108,6 +114,9 @@ public:
 private:
     [[nodiscard]] std::string file_of(Uuid const& uuid) const {
         return layout_.machines() + "/" + uuid.text() + ".json";
+    }
+    [[nodiscard]] std::string exit_of(Uuid const& uuid) const {
+        return layout_.state() + "/exits/" + uuid.text() + ".json";
     }
     [[nodiscard]] std::string journal_of(Uuid const& uuid) const {
         return layout_.state() + "/journal/" + uuid.text() + ".json";

@@ -53,8 +53,14 @@ Result<machine::Machine> Loader::read_stored(std::string const& name) {
     return machine;
 }
 
-/// On a host without systemd no machine runs. Where systemd was seen, its silence says nothing about machines.
 Result<machine::UnitStatus> Loader::read_unit(Uuid const& uuid, bool is_refresh) {
+    machine::UnitStatus status = TRY(ask_unit(uuid, is_refresh));
+    machine::add_last_exit(status, host_.machines.store(), uuid);
+    return status;
+}
+
+/// On a host without systemd no machine runs. Where systemd was seen, its silence says nothing about machines.
+Result<machine::UnitStatus> Loader::ask_unit(Uuid const& uuid, bool is_refresh) {
     bool const was_asked = asked_since_.contains(uuid);
     if (is_refresh && listed_ && !was_asked && !listed_->contains(uuid)) return machine::UnitStatus{};
     asked_since_.insert(uuid);

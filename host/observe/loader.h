@@ -43,6 +43,7 @@ private:
     Outcome read_machine(info::Job const& job);
     Result<machine::Machine> read_stored(std::string const& name);
     Result<machine::UnitStatus> read_unit(Uuid const& uuid, bool is_refresh);
+    Result<machine::UnitStatus> ask_unit(Uuid const& uuid, bool is_refresh);
 
     Host host_;
     bool has_seen_units_ = false;

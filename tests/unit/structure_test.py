@@ -83,6 +83,7 @@ FOLDERS = {
     "programs/triton-unpack": ("", "lib/base lib/json host/role host/unpack"),
     "programs/triton-machine-init": ("triton::program", "lib/base lib/json lib/netlink host/network"),
     "programs/triton-machine-network": ("triton::program", "lib/base lib/json lib/netlink host/network"),
+    "programs/triton-machine-exit": ("triton::program", "lib/base host/machine"),
     "programs/imgadm": ("triton::program", "lib/base lib/json lib/log lib/files lib/process host/storage host/content host/image programs/completion"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)

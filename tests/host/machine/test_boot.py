@@ -35,6 +35,7 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
         vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
     vmadm.ok("stop", stopped)
     assert shown(host, SERVICE, "ActiveState", "UnitFileState") == {"ActiveState": "active", "UnitFileState": "enabled"}
+    ended = [json.loads(vmadm.ok("get", stopped))[name] for name in ("exit_status", "exit_timestamp")]
     trees = {uuid: json.loads(vmadm.ok("get", uuid))["zonepath"] for uuid in (auto, lost)}
 
     host.power_off()
@@ -46,6 +47,7 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
 
     assert state_of_boot(host) == "degraded"  # two machines cannot be what they should
     assert states(vmadm) == {auto: "running", deb: "running", off: "stopped", stopped: "stopped", lost: "stopped", broken: "unreadable"}
+    assert [json.loads(vmadm.ok("get", stopped))[name] for name in ("exit_status", "exit_timestamp")] == ended
     assert running_machines(host) == {auto, deb}
     assert host.run("readlink", f"/var/lib/machines/{auto}", check=True).stdout == f"{trees[auto]}/root\n"
     derived = host.run("sh", "-c", "cd /run/systemd/nspawn && echo *.nspawn", check=True).stdout.split()

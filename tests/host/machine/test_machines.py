@@ -53,6 +53,33 @@ def test_start_and_stop_decide_what_starts_with_the_host(host, vmadm, tiny):
     assert vmadm.says("kill", uuid) == (1, f"Cannot find running init PID for VM {uuid}\n")
 
 
+def test_how_a_machine_ended_outlives_its_unit(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    ended = lambda: [json.loads(vmadm.ok("get", uuid)).get(name) for name in ("exit_status", "exit_timestamp")]  # noqa: E731
+    kept = host.path(f"/var/triton/vmadm/exits/{uuid}.json")
+    assert ended() == [None, None]
+    assert not kept.exists()
+    vmadm.ok("kill", "-9", uuid)
+    host.run("sh", "-c", f"while systemctl is-active --quiet {UNIT.format(uuid)}; do :; done", check=True)
+    vmadm.ok("stop", uuid)
+    host.run("systemctl", "reset-failed", UNIT.format(uuid))  # then systemd has nothing of it
+    assert host.run("systemctl", "show", "-P", "ExecMainExitTimestamp", UNIT.format(uuid), check=True).stdout == "\n"
+    killed, when = ended()
+    assert killed == json.loads(kept.read_text())["exit_status"] != 0
+    assert when > "2020"
+
+    vmadm.ok("start", uuid)
+    assert ended() == [None, None]
+    vmadm.ok("stop", uuid)
+    stopped, later = ended()
+    assert stopped == json.loads(kept.read_text())["exit_status"]
+    assert later > when
+    kept.write_text("garbage")
+    host.run("systemctl", "restart", "vminfod", check=True)
+    assert ended() == [None, None]
+
+
 def test_the_launcher_is_pid_1_and_loads_what_update_gives(host, vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="feed", customer_metadata={"db.host": "pg"}, launch=sleeping()))

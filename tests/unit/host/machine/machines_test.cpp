@@ -43,7 +43,7 @@ public:
     }
 
     Result<UnitStatus> status(Uuid const& uuid) override {
-        UnitStatus status;
+        UnitStatus status{.ended_at = ended.ended_at, .exit_status = ended.exit_status};
         if (has("running", uuid)) status = {.activity = UnitStatus::Activity::active, .leader = 4711};
         return status;
     }
@@ -62,6 +62,7 @@ public:
     Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
 
     bool is_gone = false;
+    LastExit ended = {};  // what it remembers of each machine
 
 private:
     [[nodiscard]] fs::path file(std::string const& what, Uuid const& uuid) const {
@@ -234,6 +235,47 @@ TEST_F(MachinesTest, WhatCreateMakesDeleteRemoves) {
     ASSERT_EQ(text_of(host.machines->destroy(uuid)), "ok");
     EXPECT_THAT(host.parts_of(uuid), IsEmpty());
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "VM " + uuid.text() + " not found");
+}
+
+std::optional<LastExit> shown_exit(Machine const& machine, std::string const& time) {
+    if (!machine.exit_timestamp || !machine.exit_status) return std::nullopt;
+    EXPECT_EQ(*machine.exit_timestamp, time);
+    return LastExit{.ended_at = 0, .exit_status = *machine.exit_status};
+}
+
+TEST_F(MachinesTest, TheLastExitOutlivesItsUnit) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_EQ(text_of(host.machines->store().save_last_exit(uuid, {1'700'000'000'123'000, 9})), "ok");
+    fs::path const file = host.root() / "var/triton/vmadm/exits" / (uuid.text() + ".json");
+    EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+
+    // It is not shown of a machine that runs, and a start forgets nothing.
+    EXPECT_FALSE(host.machines->get(uuid)->exit_status);
+    ASSERT_TRUE(host.machines->stop(uuid, {}));
+    std::string const time = "2023-11-14T22:13:20.123Z";
+    EXPECT_EQ(shown_exit(*host.machines->get(uuid), time), (LastExit{0, 9}));
+    EXPECT_EQ(shown_exit(host.machines->list()->machines.at(0), time), (LastExit{0, 9}));
+    host.units().is_gone = true;
+    EXPECT_EQ(shown_exit(host.machines->list()->machines.at(0), time), (LastExit{0, 9}));
+    host.units().is_gone = false;
+
+    // What systemd knows is newer.
+    host.units().ended = {.ended_at = 1'700'000'001'000'000, .exit_status = 3};
+    EXPECT_EQ(shown_exit(*host.machines->get(uuid), "2023-11-14T22:13:21.000Z"), (LastExit{0, 3}));
+    host.units().ended = {};
+
+    // Garbage hides no machine.
+    std::ofstream(file) << "garbage";
+    auto const machine = host.machines->get(uuid);
+    ASSERT_TRUE(machine) << machine.error().text();
+    EXPECT_FALSE(machine->exit_status);
+    EXPECT_FALSE(machine->exit_timestamp);
+
+    ASSERT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    EXPECT_THAT(host.parts_of(uuid), IsEmpty());
 }
 
 TEST_F(MachinesTest, EachMachineHasUidsOfItsOwn) {
