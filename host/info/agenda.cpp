@@ -46,6 +46,9 @@ Ticket Agenda::wait(std::string_view machine, Parts parts) {
 
 Ticket Agenda::wait_all() {
     want_scan("asked", true);
+    scan_not_before_.reset();
+    for (std::string const& machine : left_)  // of the refresh that has to be complete before
+        (void)put(machine, host_parts, Urgency::awaited_refresh, "asked");
     Ticket const ticket{++last_ticket_};
     waiters_.emplace(ticket, Waiter{.refresh = refreshes_ + 1});
     return ticket;
@@ -136,26 +139,42 @@ std::vector<Ticket> Agenda::finished(Job const& job, Found const& found, TimePoi
         queue_of(job.parts).finished({*job.machine, job.parts, job.why, job.is_refresh}, found.has_failed, found.bytes,
                                      now);
     else
-        end_scan(found, now);
+        end_scan(found, now, answered);
     answer_waiters(underway.mapped(), found.has_failed && !found.is_answer, answered);
     end_refresh_when_complete(now, answered);
     return answered;
 }
 
-void Agenda::end_scan(Found const& found, TimePoint now) {
+bool Agenda::is_refresh_awaited() const {
+    return std::ranges::any_of(waiters_, [](auto const& one) { return one.second.refresh != 0; });
+}
+
+/// Those who wait for this scan or for one before it have seen one more fail.
+void Agenda::count_failed_scan(std::vector<Ticket>& answered) {
+    for (auto place = waiters_.begin(); place != waiters_.end();) {
+        Waiter& waiter = place->second;
+        bool const has_waited = waiter.refresh != 0 && waiter.refresh <= refreshes_;
+        bool const is_answered = has_waited && ++waiter.failures >= most_failures;
+        if (is_answered) answered.push_back(place->first);
+        place = is_answered ? waiters_.erase(place) : std::next(place);
+    }
+}
+
+void Agenda::end_scan(Found const& found, TimePoint now, std::vector<Ticket>& answered) {
     is_scanning_ = false;
     if (found.has_failed) {
         is_refreshing_ = false;
         if (!scan_wanted_) scan_wanted_ = "retry";
         scan_retry_ = std::clamp(2 * scan_retry_, settings_.queue.retry, settings_.queue.longest_retry);
         scan_not_before_ = now + scan_retry_;
-        return;
+        return count_failed_scan(answered);
     }
     scan_retry_ = {};
     scan_not_before_.reset();
+    Urgency const urgency = is_refresh_awaited() ? Urgency::awaited_refresh : Urgency::refresh;
     for (std::string const& machine : found.machines) {
         put(machine, Part::launcher, Urgency::refresh, "refresh");
-        if (put(machine, host_parts, Urgency::refresh, "refresh")) left_.insert(machine);
+        if (put(machine, host_parts, urgency, "refresh")) left_.insert(machine);
     }
 }
 

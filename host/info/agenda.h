@@ -69,7 +69,8 @@ public:
     static constexpr std::size_t most_failures = 5;
     Ticket wait(std::string_view machine, Parts parts = host_parts);
     /// The same of all machines: a scan that succeeds, and then what the host knows of each machine, as far as that can
-    /// be read.
+    /// be read. Each is tried once, at once: one that is tried again later, or that pauses, holds nobody up. A scan
+    /// that fails is tried again, most_failures times in all.
     Ticket wait_all();
     /// Nobody waits for it any more.
     void forget(Ticket ticket);
@@ -107,7 +108,9 @@ private:
     Job begin_scan();
     Job begin(WorkQueue::Work work);
     void attach_waiters(Underway& underway);
-    void end_scan(Found const& found, TimePoint now);
+    [[nodiscard]] bool is_refresh_awaited() const;
+    void end_scan(Found const& found, TimePoint now, std::vector<Ticket>& answered);
+    void count_failed_scan(std::vector<Ticket>& answered);
     bool has_to_wait_again(Ticket ticket, Waiter& waiter, Parts failed);
     void answer_waiters(Underway const& underway, bool has_failed, std::vector<Ticket>& answered);
     void end_refresh_when_complete(TimePoint now, std::vector<Ticket>& answered);

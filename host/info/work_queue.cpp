@@ -12,9 +12,10 @@ bool WorkQueue::want(std::string_view machine, Parts parts, Urgency urgency, std
         place_of = entries_.emplace(machine, Entry{}).first;
     }
     Entry& entry = place_of->second;
-    if (urgency != Urgency::refresh || !entry.wants()) entry.why = why;
-    (urgency == Urgency::refresh ? entry.refresh : entry.noticed) |= parts;
-    entry.is_awaited = entry.is_awaited || urgency == Urgency::awaited;
+    bool const is_refresh = urgency == Urgency::refresh || urgency == Urgency::awaited_refresh;
+    if (!is_refresh || !entry.wants()) entry.why = why;
+    (is_refresh ? entry.refresh : entry.noticed) |= parts;
+    if (urgency == Urgency::awaited || urgency == Urgency::awaited_refresh) entry.is_awaited = true;
     if (urgency != Urgency::refresh) end_retry(entry);
     place(*place_of);
     return true;

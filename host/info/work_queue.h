@@ -32,7 +32,12 @@ public:
     };
     explicit WorkQueue(Settings settings) : settings_(settings) {}
 
-    enum class Urgency : std::uint8_t { refresh, noticed, awaited };
+    enum class Urgency : std::uint8_t {
+        refresh,
+        awaited_refresh,  ///< in the line of refreshes, but neither a pause nor a failure holds it up
+        noticed,
+        awaited
+    };
     /// Returns false when it has too many machines to take another.
     bool want(std::string_view machine, Parts parts, Urgency urgency, std::string_view why);
 

@@ -142,6 +142,7 @@ void InfoWorld::begin_jobs() {
         check_pause(*job);
         run(*job);
     }
+    check_progress();
     while (looks_ < 4) {
         auto const job = agenda_.next(now_, Part::launcher);
         if (!job) break;
@@ -197,6 +198,8 @@ void InfoWorld::end(info::Job const& job, Versions const& seen, bool has_failed)
 
 void InfoWorld::end_scan(info::Job const& job, std::vector<std::string> const& machines, bool has_failed) {
     is_loading_ = false;
+    for (auto& [ticket, wait] : waits_)
+        wait.failed_scans += has_failed && !wait.machine ? 1 : 0;
     answer(agenda_.finished(job, {.has_failed = has_failed, .machines = machines}, now_));
 }
 
@@ -255,6 +258,7 @@ void InfoWorld::answer(std::vector<info::Ticket> const& tickets) {
 
 /// What could not be read is not what was waited for; of a wait for all, a machine that could not does not count.
 void InfoWorld::check_wait(Wait const& wait) {
+    if (wait.failed_scans >= info::Agenda::most_failures) return;
     if (wait.failures >= (wait.machine ? info::Agenda::most_failures : 1)) return;
     if (wait.machine) return check_seen(*wait.machine, wait);
     for (std::size_t i = 0; i < settings_.machines; ++i)
@@ -367,17 +371,33 @@ void InfoWorld::fail(std::string text) {
     if (problem_.empty()) problem_ = "seed " + std::to_string(settings_.seed) + ": " + std::move(text);
 }
 
-/// A machine begins again after a pause, unless somebody has asked for it.
+bool InfoWorld::is_all_awaited() const {
+    return std::ranges::any_of(waits_, [](auto const& one) { return !one.second.machine; });
+}
+
+/// While somebody waits for all, the loader has something to do: no machine that has failed or that floods makes him
+/// wait for its time. A scan that fails comes again later, and not for ever.
+void InfoWorld::check_progress() {
+    if (is_loading_) return;
+    for (auto const& [ticket, wait] : waits_) {
+        if (!wait.machine && wait.failed_scans == 0) fail("a wait for all waits for nothing that is done");
+    }
+}
+
+/// A machine begins again after a pause, unless somebody has asked for it, or for all.
 void InfoWorld::check_pause(info::Job const& job) {
     if (!job.machine) return;
     auto const before = begun_.find(*job.machine);
-    bool const is_awaited = asked_.erase(*job.machine) > 0;
+    bool const is_awaited = asked_.erase(*job.machine) > 0 || is_all_awaited();
     if (before != begun_.end() && now_ < before->second + milliseconds(50) && !is_awaited)
         fail(*job.machine + " is read again too soon");
     begun_[*job.machine] = now_;
 }
 
 void InfoWorld::check_bounds() {
+    for (auto const& [ticket, wait] : waits_) {
+        if (wait.failed_scans >= info::Agenda::most_failures) fail("a wait for all outlives its scans");
+    }
     if (feed_.next() - feed_.first() > settings_.feed.events) fail("the feed has too many events");
     if (feed_.bytes() > settings_.feed.bytes && feed_.next() - feed_.first() > 1) fail("the feed is too large");
     if (places_.taken() > 2) fail("too many readers are in a snapshot");

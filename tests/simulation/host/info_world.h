@@ -68,6 +68,7 @@ private:
         std::uint64_t version = 0;  ///< the latest of the host when it was asked
         Machines known = {};        ///< the host then, as far as it is asked for
         std::size_t failures = 0;   ///< of jobs since
+        std::size_t failed_scans = 0;
     };
 
     // the host
@@ -92,7 +93,9 @@ private:
     void take(Subscriber& subscriber, std::string const& line);
     void take_event(Subscriber& subscriber, json::Object const& event, std::string const& line);
 
+    [[nodiscard]] bool is_all_awaited() const;
     void check_pause(info::Job const& job);
+    void check_progress();
     void check_bounds();
     void check_end();
     void check_wait(Wait const& wait);

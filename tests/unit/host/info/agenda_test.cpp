@@ -167,6 +167,57 @@ TEST_F(AgendaTest, AWaiterForAllWaitsForAWholeRefresh) {
     EXPECT_EQ(finish(), std::vector{ticket});
 }
 
+TEST_F(AgendaTest, AWaiterForAllIsNotHeldUpByAMachineThatFails) {
+    agenda.want("a", Part::unit, "unit");
+    for (int i = 0; i < 6; ++i) {
+        next();
+        finish({}, true);
+        now += minutes(1);
+    }
+    next();
+    finish({}, true);  // it is tried again in a minute
+    Ticket const ticket = agenda.wait_all();
+    EXPECT_EQ(next(host_parts), "scan (asked)");
+    finish({"a", "b"});
+    EXPECT_EQ(next(host_parts), "a: stored, unit, snapshots (unit)");
+    EXPECT_TRUE(finish({}, true).empty());
+    EXPECT_EQ(next(host_parts), "refresh b: stored, unit, snapshots (refresh)");
+    EXPECT_EQ(finish(), std::vector{ticket});
+    EXPECT_EQ(next(host_parts), "");  // once was enough
+    EXPECT_EQ(agenda.next_at(host_parts), now + minutes(1));
+}
+
+TEST_F(AgendaTest, AWaiterForAllHurriesTheRefreshBeforeIts) {
+    agenda.want("a", Part::unit, "unit");
+    next();
+    finish({}, true);
+    agenda.want_scan("timer", true);
+    next();
+    finish({"a"});
+    EXPECT_EQ(next(host_parts), "");
+    Ticket const ticket = agenda.wait_all();
+    EXPECT_EQ(next(host_parts), "a: stored, unit, snapshots (unit)");
+    finish();
+    EXPECT_EQ(next(host_parts), "scan (asked)");
+    finish({"a"});
+    EXPECT_EQ(next(host_parts), "refresh a: stored, unit, snapshots (refresh)");  // in spite of the pause
+    EXPECT_EQ(finish(), std::vector{ticket});
+}
+
+TEST_F(AgendaTest, AWaiterForAllWaitsForSomeFailedScansOnly) {
+    Ticket const ticket = agenda.wait_all();
+    for (std::size_t i = 1; i < Agenda::most_failures; ++i) {
+        EXPECT_NE(next(host_parts), "");
+        EXPECT_TRUE(finish({}, true).empty());
+        now += minutes(1);
+    }
+    next(host_parts);
+    EXPECT_EQ(finish({}, true), std::vector{ticket});
+    EXPECT_EQ(next(host_parts), "");
+    agenda.wait_all();  // tries at once
+    EXPECT_EQ(next(host_parts), "scan (retry)");
+}
+
 TEST_F(AgendaTest, AWaiterWaitsUntilAJobSucceeds) {
     Ticket const ticket = agenda.wait("a", all_parts);
     next(host_parts);
