@@ -59,6 +59,7 @@ Reader::Reader(Options options, std::string id, Cache const& cache, Feed const& 
       next_(first_of(options_, feed)),
       is_snapshot_due_(!options_.since && options_.snapshot) {
     std::ranges::sort(options_.machines);
+    std::ranges::sort(options_.fields);
 }
 
 bool Reader::wants_machine(std::string_view name) const {
@@ -76,12 +77,13 @@ bool Reader::waits_for_place() const { return !snapshot_ && wants_snapshot() && 
 std::vector<Text> Reader::next(std::size_t budget, std::int64_t now) {
     Batch batch(budget);
     if (!has_begun_ && !is_snapshot_due_) begin(batch, now);
+    std::size_t looked = 0;
     while (batch.has_room()) {
         if (snapshot_)
             go_on_with_snapshot(batch);
         else if (wants_snapshot()) {
             if (!begin_snapshot(batch, now)) break;
-        } else if (next_ < feed_.next()) {
+        } else if (next_ < feed_.next() && looked++ < most_events) {
             pass_event(batch);
         } else {
             break;
@@ -167,8 +169,9 @@ bool Reader::wants(Event const& event) const {
     if (!event.line(options_.view)) return false;
     if (!wants_machine(event.machine()) || !is_in(options_.types, event.type())) return false;
     if (event.type() != EventType::modify || options_.fields.empty()) return true;
-    return std::ranges::any_of(event.properties(options_.view),
-                               [this](std::string const& name) { return is_in(options_.fields, name); });
+    return std::ranges::any_of(event.properties(options_.view), [this](std::string const& name) {
+        return std::ranges::binary_search(options_.fields, name);
+    });
 }
 
 Text Reader::heartbeat(std::int64_t now) const {

@@ -70,9 +70,11 @@ public:
     Reader(Reader const&) = delete;
     Reader& operator=(Reader const&) = delete;
 
-    /// The next pieces to be sent, of about `budget` bytes in sum (at least one when there is any). Empty: nothing
-    /// until the feed grows, or until a place for a snapshot is free: see waits_for_place(). `now`: microseconds since
-    /// 1970.
+    /// The next pieces to be sent, of about `budget` bytes in sum. It looks at most_events of the feed: a subscriber
+    /// who wants few of them must not hold up the others. Empty, and has_more(): it has looked at as many, and wants to
+    /// be called again. Else empty: nothing until the feed grows, or until a place for a snapshot is free: see
+    /// waits_for_place(). `now`: microseconds since 1970.
+    static constexpr std::size_t most_events = 500;
     std::vector<Text> next(std::size_t budget, std::int64_t now);
 
     /// For a stream that was silent for a while.

@@ -60,7 +60,10 @@ Task<> EventStreams::send(net::HttpStream& out, Follower& follower) {
         std::vector<info::Text> pieces = next_pieces(follower);
         if (was_in_snapshot && !reader.is_in_snapshot()) wake_waiting();
         if (pieces.empty()) {
-            co_await follower.wake.wait();
+            if (reader.has_more())
+                co_await net::yield(loop_);
+            else
+                co_await follower.wake.wait();
             continue;
         }
         // Whoever holds documents must take them; others may be slow, and hear later what they have missed.
@@ -69,7 +72,7 @@ Task<> EventStreams::send(net::HttpStream& out, Follower& follower) {
         follower.spoke_at = std::chrono::steady_clock::now();
         if (!goes_on) co_return;
         pieces.clear();
-        if (reader.is_in_snapshot()) co_await net::yield(loop_);
+        if (reader.has_more()) co_await net::yield(loop_);
     }
 }
 

@@ -174,7 +174,7 @@ private:
         switch (endpoint_of(request.match.route)) {
             case Endpoint::page: co_return page_response();
             case Endpoint::ping: co_return shared_response(json_type, pong_, "\n");
-            case Endpoint::status: co_return status(request);
+            case Endpoint::status: co_return status(door, request);
             case Endpoint::metrics: co_return metrics(request);
             case Endpoint::data: co_return data(door);
             case Endpoint::events: co_return events(door, request);
@@ -336,19 +336,35 @@ private:
 
     // --- about the daemon
 
-    HttpResponse status(HttpRequest const& request) const {
+    HttpResponse status(Door const& door, HttpRequest const& request) {
         auto const parameters = parse_parameters(request.query);
         if (!parameters) return failed(parameters.error());
         auto const known = check_keys(*parameters, {"full"});
         if (!known) return failed(known.error());
         auto const is_full = flag_of(*parameters, "full");
         if (!is_full) return failed(is_full.error());
-        return shared_response(json_type, shared(status_text(facts(), *is_full)));
+        bool const names_listeners = view_of(door) == View::full;
+        Made& made = made_status_[{*is_full, names_listeners}];
+        return shared_response(json_type,
+                               recent(made, [&] { return status_text(facts(), *is_full, names_listeners); }));
     }
 
-    HttpResponse metrics(HttpRequest const& request) const {
+    HttpResponse metrics(HttpRequest const& request) {
         net::MetricsFormat const format = net::metrics_format(request.accept);
-        return shared_response(net::content_type(format), shared(metrics_text(facts(), format)));
+        Made& made = made_metrics_[format];
+        return shared_response(net::content_type(format), recent(made, [&] { return metrics_text(facts(), format); }));
+    }
+
+    /// A text that many ask for and that costs something to make.
+    struct Made {
+        Text text = {};
+        TimePoint at = {};
+    };
+    template <class Make>
+    Text recent(Made& made, Make const& make) const {
+        TimePoint const now = std::chrono::steady_clock::now();
+        if (!made.text || now - made.at >= settings_.status_age) made = {shared(make()), now};
+        return made.text;
     }
 
     [[nodiscard]] StatusFacts facts() const {
@@ -441,6 +457,8 @@ private:
     net::Turns turns_;
     std::shared_ptr<EventStreams> events_;
     std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests_;
+    std::map<std::pair<bool, bool>, Made> made_status_;  // full; with names
+    std::map<net::MetricsFormat, Made> made_metrics_;
     std::size_t fresh_ = 0;  // who wait for a fresh look
     std::array<Door, entrance_count> doors_{{{Entrance::unix_socket}, {Entrance::tcp}}};
 };

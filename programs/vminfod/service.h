@@ -28,6 +28,7 @@ struct ServiceSettings {
     std::function<std::int64_t()> now;  ///< microseconds since 1970
     std::size_t streams = 1200;         ///< listeners at once, for each entrance
     Duration heartbeat = std::chrono::seconds(15);
+    Duration status_age = milliseconds(100);             ///< /status and /metrics are not made more often
     Duration fresh_limit = std::chrono::seconds(30);     ///< for a fresh look
     Duration snapshot_limit = std::chrono::seconds(30);  ///< for a listener to take something of a snapshot
 };

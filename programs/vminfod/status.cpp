@@ -1,5 +1,6 @@
 #include "programs/vminfod/status.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include <unistd.h>
@@ -88,6 +89,11 @@ void write_listeners(json::Writer& out, std::vector<ListenerFacts> const& listen
     out.close('}');
 }
 
+void write_listener_counts(json::Writer& out, std::vector<ListenerFacts> const& listeners) {
+    auto const tcp = std::ranges::count(listeners, Entrance::tcp, &ListenerFacts::entrance);
+    out.open('{').member("unix", static_cast<std::int64_t>(listeners.size()) - tcp).member("tcp", tcp).close('}');
+}
+
 void write_http(json::Writer& out, StatusFacts const& facts) {
     out.open('{');
     for (std::size_t i = 0; i < entrance_count; ++i) {
@@ -164,7 +170,7 @@ void add_http(MetricsWriter& out, StatusFacts const& facts) {
 
 std::string_view name_of(Entrance entrance) { return entrance == Entrance::unix_socket ? "unix" : "tcp"; }
 
-std::string status_text(StatusFacts const& facts, bool is_full) {
+std::string status_text(StatusFacts const& facts, bool is_full, bool names_listeners) {
     DaemonFacts const& daemon = facts.daemon;
     std::int64_t const now = facts.now;
     json::Writer out;
@@ -188,7 +194,8 @@ std::string status_text(StatusFacts const& facts, bool is_full) {
         .member("resyncs", facts.resyncs)
         .close('}');
     write_sources(out.key("sources"), daemon);
-    write_listeners(out.key("eventsListeners"), facts.listeners, now);
+    write_listener_counts(out.key("listeners"), facts.listeners);
+    if (names_listeners) write_listeners(out.key("eventsListeners"), facts.listeners, now);
     if (is_full) {
         write_refresh_log(out.key("refreshLog"), daemon);
         write_http(out.key("http"), facts);

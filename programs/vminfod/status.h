@@ -55,8 +55,9 @@ struct StatusFacts {
     std::uint64_t resyncs = 0;
 };
 
-/// The object of /status, with a newline. `is_full`: with the latest refreshes and sources.
-std::string status_text(StatusFacts const& facts, bool is_full);
+/// The object of /status, with a newline. `is_full`: with the latest refreshes and connections. `names_listeners`: who
+/// the listeners say they are, which is not for everybody.
+std::string status_text(StatusFacts const& facts, bool is_full, bool names_listeners);
 
 /// Metric names are documented in docs/host/vminfod-api.md.
 std::string metrics_text(StatusFacts const& facts, net::MetricsFormat format);

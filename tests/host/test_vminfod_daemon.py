@@ -130,6 +130,16 @@ def test_files_that_cannot_be_watched_are_polled(tmp_path):
         daemon.close()
 
 
+def test_listeners_are_named_on_the_unix_socket_only(daemon):
+    answer, _ = follow(daemon)
+    for path in ("/status", "/status?full"):
+        open_status = json.loads(daemon.get(path)[2])
+        assert open_status["listeners"] == {"unix": 0, "tcp": 1} and "eventsListeners" not in open_status
+        full = json.loads(daemon.get_by_socket(path)[1])
+        assert [listener["entrance"] for listener in full["eventsListeners"].values()] == ["tcp"]
+    answer.close()
+
+
 def test_idle_means_idle(daemon):
     """Nothing happens: the threads sleep, but for timers."""
     status(daemon)  # the start is over

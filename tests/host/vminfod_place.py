@@ -70,6 +70,18 @@ class Daemon:
         connection.close()
         return answer.status, answer.headers, body
 
+    def get_by_socket(self, path):
+        """The answer's status and body, by the Unix socket."""
+        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE)
+        connection.sock.connect(str(self.socket))
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer.status, body
+
     def close(self):
         if self.process.poll() is None:
             self.process.terminate()

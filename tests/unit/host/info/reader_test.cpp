@@ -124,6 +124,25 @@ TEST_F(ReaderTest, Filters) {
     EXPECT_EQ(take(states), line(101) + line(103) + line(104));
 }
 
+TEST_F(ReaderTest, LooksAtSomeEventsAtATime) {
+    Feed many{100, {.events = 10'000, .bytes = 64 << 20}};
+    Cache all{many};
+    Reader none({.view = View::full, .fields = {"tags", "state", "hostname"}}, "me", all, many, places);
+    EXPECT_EQ(take(none), record("ack", 100) + "}\n");
+    for (std::size_t i = 0; i < 3 * Reader::most_events; ++i)
+        all.apply(first_uuid, document(R"("alias":")" + std::to_string(i) + R"(",)"), at);
+    all.apply(first_uuid, document(R"("hostname":"h",)"), at);
+    std::uint64_t const last = many.next() - 1;
+    EXPECT_EQ(take(none), *many.at(101)->line(View::full));  // its creation
+    EXPECT_EQ(none.behind(), last - 100 - Reader::most_events);
+    EXPECT_EQ(take(none), "");
+    EXPECT_TRUE(none.has_more());
+    EXPECT_EQ(take(none), "");
+    EXPECT_EQ(take(none), *many.at(last)->line(View::full));
+    EXPECT_FALSE(none.has_more());
+    EXPECT_EQ(take(none), "");
+}
+
 TEST_F(ReaderTest, SecretsStayInside) {
     cache.apply(first_uuid, document(R"("customer_metadata":{"password":"hidden"},)"), at);
     Reader one = reader({.view = View::open, .snapshot = true});

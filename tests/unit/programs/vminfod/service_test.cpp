@@ -330,6 +330,37 @@ TEST_F(ServiceTest, StatusShowsListenersWithHarmlessNames) {
     EXPECT_THAT(answer("/metrics", "Accept: application/openmetrics-text\r\n"), EndsWith("# EOF\n"));
 }
 
+TEST_F(ServiceTest, StatusNamesListenersToThoseOfTheUnixSocket) {
+    start();
+    int const client = ask("/events", "Host: localhost\r\nUser-Agent: me\r\n", open_place);
+    (void)read_until(client, "\n\r\n");
+    for (char const* const target : {"/status", "/status?full"}) {
+        EXPECT_THAT(answer(target), HasSubstr("\"userAgent\":\"me\""));
+        EXPECT_THAT(open_answer(target), AllOf(HasSubstr("\"listeners\":{\"unix\":0,\"tcp\":1}"),
+                                               Not(HasSubstr("eventsListeners")), Not(HasSubstr("userAgent"))));
+    }
+}
+
+TEST_F(ServiceTest, StatusIsNotMadeForEachRequest) {
+    settings.status_age = std::chrono::hours(1);
+    start();
+    std::string const before = body_of(open_answer("/status"));
+    std::string const metrics = body_of(open_answer("/metrics"));
+    now += 1'000'000;
+    put(web, "web");
+    EXPECT_EQ(body_of(open_answer("/status")), before);
+    EXPECT_EQ(body_of(open_answer("/metrics")), metrics);
+    EXPECT_THAT(open_answer("/status?full"), HasSubstr("\"numVms\":1,"));
+}
+
+TEST_F(ServiceTest, StatusIsMadeAnewLater) {
+    settings.status_age = Duration(0);
+    start();
+    EXPECT_THAT(open_answer("/status"), HasSubstr("\"numVms\":0,"));
+    put(web, "web");
+    EXPECT_THAT(open_answer("/status"), HasSubstr("\"numVms\":1,"));
+}
+
 TEST_F(ServiceTest, HistoryTellsTheOpenEntranceNoDetails) {
     start();
     auto const lines = std::make_shared<std::string const>(

@@ -7,6 +7,7 @@
 namespace triton::program {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -50,17 +51,23 @@ TEST(Status, HasTheMembersThatItsReadersKnow) {
         R"_("reloads":7,"writtenOffThreads":0,"refreshErrors":[{"err":"cannot read","time":)_"
         R"_("2027-01-15T06:00:03.500Z","ago":"2h"}],"events":{"first":5,"next":9,"keptBytes":0,)_"
         R"_("documentBytes":0,"resyncs":0},"sources":[{"name":"zfs","working":false,"note":)_"
-        R"_("there is no zpool command","notifications":3,"losses":0}],"eventsListeners":{"7-1":{)_"
+        R"_("there is no zpool command","notifications":3,"losses":0}],"listeners":{"unix":0,"tcp":1},"eventsListeners":{"7-1":{)_"
         R"_("userAgent":"vminfo/1.0","entrance":"tcp","createdTime":1800000002500,)_"
         R"_("createdDate":"2027-01-15T08:00:02.500Z","createdAgo":"1s","inSnapshot":true,"resyncs":2}}})_"
         "\n";
-    EXPECT_EQ(status_text(some_facts(), false), expected);
+    EXPECT_EQ(status_text(some_facts(), false, true), expected);
 }
 
 TEST(Status, IsLongerInFull) {
-    EXPECT_THAT(status_text(some_facts(), true),
+    EXPECT_THAT(status_text(some_facts(), true, false),
                 HasSubstr(R"("refreshLog":[{"date":"2027-01-15T08:00:03.500Z","why":"timer","took":1.500000,"vms":10,)"
                           R"("vmChanges":1}],"http":{"unix":{"connections":0,)"));
+}
+
+TEST(Status, CountsListenersThatItDoesNotName) {
+    EXPECT_THAT(status_text(some_facts(), true, false),
+                AllOf(HasSubstr(R"("listeners":{"unix":0,"tcp":1},"refreshLog":)"), Not(HasSubstr("eventsListeners")),
+                      Not(HasSubstr("vminfo/1.0"))));
 }
 
 TEST(Metrics, ComeInBothFormats) {
