@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "programs/completion/usage_formatter.h"
+
 namespace triton::program {
 
 std::unexpected<Failure> usage(std::string text) { return std::unexpected(Failure{fail(std::move(text)).error(), 2}); }
@@ -42,9 +44,9 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
-    app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     for (Command const& command : commands()) {
         CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));
+        sub.formatter(std::make_shared<UsageFormatter>("vmadm " + std::string(command.name), command.arguments));
         if (!command.alias.empty()) sub.alias(std::string(command.alias));
         // `list -h` forces the header
         sub.set_help_flag(command.name == "list" ? "--help" : "-h,--help", "The options of this command.");

@@ -11,6 +11,7 @@
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 #include "programs/completion/completion.h"
+#include "programs/completion/usage_formatter.h"
 
 namespace triton::program {
 
@@ -91,6 +92,7 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     for (Command const& command : commands()) {
         CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));
+        sub.formatter(std::make_shared<UsageFormatter>("vminfo " + std::string(command.name), command.arguments));
         sub.set_help_flag("-h,--help", "The options of this command.");
         sub.callback([&chosen, &command] { chosen = &command; });
         sub.fallthrough();

@@ -46,6 +46,8 @@ def test_nobody_there(tmp_path):
 def test_usage(tmp_path):
     assert says(tmp_path, "--version")[1].startswith("vminfo ")
     assert "Examples:" in says(tmp_path, "--help")[1]
+    assert "\nUsage: vminfo events [-fjr] [VM]\n" in says(tmp_path, "events", "--help")[1]
+    assert "\nUsage: vminfo ping\n" in says(tmp_path, "ping", "--help")[1]
     assert says(tmp_path, "pong")[0] == 2
     assert says(tmp_path)[0] == 2
     assert says(tmp_path, "ping", "x") == (2, "", "The following argument was not expected: x\n")
