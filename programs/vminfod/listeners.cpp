@@ -58,6 +58,12 @@ Result<UniqueFd> open_unix_socket(std::string const& path) {
     return socket;
 }
 
+/// The address of a TCP socket, without its port; empty when it is not one of the loopback interface.
+std::string loopback_host(int socket) {
+    std::string const address = net::local_address(socket);
+    return parse_loopback_address(address) ? address.substr(0, address.rfind(':')) : "";
+}
+
 }  // namespace
 
 Result<Listeners> open_listeners(DaemonOptions const& options, InfoConfiguration const& configuration) {
@@ -66,6 +72,7 @@ Result<Listeners> open_listeners(DaemonOptions const& options, InfoConfiguration
     bool has_tcp = false;
     for (systemd::HandedSocket& handed : TRY(systemd::take_sockets())) {
         (handed.is_unix ? has_unix : has_tcp) = true;
+        if (!handed.is_unix) listeners.tcp_host = loopback_host(handed.fd.get());
         listeners.open.push_back({std::move(handed.fd), handed.is_unix ? Entrance::unix_socket : Entrance::tcp,
                                   handed.is_unix ? "a Unix socket of systemd" : "a TCP socket of systemd"});
     }
@@ -82,6 +89,7 @@ Result<Listeners> open_listeners(DaemonOptions const& options, InfoConfiguration
         listeners.missing = socket.error().text();
         return listeners;
     }
+    listeners.tcp_host = loopback_host(socket->get());
     std::string shown = net::local_address(socket->get());
     listeners.open.push_back({*std::move(socket), Entrance::tcp, std::move(shown)});
     return listeners;

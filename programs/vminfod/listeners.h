@@ -24,6 +24,7 @@ struct Listener {
 struct Listeners {
     std::vector<Listener> open;
     std::string missing;
+    std::string tcp_host;  ///< the loopback address of the TCP socket, as clients write it: "127.0.0.2", "[::1]"
 };
 Result<Listeners> open_listeners(DaemonOptions const& options, InfoConfiguration const& configuration);
 

@@ -18,20 +18,24 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 bool is_port(std::string_view text) { return text.empty() || (text.front() == ':' && net::is_number(text.substr(1))); }
 
-}  // namespace
-
-bool is_own_host(std::string_view host) {
-    if (host.empty()) return true;
-    return std::ranges::any_of(own_names, [host](std::string_view name) {
-        return host.size() >= name.size() && std::ranges::equal(host.substr(0, name.size()), name, {}, lower) &&
-               is_port(host.substr(name.size()));
-    });
+/// With any port, or without one.
+bool has_name(std::string_view host, std::string_view name) {
+    return host.size() >= name.size() && std::ranges::equal(host.substr(0, name.size()), name, {}, lower) &&
+           is_port(host.substr(name.size()));
 }
 
-bool is_own_origin(std::string_view origin) {
+}  // namespace
+
+bool is_own_host(std::string_view host, std::string_view served) {
+    if (host.empty() || (!served.empty() && has_name(host, served))) return true;
+    return std::ranges::any_of(own_names, [host](std::string_view name) { return has_name(host, name); });
+}
+
+bool is_own_origin(std::string_view origin, std::string_view served) {
     constexpr std::string_view scheme = "http://";
     if (origin.empty()) return true;
-    return origin.starts_with(scheme) && origin.size() > scheme.size() && is_own_host(origin.substr(scheme.size()));
+    return origin.starts_with(scheme) && origin.size() > scheme.size() &&
+           is_own_host(origin.substr(scheme.size()), served);
 }
 
 Result<std::vector<Parameter>> parse_parameters(std::string_view query) {

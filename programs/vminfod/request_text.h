@@ -10,11 +10,11 @@
 namespace triton::program {
 
 /// Whether a Host field names this host as somebody at this host calls it: "localhost", "127.0.0.1" or "[::1]", with
-/// any port. A page of another origin that has its name resolved to 127.0.0.1 still sends its own name. An empty one,
-/// which no browser sends, is good.
-bool is_own_host(std::string_view host);
+/// any port, or, when it is not empty, `served`: the address that is listened on, "127.0.0.2". A page of another origin
+/// that has its name resolved to 127.0.0.1 still sends its own name. An empty one, which no browser sends, is good.
+bool is_own_host(std::string_view host, std::string_view served);
 /// The same of an Origin field: empty, or such a host by http. "null" and what else there is are not.
-bool is_own_origin(std::string_view origin);
+bool is_own_origin(std::string_view origin, std::string_view served);
 
 /// One "key=value" of a query, without escapes; the value of "full" is empty.
 struct Parameter {

@@ -97,9 +97,11 @@ public:
             TRY(observe::Observer::create({.root = options_.root, .now = wall_microseconds},
                                           {loop_, agenda, cache, feed, log_, [this] { feed_has_grown(); }}));
         HostDaemon daemon(*observer);
-        auto const service = TRY(Service::create(
-            {.version = TRITON_VERSION, .has_open_secrets = configuration_.has_open_secrets, .now = wall_microseconds},
-            {loop_, cache, feed, agenda, daemon, log_}));
+        auto const service = TRY(Service::create({.version = TRITON_VERSION,
+                                                  .has_open_secrets = configuration_.has_open_secrets,
+                                                  .served_host = listeners_.tcp_host,
+                                                  .now = wall_microseconds},
+                                                 {loop_, cache, feed, agenda, daemon, log_}));
         service_ = service.get();
         net::Signals const signals(loop_, {SIGTERM, SIGINT}, [this](int signal) { end(signal); });
         keep_watchdog_quiet();

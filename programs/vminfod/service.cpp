@@ -162,10 +162,11 @@ private:
     }
 
     /// Refuses what a page of somebody else's server sends: it may reach the TCP port through a browser on this host.
-    static std::optional<HttpResponse> refusal_of(Door const& door, HttpRequest const& request) {
+    [[nodiscard]] std::optional<HttpResponse> refusal_of(Door const& door, HttpRequest const& request) const {
         if (door.entrance == Entrance::unix_socket) return std::nullopt;
-        if (!is_own_host(request.host)) return net::text_response(403, "Host is not localhost");
-        if (!is_own_origin(request.origin)) return net::text_response(403, "Origin is not localhost");
+        if (!is_own_host(request.host, settings_.served_host)) return net::text_response(403, "Host is not localhost");
+        if (!is_own_origin(request.origin, settings_.served_host))
+            return net::text_response(403, "Origin is not localhost");
         return std::nullopt;
     }
 

@@ -25,6 +25,7 @@ namespace triton::program {
 struct ServiceSettings {
     std::string version;
     bool has_open_secrets = false;      ///< TCP shows all, too
+    std::string served_host = {};       ///< the address of the TCP port, "127.0.0.2"; empty: as if it were 127.0.0.1
     std::function<std::int64_t()> now;  ///< microseconds since 1970
     std::size_t streams = 1200;         ///< listeners at once, for each entrance
     Duration heartbeat = std::chrono::seconds(15);

@@ -83,6 +83,26 @@ def test_somebody_elses_port_is_no_reason_not_to_start(tmp_path):
             assert process.wait(PATIENCE) == 0
 
 
+def test_another_loopback_address_is_a_host_of_its_own(tmp_path):
+    root = tmp_path / "root"
+    (root / "etc/triton").mkdir(parents=True)
+    port = free_port()
+    (root / "etc/triton/triton.json").write_text(json.dumps(
+        {"storage": {"backend": "directory"}, "info": {"listen": f"127.0.0.2:{port}"}}))
+    with subprocess.Popen([BUILD / "vminfod", "--root", root], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = (json.loads(line) for line in process.stderr)
+            assert any(line["message"] == f"serves 127.0.0.2:{port}" for line in said)
+            for host, answer in {"127.0.0.2": 200, "localhost": 200, "127.0.0.1": 200, "127.0.0.3": 403, "evil.example": 403}.items():
+                connection = http.client.HTTPConnection("127.0.0.2", port, timeout=PATIENCE)
+                connection.request("GET", "/ping", headers={"Host": f"{host}:{port}"})
+                assert connection.getresponse().status == answer, host
+                connection.close()
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+
+
 def test_no_life_uses_a_number_twice(daemon):
     machine = daemon.made[0]
     answer, first = follow(daemon)

@@ -11,19 +11,31 @@ namespace {
 TEST(OwnHost, IsThisHostByAnyPort) {
     for (char const* const host :
          {"", "localhost", "LocalHost:9090", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:9090"})
-        EXPECT_TRUE(is_own_host(host)) << host;
+        EXPECT_TRUE(is_own_host(host, "")) << host;
     for (char const* const host :
          {"evil", "localhost.evil", "evil:9090", "127.0.0.1.evil", "127.0.0.1:", "127.0.0.1:x", "127.0.0.2", "[::2]",
           "::1", "localhost:9090.evil", " localhost", "0.0.0.0", "localhost@evil", "2130706433"})
-        EXPECT_FALSE(is_own_host(host)) << host;
+        EXPECT_FALSE(is_own_host(host, "")) << host;
 }
 
 TEST(OwnOrigin, IsThisHostByHttp) {
     for (char const* const origin : {"", "http://localhost:9090", "http://127.0.0.1", "http://[::1]:9090"})
-        EXPECT_TRUE(is_own_origin(origin)) << origin;
+        EXPECT_TRUE(is_own_origin(origin, "")) << origin;
     for (char const* const origin : {"null", "http://", "http://evil", "https://localhost", "localhost", "file://",
                                      "http://localhost/", "http://localhost.evil:9090"})
-        EXPECT_FALSE(is_own_origin(origin)) << origin;
+        EXPECT_FALSE(is_own_origin(origin, "")) << origin;
+}
+
+TEST(OwnHost, MayBeTheAddressThatIsServed) {
+    for (char const* const host : {"127.0.0.2", "127.0.0.2:9090", "localhost", "127.0.0.1:9090", "[::1]"}) {
+        EXPECT_TRUE(is_own_host(host, "127.0.0.2")) << host;
+        EXPECT_TRUE(is_own_origin("http://" + std::string(host), "127.0.0.2")) << host;
+    }
+    for (char const* const host :
+         {"127.0.0.3", "127.0.0.22", "127.0.0.2.evil", "127.0.0.2:", "127.0.0.2x", "127.0.0", "evil"}) {
+        EXPECT_FALSE(is_own_host(host, "127.0.0.2")) << host;
+        EXPECT_FALSE(is_own_origin("http://" + std::string(host), "127.0.0.2")) << host;
+    }
 }
 
 TEST(Parameters, AreReadWithoutEscapes) {

@@ -168,6 +168,17 @@ TEST_F(ServiceTest, RefusesWhatOnlyABrowserOfSomebodyElseSends) {
     EXPECT_THAT(read_until(ask("/ping", "Host: any\r\n"), "\n"), EndsWith("{\"ping\":\"pong\"}\n"));
 }
 
+TEST_F(ServiceTest, AnswersByTheAddressThatItServes) {
+    settings.served_host = "127.0.0.2";
+    start();
+    auto const ping = [this](std::string const& fields) { return read_until(ask("/ping", fields, open_place), "\n"); };
+    EXPECT_THAT(ping("Host: 127.0.0.2:9090\r\nOrigin: http://127.0.0.2:9090\r\n"), EndsWith("{\"ping\":\"pong\"}\n"));
+    EXPECT_THAT(ping("Host: 127.0.0.1:9090\r\n"), EndsWith("{\"ping\":\"pong\"}\n"));
+    EXPECT_THAT(ping("Host: 127.0.0.3:9090\r\n"), EndsWith("Host is not localhost\n"));
+    EXPECT_THAT(ping("Host: 127.0.0.2:9090\r\nOrigin: http://127.0.0.3:9090\r\n"),
+                EndsWith("Origin is not localhost\n"));
+}
+
 TEST_F(ServiceTest, AnswersAllMachinesStepByStep) {
     start();
     EXPECT_EQ(without_chunks(answer("/vms")), "[]\n");
