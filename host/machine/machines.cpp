@@ -186,9 +186,10 @@ Result<storage::SnapshotName> snapshot_name(std::string_view name) {
 // --- looking ---
 
 void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid) {
-    if (!status.is_down() || status.ended_at > 0) return;
+    if (!status.is_down()) return;
     auto const exit = store.last_exit(uuid);
-    if (!exit) return;
+    // What systemd has of the same exit is a little older, and would seem to change when systemd forgets it.
+    if (!exit || exit->ended_at < status.ended_at) return;
     status.ended_at = exit->ended_at;
     status.exit_status = exit->exit_status;
 }

@@ -177,7 +177,7 @@ private:
     HostParts parts_;
 };
 
-/// Adds to what systemd says of a machine how it ended last, when systemd has forgotten that.
+/// Adds to what systemd says of a machine that is down how it ended last, unless systemd knows of a later end.
 void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid);
 
 /// Adds what systemd says to what is read of a machine.

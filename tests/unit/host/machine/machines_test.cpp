@@ -262,7 +262,11 @@ TEST_F(MachinesTest, TheLastExitOutlivesItsUnit) {
     EXPECT_EQ(shown_exit(host.machines->list()->machines.at(0), time), (LastExit{0, 9}));
     host.units().is_gone = false;
 
-    // What systemd knows is newer.
+    // systemd's time of the same end is older: nothing changes when systemd forgets it.
+    host.units().ended = {.ended_at = 1'700'000'000'100'000, .exit_status = 9};
+    EXPECT_EQ(shown_exit(*host.machines->get(uuid), time), (LastExit{0, 9}));
+
+    // What systemd knows may be newer: the file could not be written.
     host.units().ended = {.ended_at = 1'700'000'001'000'000, .exit_status = 3};
     EXPECT_EQ(shown_exit(*host.machines->get(uuid), "2023-11-14T22:13:21.000Z"), (LastExit{0, 3}));
     host.units().ended = {};
