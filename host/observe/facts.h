@@ -29,7 +29,7 @@ struct Facts {
         std::string text;
     };
 
-    std::string state = "booting";  ///< "booting", "running", "refreshing", "stopping"
+    std::string state = "booting";  ///< "booting", "running", "refreshing", "stuck", "stopping"
     std::string doing;              ///< one line for people: "working", "reading all machines"
     std::int64_t started_at = 0;
     std::optional<std::int64_t> refreshed_at;  ///< when the latest full refresh was complete
@@ -37,6 +37,7 @@ struct Facts {
     std::uint64_t missed = 0;       ///< events that only a refresh has found
     std::uint64_t reloads = 0;      ///< of one machine each
     std::uint64_t written_off = 0;  ///< threads that hang at a launcher
+    bool is_stuck = false;          ///< a look hangs, for example at a pool's disk: nothing is read any more
     std::vector<Source> sources;
     std::vector<Refresh> refresh_log;     ///< the latest five
     std::vector<Problem> refresh_errors;  ///< the latest five

@@ -55,14 +55,16 @@ FileWatches::FileWatches(WatchedPlaces places)
 
 int FileWatches::watch(std::string const& path, Interest interest) {
     if (!inotify_) return -1;
+    // What happens before the interest is known is lost; it is also before the files are read.
     int const watch = ::inotify_add_watch(inotify_.get(), path.c_str(), mask);
+    int const err = errno;
     std::string const& owner = interest.kind >= Kind::holder ? interest.name : path;
+    std::scoped_lock const lock(mutex_);
     if (watch < 0) {
         // ENOENT and ENOTDIR: the directory above it tells when it comes.
-        if (errno == ENOENT || errno == ENOTDIR) return -1;
+        if (err == ENOENT || err == ENOTDIR) return -1;
         unwatched_.insert(owner);
-        trouble_ =
-            errno == ENOSPC ? "fs.inotify.max_user_watches is reached" : fail(errno, "watch " + path).error().text();
+        trouble_ = err == ENOSPC ? "fs.inotify.max_user_watches is reached" : fail(err, "watch " + path).error().text();
         return -1;
     }
     auto& interests = interests_[watch];
@@ -87,9 +89,11 @@ void FileWatches::watch_drop_ins(std::string const& directory) {
 }
 
 void FileWatches::arm_host() {
-    std::scoped_lock const lock(mutex_);
-    std::erase_if(unwatched_, [](std::string const& name) { return name.starts_with("/"); });
-    if (unwatched_.empty()) trouble_.clear();
+    {
+        std::scoped_lock const lock(mutex_);
+        std::erase_if(unwatched_, [](std::string const& name) { return name.starts_with("/"); });
+        if (unwatched_.empty()) trouble_.clear();
+    }
     // From the top down, so that nothing can come between an ancestor and what is in it.
     std::vector<std::pair<std::string, Kind>> places{{places_.machines, Kind::machines}, {places_.trees, Kind::trees}};
     for (std::string const& controls : places_.unit_controls)
@@ -101,19 +105,30 @@ void FileWatches::arm_host() {
     }
 }
 
-void FileWatches::drop(int watch, Interest const& interest) {
+bool FileWatches::drop(int watch, Interest const& interest) {
+    std::scoped_lock const lock(mutex_);
     auto const found = interests_.find(watch);
-    if (found == interests_.end()) return;
+    if (found == interests_.end()) return false;
     std::erase(found->second, interest);
-    if (!found->second.empty()) return;
-    (void)::inotify_rm_watch(inotify_.get(), watch);  // it may be gone with its directory
+    if (!found->second.empty()) return false;
     interests_.erase(found);
+    return true;
+}
+
+void FileWatches::drop_machine(std::string const& machine, int watch) {
+    bool is_unused = false;
+    for (Kind const kind : {Kind::holder, Kind::tree, Kind::config, Kind::launch, Kind::snapshots})
+        is_unused = drop(watch, {kind, machine}) || is_unused;
+    if (is_unused) (void)::inotify_rm_watch(inotify_.get(), watch);  // it may be gone with its directory
 }
 
 void FileWatches::arm(Uuid const& machine, std::string const& tree) {
-    std::scoped_lock const lock(mutex_);
     std::string const& name = machine.text();
-    if (unwatched_.erase(name) > 0 && unwatched_.empty()) trouble_.clear();
+    {
+        std::scoped_lock const lock(mutex_);
+        if (unwatched_.erase(name) > 0 && unwatched_.empty()) trouble_.clear();
+        trees_[name] = tree;
+    }
     std::vector<std::pair<std::string, Kind>> directories{
         {tree, Kind::tree}, {tree + "/config", Kind::config}, {tree + "/config/launch", Kind::launch}};
     if (std::string holder = parent_of(tree); holder != places_.trees) {
@@ -123,22 +138,16 @@ void FileWatches::arm(Uuid const& machine, std::string const& tree) {
     std::vector<int> now;
     for (auto const& [path, kind] : directories)
         now.push_back(watch(path, {kind, name}));
-    std::vector<int>& before = watches_[name];
-    for (std::size_t i = 0; i < before.size(); ++i)
-        if (before[i] >= 0 && std::ranges::find(now, before[i]) == now.end())
-            for (Kind const kind : {Kind::holder, Kind::tree, Kind::config, Kind::launch, Kind::snapshots})
-                drop(before[i], {kind, name});
-    before = std::move(now);
-    trees_[name] = tree;
+    for (int const before : std::exchange(watches_[name], now))
+        if (before >= 0 && std::ranges::find(now, before) == now.end()) drop_machine(name, before);
 }
 
 void FileWatches::forget(std::string_view machine) {
-    std::scoped_lock const lock(mutex_);
     std::string const name(machine);
-    for (int const watch : watches_[name])
-        for (Kind const kind : {Kind::holder, Kind::tree, Kind::config, Kind::launch, Kind::snapshots})
-            if (watch >= 0) drop(watch, {kind, name});
-    watches_.erase(name);
+    auto const watches = watches_.extract(name);
+    for (int const watch : watches.empty() ? std::vector<int>() : watches.mapped())
+        if (watch >= 0) drop_machine(name, watch);
+    std::scoped_lock const lock(mutex_);
     trees_.erase(name);
     if (unwatched_.erase(name) > 0 && unwatched_.empty()) trouble_.clear();
 }
@@ -175,11 +184,9 @@ void FileWatches::tell(inotify_event const& event, std::string_view name, Notice
         tell_of(interest, event, name, notices);
 }
 
-/// Whether somebody has made a file to write into it: its close tells when it is whole. What was linked is whole.
-bool FileWatches::is_half_made(std::string const& path, inotify_event const& event) const {
-    if (!(event.mask & IN_CREATE) || (event.mask & IN_ISDIR)) return false;
+bool FileWatches::is_whole(std::string const& path) {
     struct stat status{};
-    return ::lstat(path.c_str(), &status) == 0 && status.st_size == 0;
+    return ::lstat(path.c_str(), &status) != 0 || status.st_size > 0;  // the first: it is gone again
 }
 
 void FileWatches::tell_of(Interest const& interest, inotify_event const& event, std::string_view name,
@@ -188,10 +195,16 @@ void FileWatches::tell_of(Interest const& interest, inotify_event const& event, 
     auto const stored_if = [&](bool is_ours) {
         if (is_itself || is_ours) notices.machine(interest.name, Part::stored, "file");
     };
-    auto const path_in = [&](std::string_view directory) {
-        std::scoped_lock const lock(mutex_);
-        auto const tree = trees_.find(interest.name);
-        return tree == trees_.end() ? std::string() : tree->second + std::string(directory) + std::string(name);
+    bool const has_come = (event.mask & IN_CREATE) && !(event.mask & IN_ISDIR);
+    // Of a file in a directory of the machine's tree.
+    auto const file_if = [&](bool is_ours, std::string_view directory) {
+        if (is_itself || !is_ours || !has_come) return stored_if(is_ours);
+        std::string tree;
+        {
+            std::scoped_lock const lock(mutex_);
+            if (auto const known = trees_.find(interest.name); known != trees_.end()) tree = known->second;
+        }
+        notices.come(interest.name, tree + std::string(directory) + std::string(name));
     };
     switch (interest.kind) {
         case Kind::ancestor:
@@ -201,7 +214,7 @@ void FileWatches::tell_of(Interest const& interest, inotify_event const& event, 
         case Kind::machines:
             if (is_itself) return notices.lost("a directory was replaced");
             if (name.starts_with(".") || !name.ends_with(json_ending)) return;
-            if (is_half_made(places_.machines + "/" + std::string(name), event)) return;
+            if (has_come && !is_whole(places_.machines + "/" + std::string(name))) return;
             return notices.machine(name.substr(0, name.size() - json_ending.size()), Part::stored, "file");
         case Kind::trees:
             if (is_itself) return notices.lost("a directory was replaced");
@@ -211,10 +224,7 @@ void FileWatches::tell_of(Interest const& interest, inotify_event const& event, 
         case Kind::controls: {
             auto const owner = owner_of_drop_ins(name);
             if (!owner) return;
-            {
-                std::scoped_lock const lock(mutex_);
-                (void)watch(interest.name + "/" + std::string(name), {Kind::drop_ins, owner->text()});
-            }
+            (void)watch(interest.name + "/" + std::string(name), {Kind::drop_ins, owner->text()});
             return notices.machine(owner->text(), Part::unit, "limits");
         }
         case Kind::drop_ins: return notices.machine(interest.name, Part::unit, "limits");
@@ -222,10 +232,8 @@ void FileWatches::tell_of(Interest const& interest, inotify_event const& event, 
             if (name == "@snapshots") notices.machine(interest.name, Part::stored | Part::snapshots, "file");
             return stored_if(name == "@tree");
         case Kind::tree: return stored_if(name == "config");
-        case Kind::config:
-            return stored_if(name == "launch" || (is_config_file(name) && !is_half_made(path_in("/config/"), event)));
-        case Kind::launch:
-            return stored_if(name == machine::launch_file_name && !is_half_made(path_in("/config/launch/"), event));
+        case Kind::config: return file_if(name == "launch" || is_config_file(name), "/config/");
+        case Kind::launch: return file_if(name == machine::launch_file_name, "/config/launch/");
         case Kind::snapshots:
             return notices.machine(interest.name,
                                    is_itself ? Part::stored | Part::snapshots : info::Parts(Part::snapshots), "file");

@@ -30,13 +30,16 @@ struct WatchedPlaces {
 /// Sees by inotify(7) which machines may have changed. Watched are directories and never files, because files are
 /// replaced by rename; and the directories above them, because those are replaced, too.
 ///
-/// arm_host() and arm() look paths up and may block; they are called by whoever reads the files, right before: what
-/// changes later is noticed, and what has changed before is read. The other functions do not block.
+/// arm_host(), arm() and forget() reach into file systems, which may hang for ever; they are called by the one thread
+/// that reads the files, right before: what changes later is noticed, and what has changed before is read. No lock is
+/// held meanwhile, so that the other functions never wait for them.
 class FileWatches {
 public:
     struct Notices {
         std::function<void(std::string_view machine, info::Parts parts, std::string_view why)> machine;
         std::function<void(std::string_view why)> lost;  ///< anything may have changed
+        /// A file of the machine has come, in its tree: it has changed if the file is_whole(), which may block.
+        std::function<void(std::string_view machine, std::string path)> come;
     };
 
     /// Without inotify (its instances are used up) nothing is watched, and trouble() says so.
@@ -47,11 +50,14 @@ public:
     /// Borrowed; readable when there may be something to take. -1: there is no inotify.
     [[nodiscard]] int fd() const { return inotify_.get(); }
 
-    /// Watches what is of the host. Any thread.
+    /// Watches what is of the host.
     void arm_host();
-    /// Watches the directories of a machine as they are now. `tree`: where its files are. Any thread.
+    /// Watches the directories of a machine as they are now. `tree`: where its files are.
     void arm(Uuid const& machine, std::string const& tree);
     void forget(std::string_view machine);
+
+    /// Whether a file that has come is not about to be written, whose close would tell: who links it has it whole.
+    static bool is_whole(std::string const& path);
 
     /// Takes the events that there are, at most `most_events` of them. Returns whether there may be more.
     bool take_events(Notices const& notices);
@@ -84,18 +90,20 @@ private:
     void watch_drop_ins(std::string const& directory);
     /// Returns the watch; -1: the directory is not there, or cannot be watched (that is trouble).
     int watch(std::string const& path, Interest interest);
-    void drop(int watch, Interest const& interest);
+    /// Returns whether nobody is interested in the watch any more.
+    bool drop(int watch, Interest const& interest);
+    /// Ends all interest of a machine in a watch.
+    void drop_machine(std::string const& machine, int watch);
     void tell(inotify_event const& event, std::string_view name, Notices const& notices);
     void tell_of(Interest const& interest, inotify_event const& event, std::string_view name, Notices const& notices);
-    [[nodiscard]] bool is_half_made(std::string const& path, inotify_event const& event) const;
 
     WatchedPlaces places_;
     UniqueFd inotify_;
-    mutable std::mutex mutex_;  // of all below
+    std::unordered_map<std::string, std::vector<int>> watches_;  // of each machine; of the thread that arms
+    mutable std::mutex mutex_;                                   // of all below
     std::unordered_map<int, std::vector<Interest>> interests_;
-    std::unordered_map<std::string, std::vector<int>> watches_;  // of each machine
-    std::unordered_map<std::string, std::string> trees_;         // path of each machine's tree
-    std::set<std::string, std::less<>> unwatched_;               // machines, or paths of the host
+    std::unordered_map<std::string, std::string> trees_;  // path of each machine's tree
+    std::set<std::string, std::less<>> unwatched_;        // machines, or paths of the host
     std::string trouble_;
     std::uint64_t events_ = 0;
     std::uint64_t losses_ = 0;

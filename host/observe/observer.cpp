@@ -119,7 +119,8 @@ public:
                          [this](std::string_view why) { lost(why); }, [this] { pump(); }}),
           agenda_timer_(around_.loop),
           looks_timer_(around_.loop),
-          poll_timer_(around_.loop) {
+          poll_timer_(around_.loop),
+          stuck_timer_(around_.loop) {
         facts_.started_at = settings_.now();
     }
 
@@ -143,6 +144,7 @@ public:
         agenda_timer_.cancel();
         looks_timer_.cancel();
         poll_timer_.cancel();
+        stuck_timer_.cancel();
         loader_thread_.reset();  // waits for what it is doing
         chores_thread_.reset();
     }
@@ -162,6 +164,10 @@ public:
 
     /// Whether a machine has a launcher is known when the rest of it has been read.
     void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done) {
+        if (is_stuck_)
+            return net::post(around_.loop, [text = stuck_text(), done = std::move(done)] {
+                done(fail(ErrorKind::unavailable, "look again", text));
+            });
         info::Agenda& agenda = around_.agenda;
         if (machine) {
             done = [self = shared_from_this(), name = machine->text(), done = std::move(done)](Result<> const& read) {
@@ -228,11 +234,14 @@ public:
             facts.missed += static_cast<std::uint64_t>(
                 std::ranges::count_if(found, [before](TimePoint at) { return at < before; }));
         auto const queue = around_.agenda.queue();
+        facts.is_stuck = is_stuck_;
         facts.state = is_stopping_          ? "stopping"
+                      : is_stuck_           ? "stuck"
                       : !is_loaded_         ? "booting"
                       : queue.is_refreshing ? "refreshing"
                                             : "running";
-        facts.doing = !is_loaded_             ? "reading all machines"
+        facts.doing = is_stuck_               ? stuck_text()
+                      : !is_loaded_           ? "reading all machines"
                       : queue.is_refreshing   ? "comparing with the host"
                       : queue.running.empty() ? "waiting for changes"
                                               : "working";
@@ -334,16 +343,37 @@ private:
 
     void begin_load(info::Job job) {
         is_loading_ = true;
+        loads_ = job.machine.value_or("the list of machines");
+        loading_since_ = steady_now();
+        stuck_timer_.call_at(loading_since_ + settings_.stuck_after, [this] { get_stuck(); });
         if (!job.machine) begin_refresh(job);
         loader_thread_->run([self = shared_from_this(), job = std::move(job)]() mutable {
             auto outcome = std::make_shared<Loader::Outcome>(self->loader_.run(job));
             net::post(self->around_.loop, [self, job = std::move(job), outcome] {
                 self->is_loading_ = false;
+                self->get_unstuck();
                 if (job.machine) ++self->facts_.reloads;
                 self->end_job(job, *outcome);
                 self->pump();
             });
         });
+    }
+
+    /// A system call hangs: that of a pool that is suspended, of a disk that dies. A restart would not end it, so that
+    /// the process stays, and says what it knew.
+    void get_stuck() {
+        is_stuck_ = true;
+        around_.log.write(log::LogLevel::error, "stuck", stuck_text());
+    }
+
+    void get_unstuck() {
+        stuck_timer_.cancel();
+        if (std::exchange(is_stuck_, false)) around_.log.write(log::LogLevel::info, "goes-on", loads_ + " was read");
+    }
+
+    [[nodiscard]] std::string stuck_text() const {
+        auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(steady_now() - loading_since_).count();
+        return "has been reading " + loads_ + " for " + std::to_string(seconds) + " s: does its storage hang?";
     }
 
     void end_job(info::Job const& job, Loader::Outcome const& outcome) {
@@ -435,12 +465,25 @@ private:
     static net::Task<> take_file_events(std::shared_ptr<Impl> self) {
         FileWatches::Notices const notices{
             [&](std::string_view machine, Parts parts, std::string_view why) { self->told(machine, parts, why); },
-            [&](std::string_view why) { self->lost(why); }};
+            [&](std::string_view why) { self->lost(why); },
+            [&](std::string_view machine, std::string path) {
+                self->look_whether_whole(std::string(machine), std::move(path));
+            }};
         while (co_await self->inotify_.wait_readable()) {
             bool const has_more = self->watches_.take_events(notices);
             self->pump();
             if (has_more) co_await net::yield(self->around_.loop);
         }
+    }
+
+    void look_whether_whole(std::string machine, std::string path) {
+        chores_thread_->run([self = shared_from_this(), machine = std::move(machine), path = std::move(path)] {
+            if (!FileWatches::is_whole(path)) return;
+            net::post(self->around_.loop, [self, machine] {
+                self->told(machine, Part::stored, "file");
+                self->pump();
+            });
+        });
     }
 
     [[nodiscard]] Facts::Source file_source() const {
@@ -567,6 +610,10 @@ private:
     net::Timer agenda_timer_;
     net::Timer looks_timer_;
     net::Timer poll_timer_;
+    net::Timer stuck_timer_;
+    std::string loads_;  // the machine that is being read
+    TimePoint loading_since_;
+    bool is_stuck_ = false;
 
     std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
     std::map<std::string, std::uint64_t> generations_;  // of the latest observation of each machine

@@ -32,6 +32,7 @@ public:
         std::function<std::int64_t()> now;              ///< microseconds since 1970
         Duration poll_every = std::chrono::seconds(5);  ///< of files that cannot be watched
         bool with_systemd = true;
+        Duration stuck_after = std::chrono::seconds(30);  ///< of one look that does not end
         std::string zpool_program = "zpool";
     };
     /// All borrowed. `has_grown` is called after events were added to the feed.
@@ -59,7 +60,7 @@ public:
     using Text = std::shared_ptr<std::string const>;
     using GotText = std::function<void(Result<Text>)>;
     /// Calls when what a reload has found is in the cache that has begun after this call: of one machine, or (nullopt)
-    /// of all.
+    /// of all. Errors: unavailable while a look hangs, and nothing else is looked at.
     void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done);
     /// What each machine uses now, as `vmadm stats -j` writes it; made at most once a second.
     void usage(GotText got);

@@ -122,6 +122,8 @@ void add_daemon(MetricsWriter& out, DaemonFacts const& daemon) {
     out.single("vminfod_reloads", Type::counter, "Machines that were read again.", static_cast<double>(daemon.reloads));
     out.single("vminfod_written_off_threads", Type::counter, "Threads that hang at a machine's launcher.",
                static_cast<double>(daemon.written_off));
+    out.single("vminfod_stuck", Type::gauge, "1 while a look at a machine hangs, and nothing else is looked at.",
+               daemon.is_stuck ? 1 : 0);
     out.family("vminfod_source_working", Type::gauge, "1 while a source of notifications works.");
     for (auto const& source : daemon.sources)
         out.sample(source.is_working ? 1 : 0, {{"source", source.name}});

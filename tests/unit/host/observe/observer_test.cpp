@@ -1,7 +1,10 @@
 #include "host/observe/observer.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,12 +62,18 @@ private:
 class ObserverTest : public testing::Test {
 protected:
     void SetUp() override {
-        auto created = Observer::create({.root = place_.root(), .now = [this] { return ++time_; }},
+        auto const now = [this] {
+            if (std::this_thread::get_id() != main_) hangs_.wait(true);
+            return ++time_;
+        };
+        auto created = Observer::create({.root = place_.root(), .now = now, .stuck_after = stuck_after_},
                                         {loop_, agenda_, cache_, feed_, log_, [] {}});
         ASSERT_TRUE(created) << created.error().text();
         observer_ = *std::move(created);
     }
     void TearDown() override {
+        hangs_ = false;
+        hangs_.notify_all();
         observer_.reset();
         loop_.restart();
         loop_.poll();  // what was on its way
@@ -96,7 +105,10 @@ protected:
     }
 
     Place place_;
-    std::int64_t time_ = 1'700'000'000'000'000;
+    std::thread::id main_ = std::this_thread::get_id();
+    std::atomic<bool> hangs_ = false;  // a thread that asks for the time waits until it is false
+    Duration stuck_after_ = std::chrono::seconds(30);
+    std::atomic<std::int64_t> time_ = 1'700'000'000'000'000;
     net::Loop loop_{1};
     log::Log log_{{.level = log::LogLevel::off, .path = {}}};
     info::Feed feed_{0};
@@ -201,6 +213,54 @@ TEST_F(ObserverTest, TellsWhenEachPartWasRead) {
 
 // --- without inotify ---
 
+class StuckObserverTest : public ObserverTest {
+protected:
+    StuckObserverTest() { stuck_after_ = std::chrono::milliseconds(50); }
+};
+
+TEST_F(StuckObserverTest, ALookThatHangsIsSeenAndRefusesOthers) {
+    place_.write(first, "one");
+    load();
+    hangs_ = true;
+    place_.write(first, "two");
+    auto const tells_of = [&](std::string const& text) { return observer_->facts().doing.find(text) != text.npos; };
+    ASSERT_TRUE(run_until([&] { return tells_of("has been reading " + first + " for "); }));
+    EXPECT_EQ(observer_->facts().state, "stuck");
+    EXPECT_TRUE(tells_of(" s: does its storage hang?"));
+    EXPECT_THAT(shown(first), HasSubstr(R"("alias":"one")"));
+    std::optional<Result<>> answer;
+    observer_->look_again(Uuid::parse(second), [&](Result<> got) { answer = std::move(got); });
+    EXPECT_FALSE(answer);  // from outside of the function that took it
+    ASSERT_TRUE(run_until([&] { return answer.has_value(); }));
+    EXPECT_EQ(answer->error().kind, ErrorKind::unavailable);
+    EXPECT_THAT(answer->error().text(), HasSubstr("cannot look again: has been reading " + first));
+
+    hangs_ = false;
+    hangs_.notify_all();
+    ASSERT_TRUE(shows(first, R"("alias":"two")"));
+    ASSERT_TRUE(run_until([&] { return !observer_->facts().is_stuck; }));
+    look_again(first);
+}
+
+TEST_F(ObserverTest, AFileThatIsLinkedIsSeenAndOneThatIsWrittenIsNotReadTooEarly) {
+    place_.write(first, "one");
+    fs::create_directories(place_.tree(first) + "/config");
+    load();
+    std::string const metadata = place_.tree(first) + "/config/metadata.json";
+    std::ofstream(place_.root() + "/kept") << R"({"customer_metadata":{"color":"red"}})";
+    fs::create_hard_link(place_.root() + "/kept", metadata);
+    ASSERT_TRUE(shows(first, "red"));
+    fs::remove(metadata);
+    ASSERT_TRUE(run_until([&] { return shown(first).find("red") == std::string::npos; }));
+    std::uint64_t const reloads = observer_->facts().reloads;
+    std::ofstream half(metadata);
+    half << R"({"customer_metadata":{"color":"blue"}})";
+    half.close();
+    ASSERT_TRUE(shows(first, "blue"));
+    EXPECT_GT(observer_->facts().reloads, reloads);
+    EXPECT_EQ(shown(first).find("unreadable"), std::string::npos);
+}
+
 TEST(FilePoll, FindsWhatHasChanged) {
     Place place;
     machine::Store const store{machine::Layout{place.root()}};
@@ -229,7 +289,7 @@ TEST(FileWatches, TellsOfLimitsAndNotOfHalfFiles) {
     std::vector<std::pair<std::string, std::string>> told;
     FileWatches::Notices const notices{
         [&](std::string_view machine, info::Parts, std::string_view why) { told.emplace_back(machine, why); },
-        [](std::string_view) { FAIL(); }};
+        [](std::string_view) { FAIL(); }, [](std::string_view, std::string const&) { FAIL(); }};
     std::string const drop_ins = controls + "/systemd-nspawn@" + first + ".service.d";
     fs::create_directory(drop_ins);
     while (watches.take_events(notices)) {
