@@ -34,8 +34,13 @@ struct LauncherLooks::Mailbox {
     }
 };
 
-LauncherLooks::LauncherLooks(net::Loop& loop, Settings settings, Look look)
-    : loop_(loop), settings_(settings), look_(std::move(look)), mailbox_(std::make_shared<Mailbox>()) {
+LauncherLooks::LauncherLooks(net::Loop& loop, Settings settings, Look look,
+                             std::function<void(std::string const& machine)> freed)
+    : loop_(loop),
+      settings_(settings),
+      look_(std::move(look)),
+      freed_(std::move(freed)),
+      mailbox_(std::make_shared<Mailbox>()) {
     mailbox_->owner = this;
 }
 
@@ -71,9 +76,12 @@ void LauncherLooks::begin(std::string machine, LauncherAddress address, bool wan
 }
 
 void LauncherLooks::arrived(std::uint64_t number, LauncherSeen seen) {
-    hanging_.erase(number);
+    if (auto const hung = hanging_.extract(number); !hung.empty()) {
+        if (freed_) freed_(hung.mapped());
+        return;
+    }
     auto look = underway_.extract(number);
-    if (look.empty()) return;  // written off
+    if (look.empty()) return;
     seen.report.leader = look.mapped().address.leader;
     look.mapped().done(std::move(seen));
 }

@@ -28,12 +28,15 @@ class LauncherLooks {
 public:
     struct Settings {
         std::size_t at_once = 4;
-        std::size_t written_off = 16;
+        /// An owner of machines can have each of them hang one; such a thread takes some 20 KiB and no processor.
+        std::size_t written_off = 256;
         Duration limit = std::chrono::seconds(10);
     };
     /// Runs in a thread of its own.
     using Look = std::function<LauncherSeen(LauncherAddress const& address, bool wants_events)>;
-    LauncherLooks(net::Loop& loop, Settings settings, Look look);
+    /// `freed`: a thread that was written off has returned after all, from this machine, which can be looked at again.
+    LauncherLooks(net::Loop& loop, Settings settings, Look look,
+                  std::function<void(std::string const& machine)> freed = {});
     /// Threads that still look are left behind, and nobody hears of them.
     ~LauncherLooks();
     LauncherLooks(LauncherLooks const&) = delete;
@@ -63,6 +66,7 @@ private:
     net::Loop& loop_;
     Settings settings_;
     Look look_;
+    std::function<void(std::string const& machine)> freed_;
     std::shared_ptr<Mailbox> mailbox_;
     std::map<std::uint64_t, Underway> underway_;
     std::map<std::uint64_t, std::string> hanging_;  // machines

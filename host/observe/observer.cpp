@@ -108,7 +108,8 @@ public:
                      BusWatch::Notices{
                          [this](Uuid const& machine, std::string_view why) { told(machine.text(), Part::unit, why); },
                          [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
-          looks_(around_.loop, {}, look_at_launcher),
+          looks_(around_.loop, {}, look_at_launcher,
+                 [this](std::string const& machine) { launcher_says(machine, Part::launcher); }),
           launcher_events_(
               around_.loop, {},
               {[this](std::string const& machine) { launcher_says(machine, Part::launcher); },

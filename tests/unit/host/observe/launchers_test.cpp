@@ -1,5 +1,6 @@
 #include <condition_variable>
 #include <mutex>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -51,12 +52,15 @@ TEST(LauncherLooks, BringsWhatWasSeen) {
 
 TEST(LauncherLooks, WritesOffThoseThatHang) {
     net::Loop loop{1};
+    std::set<std::string> freed;
     auto const gate = std::make_shared<Gate>();
-    LauncherLooks looks(loop, {.at_once = 1, .written_off = 2, .limit = milliseconds(1)},
-                        [gate](LauncherAddress const&, bool) {
-                            gate->wait();
-                            return LauncherSeen{};
-                        });
+    LauncherLooks looks(
+        loop, {.at_once = 1, .written_off = 2, .limit = milliseconds(1)},
+        [gate](LauncherAddress const&, bool) {
+            gate->wait();
+            return LauncherSeen{};
+        },
+        [&freed](std::string const& machine) { freed.insert(machine); });
     for (std::string const machine : {"a", "b"}) {
         ASSERT_TRUE(looks.has_room());
         bool is_done = false;
@@ -83,6 +87,7 @@ TEST(LauncherLooks, WritesOffThoseThatHang) {
     while (looks.written_off() > 0 && std::chrono::steady_clock::now() < deadline)
         loop.run_one_for(std::chrono::seconds(1));
     EXPECT_TRUE(looks.has_room());
+    EXPECT_EQ(freed, (std::set<std::string>{"a", "b"}));  // somebody has to go on with what had to wait
     EXPECT_FALSE(looks.hangs("a"));
 }
 
