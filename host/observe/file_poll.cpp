@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "host/machine/machines.h"
+#include "host/machine/unit_texts.h"
 
 namespace triton::observe {
 
@@ -33,6 +34,8 @@ std::uint64_t FilePoll::signature(std::string const& name) const {
     for (std::string_view const file : {"/config/metadata.json", "/config/tags.json", "/config/routes.json",
                                         "/config/launch/config.json", "/../@snapshots"})
         mix(signature, tree + std::string(file));
+    for (std::string const& directory : unit_controls_)  // a drop-in is replaced: its directory changes
+        mix(signature, directory + "/" + machine::unit_of(*uuid) + ".d");
     return signature;
 }
 

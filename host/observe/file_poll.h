@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/machine/store.h"
@@ -15,8 +16,9 @@ namespace triton::observe {
 /// blocks.
 class FilePoll {
 public:
-    /// Both borrowed.
-    FilePoll(machine::Store const& store, storage::Pool& pool) : store_(store), pool_(pool) {}
+    /// The first two are borrowed. `unit_controls`: where systemd keeps what set-property changes.
+    FilePoll(machine::Store const& store, storage::Pool& pool, std::vector<std::string> unit_controls)
+        : store_(store), pool_(pool), unit_controls_(std::move(unit_controls)) {}
 
     /// The machines that have come, gone or changed. The first look finds all.
     std::vector<std::string> look();
@@ -27,6 +29,7 @@ private:
 
     machine::Store const& store_;
     storage::Pool& pool_;
+    std::vector<std::string> unit_controls_;
     std::map<std::string, std::uint64_t> known_;
 };
 

@@ -60,13 +60,14 @@ struct Eyes {
                        .pool = *pool, .images = images, .units = units, .launcher = launcher, .now = std::move(now)}) {}
 };
 
+std::vector<std::string> unit_controls_of(machine::Layout const& layout) {
+    return {layout.root + "/etc/systemd/system.control", layout.root + "/run/systemd/system.control"};
+}
+
 WatchedPlaces places_of(machine::Layout const& layout, storage::Pool const& pool) {
     std::string tree = pool.path(machine::tree_of(Uuid()));
     std::string trees = tree.substr(0, tree.rfind(Uuid().text()) - 1);
-    return {layout.root,
-            layout.machines(),
-            std::move(trees),
-            {layout.root + "/etc/systemd/system.control", layout.root + "/run/systemd/system.control"}};
+    return {layout.root, layout.machines(), std::move(trees), unit_controls_of(layout)};
 }
 
 /// The text of a property in a document: "running".
@@ -101,7 +102,7 @@ public:
           loader_eyes_(layout_, std::move(loader_pool), settings_.now),
           chores_eyes_(layout_, std::move(chores_pool), settings_.now),
           loader_({loader_eyes_.machines, loader_eyes_.units, *loader_eyes_.pool, watches_, records_, settings_.now}),
-          poll_(chores_eyes_.machines.store(), *chores_eyes_.pool),
+          poll_(chores_eyes_.machines.store(), *chores_eyes_.pool, unit_controls_of(layout_)),
           inotify_(around_.loop,
                    watches_.fd() >= 0 ? UniqueFd(::fcntl(watches_.fd(), F_DUPFD_CLOEXEC, 3)) : UniqueFd()),
           bus_watch_(std::in_place, around_.loop, bus_thread_,
@@ -546,7 +547,7 @@ private:
     void end_poll(std::vector<std::string> const& changed) {
         if (is_stopping_) return;
         for (std::string const& name : changed)
-            want(name, Part::stored | Part::snapshots, "poll");
+            want(name, info::host_parts, "poll");
         if (watches_.trouble().empty())
             is_polling_ = false;
         else

@@ -266,7 +266,8 @@ TEST(FilePoll, FindsWhatHasChanged) {
     machine::Store const store{machine::Layout{place.root()}};
     auto pool = storage::open_pool({.backend = storage::Backend::directory, .path = place.root() + "/var/triton/pool"});
     ASSERT_TRUE(pool) << pool.error().text();
-    FilePoll poll(store, **pool);
+    std::string const controls = place.root() + "/etc/systemd/system.control";
+    FilePoll poll(store, **pool, {controls});
     place.write(first, "one");
     EXPECT_THAT(poll.look(), ElementsAre(first));
     EXPECT_THAT(poll.look(), IsEmpty());
@@ -274,6 +275,13 @@ TEST(FilePoll, FindsWhatHasChanged) {
     std::ofstream(place.tree(first) + "/config/tags.json") << "{}";
     place.write(second, "two");
     EXPECT_THAT(poll.look(), ElementsAre(first, second));
+    std::string const drop_ins = controls + "/systemd-nspawn@" + second + ".service.d";
+    fs::create_directories(drop_ins);
+    fs::last_write_time(drop_ins, fs::file_time_type::clock::now() - std::chrono::hours(1));
+    EXPECT_THAT(poll.look(), ElementsAre(second));
+    Place::replace(drop_ins + "/50-CPUWeight.conf", "[Service]");
+    EXPECT_THAT(poll.look(), ElementsAre(second));
+    EXPECT_THAT(poll.look(), IsEmpty());
     fs::remove(place.machines() + "/" + first + ".json");
     EXPECT_THAT(poll.look(), ElementsAre(first));
 }
