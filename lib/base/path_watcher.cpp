@@ -103,17 +103,17 @@ std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::stri
 }
 
 /// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
-/// leads to the same places again, which were all watched then. A directory that was gone when it was to be watched,
-/// and is back when it is looked for, leads to the same places too.
+/// leads to the same places again, and these have the same watches again. A place with the same name may be another
+/// directory: one may be looked up by inotify_add_watch(), be replaced, and get its watch after that.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     Wanted watched;
-    bool were_all_there = false;
     for (int walks = 0; walks < most_walks; ++walks) {
         Wanted wanted;
         for (std::string const& path : paths)
             collect(path, wanted);
-        if (were_all_there && wanted == watched) return {};
-        were_all_there = TRY(watch(wanted));
+        auto const before = names_;
+        bool const were_all_there = TRY(watch(wanted));
+        if (were_all_there && wanted == watched && names_ == before) return {};
         watched = std::move(wanted);
     }
     return fail("what leads to " + paths.front() + " does not stop changing");
@@ -133,6 +133,8 @@ Result<bool> PathWatcher::watch(Wanted const& wanted) {
         if (watch < 0 && !is_gone && err != EACCES) were_all_there = fail(err, "watch " + directory);
         if (watch >= 0) names[watch].insert(names[watch].end(), what.names.begin(), what.names.end());
     }
+    for (auto& [watch, of_directory] : names)
+        std::ranges::sort(of_directory);  // two names of one directory come in any order
     for (auto const& [watch, old] : names_) {
         if (!names.contains(watch)) (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone with its directory
     }
