@@ -110,7 +110,10 @@ public:
                          [this](Uuid const& machine, std::string_view why) { told(machine.text(), Part::unit, why); },
                          [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
           looks_(around_.loop, {}, look_at_launcher,
-                 [this](std::string const& machine) { launcher_says(machine, Part::launcher); }),
+                 [this](std::string const& machine) {
+                     want(machine, Part::launcher, "returned");
+                     pump();
+                 }),
           launcher_events_(
               around_.loop, {},
               {[this](std::string const& machine) { launcher_says(machine, Part::launcher); },
