@@ -94,10 +94,10 @@ TEST(RunCommand, HandsOverDescriptorsAndNoOthers) {
     UniqueFd const stray{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
     UniqueFd const directory{::open("/", O_PATH | O_CLOEXEC)};
     UniqueFd const null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    // no pipe between programs of the shell: that is a descriptor of it, too
     Command command = shell(
         "readlink /proc/self/fd/3 /proc/self/fd/4;"
-        "for file in /proc/$$/fd/*; do [ ! -e $file ] || printf '%s ' ${file##*/}; done");  // no pipe, which is a file,
-                                                                                            // too
+        "for file in /proc/$$/fd/*; do [ ! -e $file ] || printf '%s ' ${file##*/}; done");
     command.descriptors = {directory.get(), null.get()};
     auto const done = run_command(command);
     ASSERT_TRUE(done);
