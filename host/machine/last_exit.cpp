@@ -1,6 +1,7 @@
 #include "host/machine/last_exit.h"
 
 #include "lib/base/signal_names.h"
+#include "lib/json/lookup.h"
 #include "lib/json/reader.h"
 #include "lib/json/table.h"
 #include "lib/json/writer.h"
@@ -9,7 +10,6 @@ namespace triton::machine {
 
 namespace {
 
-constexpr std::size_t most_bytes = 4096;
 constexpr std::int64_t latest = 253'402'300'799'999'999;  // the end of the year 9999: later times have no text
 
 }  // namespace
@@ -22,18 +22,14 @@ std::string last_exit_text(LastExit const& exit) {
 
 Result<LastExit> parse_last_exit(std::string const& text, std::string const& path) {
     json::Reading reading(1);
-    auto const node = json::read_json(text, json::Limits{.document_bytes = most_bytes}, reading.problems);
+    auto const node = json::read_json(text, {}, reading.problems);
     auto const* const object = node ? node->get<json::Object>() : nullptr;
-    LastExit exit;
-    for (json::Member const& member : object ? *object : json::Object{}) {
-        auto const* const number = member.node.get<std::int64_t>();
-        if (member.key == "ended_at" && number) exit.ended_at = *number;
-        if (member.key == "exit_status" && number) exit.exit_status = *number;
-    }
-    bool const is_time = exit.ended_at > 0 && exit.ended_at <= latest;
-    bool const is_status = exit.exit_status >= 0 && exit.exit_status <= 255;
+    auto const ended_at = object ? json::number_of(*object, "ended_at") : std::nullopt;
+    auto const exit_status = object ? json::number_of(*object, "exit_status") : std::nullopt;
+    bool const is_time = ended_at && *ended_at > 0 && *ended_at <= latest;
+    bool const is_status = exit_status && *exit_status >= 0 && *exit_status <= 255;
     if (!is_time || !is_status) return fail(ErrorKind::corrupt, "read " + path, "it does not say how a machine ended");
-    return exit;
+    return LastExit{.ended_at = *ended_at, .exit_status = *exit_status};
 }
 
 std::optional<std::int64_t> parse_exit_status(std::string_view text) {
