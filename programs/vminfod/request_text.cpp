@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/http_field.h"
 #include "lib/json/text.h"
 #include "lib/net/http_syntax.h"
 
@@ -14,13 +15,11 @@ constexpr std::array<std::string_view, 3> own_names{"localhost", "127.0.0.1", "[
 constexpr std::size_t most_parameters = 64;
 constexpr std::size_t most_shown = 200;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 bool is_port(std::string_view text) { return text.empty() || (text.front() == ':' && net::is_number(text.substr(1))); }
 
 /// With any port, or without one.
 bool has_name(std::string_view host, std::string_view name) {
-    return host.size() >= name.size() && std::ranges::equal(host.substr(0, name.size()), name, {}, lower) &&
+    return host.size() >= name.size() && are_same_letters(host.substr(0, name.size()), name) &&
            is_port(host.substr(name.size()));
 }
 
