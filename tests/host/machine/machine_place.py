@@ -14,6 +14,12 @@ def new_uuid() -> str:
     return str(uuids.uuid4())
 
 
+def seen_anew(host, *uuids: str) -> None:
+    """What systemd has done by itself, vminfod knows a moment later than systemd: has it look now."""
+    for uuid in uuids:
+        host.run("vminfo", "vm", "--fresh", uuid, check=True)
+
+
 def sleeping(seconds: int = 100000) -> dict:
     """A launch configuration of one program that does nothing."""
     return {"programs": {"main": {"command": ["/usr/bin/busybox", "sleep", str(seconds)]}}}

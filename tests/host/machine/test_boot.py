@@ -3,7 +3,7 @@
 import json
 import uuid as uuids
 
-from machine_place import UNIT, inside_cgroup, left_of, new_uuid, payload, sleeping
+from machine_place import UNIT, inside_cgroup, left_of, new_uuid, payload, seen_anew, sleeping
 
 SERVICE = "triton-machines.service"
 
@@ -46,6 +46,7 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
     host.power_on()
 
     assert state_of_boot(host) == "degraded"  # two machines cannot be what they should
+    seen_anew(host, auto, deb)
     assert states(vmadm) == {auto: "running", deb: "running", off: "stopped", stopped: "stopped", lost: "stopped", broken: "unreadable"}
     assert [json.loads(vmadm.ok("get", stopped))[name] for name in ("exit_status", "exit_timestamp")] == ended
     assert running_machines(host) == {auto, deb}

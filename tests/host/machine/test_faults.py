@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, Vmadm
-from machine_place import UNIT, left_of, new_uuid, payload, sleeping
+from machine_place import UNIT, left_of, new_uuid, payload, seen_anew, sleeping
 
 KILLED = {-9, 128 + 9}
 ROUNDS = int(os.environ.get("TRITON_CREATES", "30"))  # of creation and deletion; 200 on demand
@@ -190,6 +190,7 @@ def test_what_a_power_failure_has_interrupted_is_finished_at_the_next_boot(host,
     host.cut_power()
     host.power_on()
     assert host.run("systemctl", "is-system-running", "--wait").stdout == "running\n"
+    seen_anew(host, uuid)
     machine = is_complete(host, vmadm, uuid, "running")
     assert (machine["alias"], machine["max_physical_memory"]) == ("after", 80)
     is_gone(host, half)
