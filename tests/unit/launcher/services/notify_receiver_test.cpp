@@ -184,7 +184,8 @@ TEST_F(NotifyReceiverTest, HearsByAPath) {
 }
 
 TEST_F(NotifyReceiverTest, HearsByAnAbstractNameWhereThereIsNoDirectory) {
-    for (std::string const& where : {std::string(), directory + "/none/none", std::string(200, 'x')}) {
+    for (std::string const& where :
+         {std::string(), directory + "/none/none", directory + '/' + std::string(200, 'x')}) {
         receiver = make(where);
         char const* const address = open(web);
         ASSERT_EQ(address[0], '@');
