@@ -107,7 +107,8 @@ Job Agenda::begin(WorkQueue::Work work) {
                               .machine = std::move(work.machine),
                               .parts = work.parts,
                               .why = std::move(work.why),
-                              .is_refresh = work.is_refresh},
+                              .is_refresh = work.is_refresh,
+                              .is_slow = work.is_slow},
                       .tickets = {}};
     bool const is_of_host = !underway.job.parts.has(Part::launcher);
     underway.is_of_refresh = is_of_host && left_.erase(*underway.job.machine) > 0;
@@ -136,8 +137,8 @@ std::vector<Ticket> Agenda::finished(Job const& job, Found const& found, TimePoi
     auto const underway = running_.extract(job.number);
     if (underway.empty()) return answered;
     if (job.machine)
-        queue_of(job.parts).finished({*job.machine, job.parts, job.why, job.is_refresh}, found.has_failed, found.bytes,
-                                     now);
+        queue_of(job.parts).finished({*job.machine, job.parts, job.why, job.is_refresh, job.is_slow},
+                                     {.has_failed = found.has_failed, .bytes = found.bytes, .took = found.took}, now);
     else
         end_scan(found, now, answered);
     answer_waiters(underway.mapped(), found.has_failed && !found.is_answer, answered);

@@ -26,6 +26,7 @@ struct Job {
     Parts parts = {};
     std::string why = {};
     bool is_refresh = false;  ///< nothing has asked for it: what it finds was missed
+    bool is_slow = false;     ///< the machine has taken its time before
 };
 
 /// What has to be read again, and when. Many notifications of one machine are one job (see WorkQueue); a full refresh
@@ -59,6 +60,7 @@ public:
         bool is_answer = false;                      ///< for those who wait, even so: that nothing is there
         std::span<std::string const> machines = {};  ///< of a scan: all that there are or that the cache has
         std::size_t bytes = 0;                       ///< of the event that has come of it
+        Duration took = {};                          ///< as far as it was the machine that took it
     };
     /// The job has ended and its findings are in the cache. Returns who need not wait any longer.
     std::vector<Ticket> finished(Job const& job, Found const& found, TimePoint now);

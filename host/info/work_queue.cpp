@@ -28,15 +28,21 @@ void WorkQueue::end_retry(Entry& entry) {
     if (entry.line == Line::delayed) entry.line = Line::none;
 }
 
+std::deque<std::string>& WorkQueue::names_in(Line line) {
+    return line == Line::slow ? slow_ : line == Line::refresh ? refresh_ : noticed_;
+}
+
 /// Puts an entry into its line. One that runs is placed when it has finished.
 void WorkQueue::place(Entries::value_type& named) {
     auto& [name, entry] = named;
     if (entry.is_running || !entry.wants()) return;
     if (entry.line == Line::delayed && !entry.is_awaited) return;
-    Line const wanted = entry.noticed.empty() ? Line::refresh : Line::noticed;
+    Line const wanted = slow_machines_.contains(name) ? Line::slow
+                        : entry.noticed.empty()       ? Line::refresh
+                                                      : Line::noticed;
     if (entry.line == wanted) return;
     entry.line = wanted;
-    (wanted == Line::refresh ? refresh_ : noticed_).push_back(name);
+    names_in(wanted).push_back(name);
 }
 
 void WorkQueue::delay(Entries::value_type& named) {
@@ -60,32 +66,47 @@ void WorkQueue::end_delays(TimePoint now) {
     }
 }
 
+/// Takes the first name out of a line; null: it is not to begin now.
+WorkQueue::Entries::value_type* WorkQueue::take_from(Line line, TimePoint now) {
+    auto& names = names_in(line);
+    auto const found = entries_.find(names.front());
+    names.pop_front();
+    if (found == entries_.end()) return nullptr;
+    Entry& entry = found->second;
+    if (entry.line != line) return nullptr;
+    entry.line = Line::none;
+    if (entry.is_awaited || entry.ready_at <= now) return &*found;
+    delay(*found);
+    return nullptr;
+}
+
 /// The first that may begin now; null: there is none.
 WorkQueue::Entries::value_type* WorkQueue::take_first(TimePoint now) {
+    while (!slow_.empty() && slow_running_ < settings_.most_slow) {
+        if (auto* const first = take_from(Line::slow, now)) return first;
+    }
     while (!noticed_.empty() || !refresh_.empty()) {
         bool const is_turn_of_refresh = noticed_.empty() || noticed_in_a_row_ >= settings_.fairness;
         bool const is_refresh = !refresh_.empty() && is_turn_of_refresh;
-        auto& line = is_refresh || noticed_.empty() ? refresh_ : noticed_;
-        auto const found = entries_.find(line.front());
-        line.pop_front();
-        if (found == entries_.end()) continue;
-        Entry& entry = found->second;
-        if (entry.line != (&line == &refresh_ ? Line::refresh : Line::noticed)) continue;
-        entry.line = Line::none;
-        if (entry.is_awaited || entry.ready_at <= now) return &*found;
-        delay(*found);
+        if (auto* const first = take_from(is_refresh ? Line::refresh : Line::noticed, now)) return first;
     }
     return nullptr;
 }
 
 WorkQueue::Work WorkQueue::begin(Entries::value_type& named, TimePoint now) {
     auto& [name, entry] = named;
-    Work work{name, entry.noticed | entry.refresh, std::move(entry.why), entry.noticed.empty()};
-    noticed_in_a_row_ = work.is_refresh ? 0 : noticed_in_a_row_ + 1;
+    Work work{.machine = name,
+              .parts = entry.noticed | entry.refresh,
+              .why = std::move(entry.why),
+              .is_refresh = entry.noticed.empty(),
+              .is_slow = slow_machines_.contains(name)};
+    if (!work.is_slow) noticed_in_a_row_ = work.is_refresh ? 0 : noticed_in_a_row_ + 1;
+    slow_running_ += work.is_slow ? 1 : 0;
     entry.noticed = entry.refresh = {};
     entry.why.clear();
     entry.is_awaited = false;
     entry.is_running = true;
+    entry.is_running_slowly = work.is_slow;
     entry.ready_at = entry.pauses_until = now + settings_.pause;
     return work;
 }
@@ -104,15 +125,31 @@ std::optional<TimePoint> WorkQueue::next_at() const {
     return std::nullopt;
 }
 
-void WorkQueue::finished(Work const& work, bool has_failed, std::size_t bytes, TimePoint now) {
+/// How long a machine pauses because its job has taken so long.
+Duration WorkQueue::slow_pause(std::string const& machine, Duration took, TimePoint now) {
+    auto const known = slow_machines_.find(machine);
+    if (took < settings_.slow) {
+        if (known != slow_machines_.end() && known->second.until <= now) slow_machines_.erase(known);
+        return {};
+    }
+    std::erase_if(slow_machines_, [&](auto const& one) { return one.second.until <= now && one.first != machine; });
+    Slow& slow = slow_machines_[machine];
+    bool const is_again = slow.until > now;
+    slow.pause = is_again ? std::min(2 * slow.pause, settings_.longest_slow_pause) : settings_.slow_pause;
+    slow.until = now + settings_.suspicion;
+    return slow.pause;
+}
+
+void WorkQueue::finished(Work const& work, End const& end, TimePoint now) {
     auto const found = entries_.find(work.machine);
     if (found == entries_.end() || !found->second.is_running) return;
     Entry& entry = found->second;
     entry.is_running = false;
-    auto const telling = std::chrono::microseconds(bytes * 1'000'000 / settings_.bytes_a_second);
-    entry.pauses_until = std::max(entry.pauses_until, now + telling);
+    slow_running_ -= std::exchange(entry.is_running_slowly, false) ? 1 : 0;
+    auto const telling = std::chrono::microseconds(end.bytes * 1'000'000 / settings_.bytes_a_second);
+    entry.pauses_until = std::max({entry.pauses_until, now + telling, now + slow_pause(work.machine, end.took, now)});
     entry.ready_at = entry.pauses_until;
-    if (has_failed) {
+    if (end.has_failed) {
         if (!entry.wants()) entry.why = work.why;
         (work.is_refresh ? entry.refresh : entry.noticed) |= work.parts;
         entry.retry = std::clamp(2 * entry.retry, settings_.retry, settings_.longest_retry);
@@ -129,8 +166,9 @@ void WorkQueue::finished(Work const& work, bool has_failed, std::size_t bytes, T
 WorkQueue::Sizes WorkQueue::sizes() const {
     Sizes sizes;
     for (auto const& [name, entry] : entries_) {
-        sizes.noticed += entry.line == Line::noticed ? 1 : 0;
-        sizes.refresh += entry.line == Line::refresh ? 1 : 0;
+        bool const is_slow = entry.line == Line::slow;
+        sizes.noticed += entry.line == Line::noticed || (is_slow && !entry.noticed.empty()) ? 1 : 0;
+        sizes.refresh += entry.line == Line::refresh || (is_slow && entry.noticed.empty()) ? 1 : 0;
         sizes.delayed += entry.line == Line::delayed && entry.wants() ? 1 : 0;
     }
     return sizes;

@@ -20,6 +20,9 @@ namespace triton::info {
 /// A machine is in one job at a time, and after the beginning of one it pauses: its owner may cause notifications
 /// without end. The more there was to tell, the longer: its launcher may say much, and everybody's listeners are told.
 /// Somebody who waits for it is not held up by the pause.
+///
+/// A machine whose job has taken long stands apart for some time: few of these are under way at once, so that others
+/// have their places, and each pauses longer after every slow job, until a quick one.
 class WorkQueue {
 public:
     struct Settings {
@@ -29,6 +32,11 @@ public:
         Duration longest_retry = std::chrono::minutes(1);
         std::size_t most_machines = 100'000;
         std::size_t fairness = 8;
+        Duration slow = std::chrono::seconds(1);        ///< a job that takes so long is slow
+        std::size_t most_slow = 2;                      ///< jobs of slow machines at once
+        Duration slow_pause = std::chrono::seconds(5);  ///< after a slow job; doubles each time
+        Duration longest_slow_pause = std::chrono::minutes(5);
+        Duration suspicion = std::chrono::minutes(10);  ///< a machine is a slow one for so long, and until it is quick
     };
     explicit WorkQueue(Settings settings) : settings_(settings) {}
 
@@ -46,14 +54,18 @@ public:
         Parts parts;
         std::string why;
         bool is_refresh = false;  ///< nothing was noticed
+        bool is_slow = false;     ///< the machine is a slow one
     };
     /// What to begin now.
     std::optional<Work> next(TimePoint now);
     /// When next() may have something because time has passed.
     [[nodiscard]] std::optional<TimePoint> next_at() const;
-    /// What has failed is tried again later, or when something new is noticed. `bytes`: of the event that has come of
-    /// it.
-    void finished(Work const& work, bool has_failed, std::size_t bytes, TimePoint now);
+    struct End {
+        bool has_failed = false;  ///< it is tried again later, or when something new is noticed
+        std::size_t bytes = 0;    ///< of the event that has come of it
+        Duration took = {};
+    };
+    void finished(Work const& work, End const& end, TimePoint now);
 
     /// How many machines wait.
     struct Sizes {
@@ -65,12 +77,13 @@ public:
 
 private:
     /// The line that an entry stands in. Its name may be in others still, which pass it over.
-    enum class Line : std::uint8_t { none, noticed, refresh, delayed };
+    enum class Line : std::uint8_t { none, noticed, refresh, slow, delayed };
     struct Entry {
         Parts noticed = {};
         Parts refresh = {};
         bool is_awaited = false;
         bool is_running = false;
+        bool is_running_slowly = false;
         Line line = Line::none;
         std::string why = {};
         TimePoint pauses_until = {};
@@ -79,20 +92,30 @@ private:
         [[nodiscard]] bool wants() const { return !noticed.empty() || !refresh.empty(); }
     };
     using Entries = std::map<std::string, Entry, std::less<>>;
+    struct Slow {
+        TimePoint until;
+        Duration pause;
+    };
 
     static void end_retry(Entry& entry);
     void place(Entries::value_type& named);
     void delay(Entries::value_type& named);
     void end_delays(TimePoint now);
+    std::deque<std::string>& names_in(Line line);
+    Entries::value_type* take_from(Line line, TimePoint now);
     Entries::value_type* take_first(TimePoint now);
+    Duration slow_pause(std::string const& machine, Duration took, TimePoint now);
     Work begin(Entries::value_type& named, TimePoint now);
 
     Settings settings_;
     Entries entries_;
     std::deque<std::string> noticed_;
     std::deque<std::string> refresh_;
+    std::deque<std::string> slow_;
     std::multimap<TimePoint, std::string> delayed_;
     std::size_t noticed_in_a_row_ = 0;
+    std::map<std::string, Slow, std::less<>> slow_machines_;
+    std::size_t slow_running_ = 0;
 };
 
 }  // namespace triton::info

@@ -13,12 +13,6 @@
 
 namespace triton::observe {
 
-namespace {
-
-constexpr std::chrono::seconds subscribe_limit{2};
-
-}  // namespace
-
 /// Where threads leave what they have seen, as long as somebody wants it.
 struct LauncherLooks::Mailbox {
     std::mutex mutex;
@@ -57,16 +51,16 @@ bool LauncherLooks::hangs(std::string const& machine) const {
     return std::ranges::any_of(hanging_, [&machine](auto const& one) { return one.second == machine; });
 }
 
-void LauncherLooks::begin(std::string machine, LauncherAddress address, bool wants_events,
-                          std::function<void(LauncherSeen)> done) {
+void LauncherLooks::begin(std::string machine, Order const& order, std::function<void(LauncherSeen)> done) {
     std::uint64_t const number = ++last_;
     auto timer = std::make_unique<net::Timer>(loop_);
-    timer->call_at(std::chrono::steady_clock::now() + settings_.limit, [this, number] { write_off(number); });
-    underway_.emplace(number, Underway{std::move(machine), address, std::move(done), std::move(timer)});
+    timer->call_at(std::chrono::steady_clock::now() + order.patience + settings_.grace,
+                   [this, number] { write_off(number); });
+    underway_.emplace(number, Underway{std::move(machine), order.address, std::move(done), std::move(timer)});
     SignalsBlocked const blocked;
     try {
-        std::thread([number, address, wants_events, look = look_, mailbox = mailbox_] {
-            mailbox->put(number, look(address, wants_events), mailbox);
+        std::thread([number, order, look = look_, mailbox = mailbox_] {
+            mailbox->put(number, look(order), mailbox);
         }).detach();
     } catch (std::system_error const&) {  // no thread can be made now
         net::post(loop_, [number, mailbox = mailbox_] {
@@ -93,17 +87,18 @@ void LauncherLooks::write_off(std::uint64_t number) {
     look.mapped().done({.report = {look.mapped().address.leader, std::nullopt}, .events = {}});
 }
 
-LauncherSeen look_at_launcher(LauncherAddress const& address, bool wants_events) {
-    LauncherSeen seen{.report = {address.leader, std::nullopt}, .events = {}};
-    if (wants_events) {
-        if (auto connection = parts::connect_to_launcher(address.leader, address.root_uid, subscribe_limit)) {
+LauncherSeen look_at_launcher(LauncherLooks::Order const& order) {
+    TimePoint const deadline = std::chrono::steady_clock::now() + order.patience;
+    auto const& [leader, root_uid] = order.address;
+    LauncherSeen seen{.report = {leader, std::nullopt}, .events = {}};
+    if (order.wants_events) {
+        if (auto connection = parts::connect_to_launcher(leader, root_uid, deadline)) {
             connection->call("org.tritonlaunch.Launcher.Subscribe", "{}", true);
-            auto const first = connection->reply(std::chrono::steady_clock::now() + subscribe_limit);
+            auto const first = connection->reply(deadline);
             if (first && first->error.empty()) seen.events = std::move(*connection).take();
         }
     }
-    parts::HostLauncher launcher;
-    if (auto const reported = launcher.status(address.leader, address.root_uid))
+    if (auto const reported = parts::launcher_status(leader, root_uid, deadline))
         seen.report.content = machine::read_report(*reported);
     return seen;
 }

@@ -27,13 +27,18 @@ struct LauncherSeen {
 class LauncherLooks {
 public:
     struct Settings {
-        std::size_t at_once = 4;
+        std::size_t at_once = 8;
         /// An owner of machines can have each of them hang one; such a thread takes some 20 KiB and no processor.
-        std::size_t written_off = 256;
-        Duration limit = std::chrono::seconds(10);
+        std::size_t written_off = 1024;
+        Duration grace = std::chrono::seconds(2);  ///< for a look that should have ended
+    };
+    struct Order {
+        LauncherAddress address;
+        bool wants_events = false;
+        Duration patience = std::chrono::seconds(1);  ///< for the whole look
     };
     /// Runs in a thread of its own.
-    using Look = std::function<LauncherSeen(LauncherAddress const& address, bool wants_events)>;
+    using Look = std::function<LauncherSeen(Order const& order)>;
     /// `freed`: a thread that was written off has returned after all, from this machine, which can be looked at again.
     LauncherLooks(net::Loop& loop, Settings settings, Look look,
                   std::function<void(std::string const& machine)> freed = {});
@@ -46,8 +51,8 @@ public:
     [[nodiscard]] bool has_room() const;
     /// Whether a thread hangs at this machine.
     [[nodiscard]] bool hangs(std::string const& machine) const;
-    /// `done` is called once, in the loop; after the limit with an empty report.
-    void begin(std::string machine, LauncherAddress address, bool wants_events, std::function<void(LauncherSeen)> done);
+    /// `done` is called once, in the loop; when patience and grace are over with an empty report.
+    void begin(std::string machine, Order const& order, std::function<void(LauncherSeen)> done);
 
     /// Threads that hang.
     [[nodiscard]] std::size_t written_off() const { return hanging_.size(); }
@@ -74,6 +79,6 @@ private:
 };
 
 /// The look itself: subscribes to the launcher's events if wanted, and then asks it how things are.
-LauncherSeen look_at_launcher(LauncherAddress const& address, bool wants_events);
+LauncherSeen look_at_launcher(LauncherLooks::Order const& order);
 
 }  // namespace triton::observe

@@ -35,6 +35,7 @@ public:
         std::string error = {};                  ///< why it is to be tried again; empty: it went well
         std::vector<std::string> machines = {};  ///< of a scan
         std::optional<Observation> seen = {};    ///< of a machine
+        Duration took = {};                      ///< as far as it was the machine that took it
     };
     Outcome run(info::Job const& job);
 

@@ -41,8 +41,10 @@ constexpr Duration usage_lasts = std::chrono::seconds(1);
 constexpr Duration disk_usage_lasts = std::chrono::minutes(1);
 constexpr int disk_usage_share = 10;  // of the time it is not measured, for each part that it is
 constexpr std::size_t most_usage_waiters = 512;
-constexpr Duration launcher_patience = std::chrono::seconds(2);
-constexpr std::chrono::milliseconds look_limit{5000};  // for one answer of systemd or machined
+constexpr Duration launcher_patience = std::chrono::seconds(2);  // of those who ask for a fresh look
+constexpr Duration quick_patience = std::chrono::seconds(1);     // with a launcher, for a whole look
+constexpr Duration slow_patience = std::chrono::seconds(4);      // with one that has taken longer, which stands apart
+constexpr std::chrono::milliseconds look_limit{5000};            // for one answer of systemd or machined
 
 /// What one thread needs to look at machines.
 struct Eyes {
@@ -299,10 +301,10 @@ private:
                 continue;
             }
             bool const wants_events = launcher_events_.is_wanted(*job->machine, *address);
-            looks_.begin(*job->machine, *address, wants_events,
-                         [this, job = *job, address = *address](LauncherSeen seen) {
+            looks_.begin(*job->machine, {*address, wants_events, job->is_slow ? slow_patience : quick_patience},
+                         [this, job = *job, address = *address, began = steady_now()](LauncherSeen seen) {
                              if (seen.events) launcher_events_.follow(*job.machine, address, std::move(seen.events));
-                             end_look(job, std::move(seen.report));
+                             end_look(job, std::move(seen.report), steady_now() - began);
                          });
         }
         if (looks_.has_room()) net::post(around_.loop, [self = shared_from_this()] { self->pump(); });
@@ -310,15 +312,16 @@ private:
 
     /// The machine's object is made where it takes no time of the loop. A launcher that does not answer is asked again:
     /// at the start of a machine it is not there yet.
-    void end_look(info::Job const& job, Report report) {
+    void end_look(info::Job const& job, Report report, Duration took) {
         if (is_stopping_) return;
-        loader_thread_->run([self = shared_from_this(), job, report = std::move(report)]() mutable {
+        loader_thread_->run([self = shared_from_this(), job, report = std::move(report), took]() mutable {
             Findings findings;
             bool const is_silent = !report.content;
             findings.report = std::move(report);
             auto outcome = std::make_shared<Loader::Outcome>();
             outcome->seen = self->records_.take(*job.machine, std::move(findings), self->settings_.now(), job.why);
             outcome->seen->has_failed = is_silent && outcome->seen->launcher;
+            outcome->took = took;
             net::post(self->around_.loop, [self, job, outcome] {
                 self->end_job(job, *outcome);
                 self->pump();
@@ -390,7 +393,8 @@ private:
                                                       {.has_failed = has_failed,
                                                        .is_answer = job.parts == Part::launcher,
                                                        .machines = outcome.machines,
-                                                       .bytes = bytes},
+                                                       .bytes = bytes,
+                                                       .took = outcome.took},
                                                       steady_now());
         end_refresh_when_complete();
         watch_trouble();

@@ -31,12 +31,13 @@ Result<varlink::Connection> connect_as(uid_t uid, std::string const& path, Durat
 
 }  // namespace
 
-Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid, Duration limit) {
+Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid, TimePoint deadline) {
     // The machine may have put anything there: the path is not followed out of its root.
     std::string const root = "/proc/" + std::to_string(leader) + "/root";
     UniqueFd const socket =
         TRY(files::open_confined(root, std::string(machine::control_socket_inside), O_PATH | O_CLOEXEC));
-    return connect_as(static_cast<uid_t>(root_uid), "/proc/self/fd/" + std::to_string(socket.get()), limit);
+    return connect_as(static_cast<uid_t>(root_uid), "/proc/self/fd/" + std::to_string(socket.get()),
+                      deadline - std::chrono::steady_clock::now());
 }
 
 Result<std::string> HostLauncher::program() {
@@ -84,13 +85,13 @@ std::string text_of(json::Object const& object, std::string_view name) {
 
 }  // namespace
 
-std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_t root_uid) {
-    auto connection = connect_to_launcher(leader, root_uid, status_limit);
+std::optional<std::string> launcher_status(std::int64_t leader, std::int64_t root_uid, TimePoint deadline) {
+    auto connection = connect_to_launcher(leader, root_uid, deadline);
     if (!connection) return std::nullopt;
     json::Object answers;
     for (char const* const method : {"GetStatus", "List"}) {
         connection->call(launcher_method(method), "{}", false);
-        auto reply = connection->reply(std::chrono::steady_clock::now() + status_limit);
+        auto reply = connection->reply(deadline);
         if (!reply || !reply->error.empty()) return std::nullopt;
         for (json::Member& member : reply->parameters)
             answers.push_back(std::move(member));
@@ -100,12 +101,17 @@ std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_
     return std::move(out).text();
 }
 
+std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_t root_uid) {
+    return launcher_status(leader, root_uid, std::chrono::steady_clock::now() + status_limit);
+}
+
 Result<HostLauncher::Versions> HostLauncher::upgrade(std::int64_t leader, std::int64_t root_uid,
                                                      std::string_view inside) {
     constexpr std::string_view what = "upgrade the launcher";
-    auto connection = connect_to_launcher(leader, root_uid, status_limit);
+    TimePoint const now = std::chrono::steady_clock::now();
+    auto connection = connect_to_launcher(leader, root_uid, now + status_limit);
     if (!connection) return fail(ErrorKind::unavailable, std::string(what), "it does not answer");
-    TimePoint const deadline = std::chrono::steady_clock::now() + upgrade_limit;
+    TimePoint const deadline = now + upgrade_limit;
     json::Writer parameters;
     parameters.open('{').member("path", inside).close('}');
     connection->call(launcher_method("Upgrade"), parameters.text(), true);

@@ -15,7 +15,10 @@ namespace triton::parts {
 /// connected, and root of the host is nobody there. Only the calling thread becomes somebody else meanwhile.
 /// `leader`: the host's number of the machine's PID 1. `root_uid`: the uid that its root has on the host.
 /// Errors: those of connect(2); `timeout`.
-Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid, Duration limit);
+Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid, TimePoint deadline);
+
+/// What it says of itself and of its programs, as one JSON object; nullopt: it has not answered by the deadline.
+std::optional<std::string> launcher_status(std::int64_t leader, std::int64_t root_uid, TimePoint deadline);
 
 /// The triton-launch of this host.
 class HostLauncher final : public machine::Launcher {

@@ -147,6 +147,7 @@ void InfoWorld::begin_jobs() {
         auto const job = agenda_.next(now_, Part::launcher);
         if (!job) break;
         ++looks_;
+        begin_look(*job);
         run(*job);
     }
     auto const at = agenda_.next_at(is_loading_ ? Parts(Part::launcher) : info::all_parts);
@@ -156,8 +157,10 @@ void InfoWorld::begin_jobs() {
 /// A job reads each part at a moment of its own.
 void InfoWorld::run(info::Job const& job) {
     bool const has_failed = !is_calm_ && random_.one_in(15);
+    bool const hangs = job.parts == Part::launcher && *job.machine < name_of(2) && !random_.one_in(3);
     Duration const most = random_.one_in(30) ? seconds(3) : milliseconds(30);
-    auto const length = milliseconds(random_.below(static_cast<std::uint64_t>(most / milliseconds(1)) + 1));
+    auto const length = hangs ? milliseconds(4000)
+                              : milliseconds(random_.below(static_cast<std::uint64_t>(most / milliseconds(1)) + 1));
     if (!job.machine) {
         later(milliseconds(0), length, [this, job, has_failed, length] {
             std::vector<std::string> machines;
@@ -178,13 +181,15 @@ void InfoWorld::run(info::Job const& job) {
             (*seen)[index_of(part)] = machine == host_.end() ? 0 : machine->second[index_of(part)];
         });
     }
-    later(length, length, [this, job, seen, has_failed] { end(job, *seen, has_failed); });
+    later(length, length, [this, job, seen, has_failed, length] { end(job, *seen, has_failed, length); });
 }
 
-void InfoWorld::end(info::Job const& job, Versions const& seen, bool has_failed) {
+void InfoWorld::end(info::Job const& job, Versions const& seen, bool has_failed, Duration took) {
     std::string const& name = *job.machine;
-    (job.parts.has(Part::launcher) ? --looks_ : looks_);
-    if (!job.parts.has(Part::launcher)) is_loading_ = false;
+    if (job.parts.has(Part::launcher))
+        end_look(job, took);
+    else
+        is_loading_ = false;
     for (auto& [ticket, wait] : waits_)
         wait.failures += has_failed && wait.machine.value_or(name) == name ? 1 : 0;
     if (!has_failed) {
@@ -193,7 +198,8 @@ void InfoWorld::end(info::Job const& job, Versions const& seen, bool has_failed)
         }
         apply(name);
     }
-    answer(agenda_.finished(job, {.has_failed = has_failed}, now_));
+    answer(agenda_.finished(job, {.has_failed = has_failed, .took = job.parts.has(Part::launcher) ? took : Duration()},
+                            now_));
 }
 
 void InfoWorld::end_scan(info::Job const& job, std::vector<std::string> const& machines, bool has_failed) {
@@ -235,6 +241,7 @@ void InfoWorld::wait() {
     Parts const parts = random_.one_in(2) ? info::host_parts : info::all_parts;
     auto const ticket = agenda_.wait(name, parts);
     asked_.insert(name);
+    if (parts.has(Part::launcher)) asked_of_launcher_.insert(name);
     Wait wait{.machine = name, .parts = parts, .version = version_, .known = {}};
     if (host_.contains(name)) wait.known[name] = host_[name];
     waits_[ticket] = std::move(wait);
@@ -392,6 +399,29 @@ void InfoWorld::check_pause(info::Job const& job) {
     if (before != begun_.end() && now_ < before->second + milliseconds(50) && !is_awaited)
         fail(*job.machine + " is read again too soon");
     begun_[*job.machine] = now_;
+}
+
+/// Of machines that were slow lately only two are looked at at once, and none right after a slow look, unless somebody
+/// has asked for it.
+void InfoWorld::begin_look(info::Job const& job) {
+    auto const slow = slow_.find(*job.machine);
+    bool const is_asked = asked_of_launcher_.erase(*job.machine) > 0;
+    if (slow == slow_.end() || now_ >= slow->second + minutes(10)) return;
+    bool const is_free = is_asked || quick_since_.contains(*job.machine);
+    if (now_ < slow->second + seconds(5) && !is_free) fail(*job.machine + " has been slow and is looked at too soon");
+    slow_looks_.insert(*job.machine);
+    if (slow_looks_.size() > 2) fail("slow machines take the places of others");
+}
+
+void InfoWorld::end_look(info::Job const& job, Duration took) {
+    --looks_;
+    slow_looks_.erase(*job.machine);
+    if (took < seconds(1)) {
+        quick_since_.insert(*job.machine);
+    } else {
+        slow_[*job.machine] = now_;
+        quick_since_.erase(*job.machine);
+    }
 }
 
 void InfoWorld::check_bounds() {

@@ -81,7 +81,7 @@ private:
     // the observer
     void begin_jobs();
     void run(info::Job const& job);
-    void end(info::Job const& job, Versions const& seen, bool has_failed);
+    void end(info::Job const& job, Versions const& seen, bool has_failed, Duration took);
     void end_scan(info::Job const& job, std::vector<std::string> const& machines, bool has_failed);
     void answer(std::vector<info::Ticket> const& tickets);
     void apply(std::string const& machine);
@@ -95,6 +95,8 @@ private:
 
     [[nodiscard]] bool is_all_awaited() const;
     void check_pause(info::Job const& job);
+    void begin_look(info::Job const& job);
+    void end_look(info::Job const& job, Duration took);
     void check_progress();
     void check_bounds();
     void check_end();
@@ -124,6 +126,10 @@ private:
     info::SnapshotPlaces places_{2};
     bool is_loading_ = false;
     std::size_t looks_ = 0;
+    std::set<std::string> slow_looks_;         ///< that are under way
+    std::map<std::string, TimePoint> slow_;    ///< machines: when the latest slow look has ended
+    std::set<std::string> quick_since_;        ///< machines that somebody has asked for, and found quick, since then
+    std::set<std::string> asked_of_launcher_;  ///< machines that somebody has waited for since
     std::map<info::Ticket, Wait> waits_;
     std::map<std::string, TimePoint> begun_;  ///< the latest job of the host's parts
     std::set<std::string> asked_;             ///< machines that somebody has waited for since

@@ -1,5 +1,8 @@
 #include "host/info/agenda.h"
 
+#include <algorithm>
+#include <map>
+
 #include <gtest/gtest.h>
 
 namespace triton::info {
@@ -308,6 +311,121 @@ TEST_F(AgendaTest, TooManyNamesBecomeAScan) {
     EXPECT_EQ(small.next(now)->why, "too many machines");
     small.wait("d");
     EXPECT_EQ(small.queue().targeted, 2U);
+}
+
+// --- machines that take long ---
+
+/// Looks at launchers by a number of threads; those whose names begin with "hung" take all the time that they get.
+class LookTurnsTest : public testing::Test {
+protected:
+    static constexpr std::size_t at_once = 8;
+    static bool is_hung(std::string const& machine) { return machine.starts_with("hung"); }
+
+    void want(std::string const& machine) { agenda.want(machine, Part::launcher, "event"); }
+    void want_many(std::string const& name, int count) {
+        for (int i = 0; i < count; ++i)
+            want(name + std::to_string(i));
+    }
+    void begin() {
+        while (running.size() < at_once) {
+            auto const job = agenda.next(now, Part::launcher);
+            if (!job) return;
+            EXPECT_TRUE(last.emplace(*job->machine, now).second || last.at(*job->machine) < now);
+            last[*job->machine] = now;
+            ++looks[*job->machine];
+            Duration const patience = job->is_slow ? seconds(4) : seconds(1);
+            Duration const took = is_hung(*job->machine) ? patience : milliseconds(2);
+            running.emplace(now + took, std::pair(*job, took));
+        }
+    }
+    [[nodiscard]] std::size_t hung_now() const {
+        return static_cast<std::size_t>(
+            std::ranges::count_if(running, [](auto const& one) { return is_hung(*one.second.first.machine); }));
+    }
+    void run_for(Duration duration) {
+        TimePoint const end = now + duration;
+        for (;;) {
+            begin();
+            std::optional<TimePoint> at = agenda.next_at(Part::launcher);
+            if (running.size() == at_once) at.reset();
+            if (!running.empty()) at = std::min(at.value_or(TimePoint::max()), running.begin()->first);
+            if (!at || *at > end) break;
+            now = std::max(now, *at);
+            while (!running.empty() && running.begin()->first <= now) {
+                auto const [job, took] = running.extract(running.begin()).mapped();
+                (void)agenda.finished(job, {.has_failed = is_hung(*job.machine), .took = took}, now);
+            }
+        }
+        now = end;
+    }
+
+    Agenda agenda;
+    TimePoint now = TimePoint(std::chrono::hours(1));
+    std::multimap<TimePoint, std::pair<Job, Duration>> running;
+    std::map<std::string, TimePoint> last;
+    std::map<std::string, int> looks;
+};
+
+TEST_F(LookTurnsTest, ThoseThatHangKeepNobodyElseWaiting) {
+    want_many("hung", 300);
+    want("quick");
+    run_for(seconds(60));  // one second for each of 300, by six to eight: nobody is known yet
+    EXPECT_EQ(looks["quick"], 1);
+    for (int i = 0; i < 100; ++i) {
+        want_many("hung", 300);  // what they tell changes nothing
+        want_many("quick", 20);
+        run_for(milliseconds(100));
+        EXPECT_LE(hung_now(), 2U);
+    }
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(looks["quick" + std::to_string(i)], 100);
+}
+
+TEST_F(LookTurnsTest, OneThatHangsIsLookedAtEverMoreRarely) {
+    std::vector<std::int64_t> pauses;
+    want("hung");
+    run_for({});
+    for (int before = 1; pauses.size() < 9; before = looks["hung"]) {
+        TimePoint const began = last["hung"];
+        while (looks["hung"] == before) {
+            want("hung");
+            run_for(milliseconds(100));
+        }
+        pauses.push_back(std::chrono::duration_cast<seconds>(last["hung"] - began).count());
+    }
+    EXPECT_EQ(pauses, (std::vector<std::int64_t>{6, 14, 24, 44, 84, 164, 304, 304, 304}));  // with the looks themselves
+}
+
+TEST_F(LookTurnsTest, WhoeverWaitsIsNotHeldUpByAPause) {
+    for (int i = 0; i < 5; ++i) {
+        (void)agenda.wait("hung", Part::launcher);
+        run_for(seconds(4));
+        EXPECT_EQ(looks["hung"], i + 1);
+    }
+}
+
+TEST_F(LookTurnsTest, OneThatIsQuickAgainForSomeTimeIsAsOthers) {
+    auto const next = [this] {
+        want("a");
+        auto const job = agenda.next(now, Part::launcher);
+        return job.value_or(Job{.machine = "none"});
+    };
+    Job const first = next();
+    EXPECT_FALSE(first.is_slow);
+    (void)agenda.finished(first, {.took = seconds(1)}, now);
+    EXPECT_EQ(next().machine, "none");
+    for (int i = 0; i < 10; ++i) {  // it is not trusted at once, and does not pause for that
+        now += minutes(1);
+        Job const again = next();
+        EXPECT_TRUE(again.is_slow);
+        (void)agenda.finished(again, {.took = milliseconds(1)}, now);
+    }
+    now += seconds(1);
+    Job const later = next();
+    EXPECT_FALSE(later.is_slow);
+    (void)agenda.finished(later, {.took = seconds(2)}, now);
+    now += seconds(5);
+    EXPECT_TRUE(next().is_slow) << "the pause is a first one again";
 }
 
 TEST_F(AgendaTest, ForgetsMachinesOfWhichNothingIsWanted) {

@@ -35,13 +35,14 @@ private:
 
 TEST(LauncherLooks, BringsWhatWasSeen) {
     net::Loop loop{1};
-    LauncherLooks looks(loop, {}, [](LauncherAddress const& address, bool wants_events) {
-        EXPECT_EQ(address, (LauncherAddress{47, 11}));
-        EXPECT_TRUE(wants_events);
+    LauncherLooks looks(loop, {}, [](LauncherLooks::Order const& order) {
+        EXPECT_EQ(order.address, (LauncherAddress{47, 11}));
+        EXPECT_TRUE(order.wants_events);
+        EXPECT_EQ(order.patience, milliseconds(1500));
         return LauncherSeen{.report = {0, json::Object{}}, .events = {}};
     });
     LauncherSeen seen;
-    looks.begin("a", {47, 11}, true, [&](LauncherSeen brought) {
+    looks.begin("a", {{47, 11}, true, milliseconds(1500)}, [&](LauncherSeen brought) {
         seen = std::move(brought);
         loop.stop();
     });
@@ -55,8 +56,8 @@ TEST(LauncherLooks, WritesOffThoseThatHang) {
     std::set<std::string> freed;
     auto const gate = std::make_shared<Gate>();
     LauncherLooks looks(
-        loop, {.at_once = 1, .written_off = 2, .limit = milliseconds(1)},
-        [gate](LauncherAddress const&, bool) {
+        loop, {.at_once = 1, .written_off = 2, .grace = milliseconds(1)},
+        [gate](LauncherLooks::Order const&) {
             gate->wait();
             return LauncherSeen{};
         },
@@ -64,7 +65,7 @@ TEST(LauncherLooks, WritesOffThoseThatHang) {
     for (std::string const machine : {"a", "b"}) {
         ASSERT_TRUE(looks.has_room());
         bool is_done = false;
-        looks.begin(machine, {1, 0}, false, [&](LauncherSeen const& seen) {
+        looks.begin(machine, {{1, 0}, false, milliseconds(1)}, [&](LauncherSeen const& seen) {
             is_done = true;
             EXPECT_FALSE(seen.report.content);
             EXPECT_EQ(seen.report.leader, 1);
@@ -96,12 +97,12 @@ TEST(LauncherLooks, HearsNothingOnceItIsGone) {
     auto const gate = std::make_shared<Gate>();
     auto const finished = std::make_shared<Gate>();
     {
-        LauncherLooks looks(loop, {}, [gate, finished](LauncherAddress const&, bool) {
+        LauncherLooks looks(loop, {}, [gate, finished](LauncherLooks::Order const&) {
             gate->wait();
             finished->open();
             return LauncherSeen{};
         });
-        looks.begin("a", {1, 0}, false, [](LauncherSeen const&) { FAIL(); });
+        looks.begin("a", {.address = {1, 0}}, [](LauncherSeen const&) { FAIL(); });
     }
     gate->open();
     finished->wait();
