@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BUILD, TINY, TINY_SCRIPT, Vmadm, install
 from test_machines import BUSYBOX, left_of, new_uuid, payload, sleeping
+from test_vminfod import Vminfod
 from testhost import TestHost
 
 from harness.process import eventually
@@ -141,3 +142,35 @@ def test_the_life_of_a_machine(pool_host):
         assert not [name for name in left if "@" in name or name.count("/") > 2], left
     else:
         assert host.run("ls", "/srv/pool").stdout == "@pool\n"
+
+
+@pytest.mark.parametrize("pool_host", ["zfs"], indirect=True)
+def test_a_pool_that_hangs_is_told_and_what_was_known_is_served(pool_host):
+    host, vmadm, vminfod, uuid = pool_host, Vmadm(pool_host), Vminfod(pool_host), new_uuid()
+    vmadm.ok("create", payload=payload(TINY, uuid=uuid, alias="known", autoboot=False))
+    record = f"/var/triton/vmadm/machines/{uuid}.json"
+
+    def state_of_vminfod():
+        return json.loads(host.run("vminfo", "status", "-j", check=True).stdout)["state"]
+
+    def signal_pool(name):
+        host.run("systemctl", "kill", "--kill-whom=main", f"--signal={name}", "zfs-fuse.service", check=True)
+
+    signal_pool("STOP")
+    try:
+        host.run("sh", "-ec", f"cp {record} /var/tmp/again; mv /var/tmp/again {record}", check=True)  # a reason to look
+        eventually(lambda: state_of_vminfod() == "stuck", "the hanging look is told", timeout=120)
+        assert f"has been reading {uuid}" in vminfod.get("/status")["status"]
+        fresh = host.run("vminfo", "vm", "--fresh", uuid)
+        assert (fresh.returncode, fresh.stdout) == (1, "") and f"has been reading {uuid}" in fresh.stderr
+        host.run("vminfo", "ping", check=True)
+        assert json.loads(vmadm.ok("get", "known"))["uuid"] == uuid
+        assert [vm["uuid"] for vm in vminfod.get("/vms?alias=known")] == [uuid]
+    finally:
+        signal_pool("CONT")
+    eventually(lambda: state_of_vminfod() == "running", "the look has ended")
+    vmadm.ok("update", "known", "alias=later")
+    assert vminfod.get(f"/vms/{uuid}")["alias"] == "later"
+    said = host.run("journalctl", "--output=cat", "--unit=vminfod.service", check=True).stdout
+    assert said.index('"event":"stuck"') < said.index('"event":"goes-on"')
+    vmadm.ok("delete", "later")
