@@ -139,7 +139,9 @@ _triton_launch_ctl() {  # the word, signals
         esac
     done
     case $verb in
-    start | stop | restart) options+=' --no-wait' ;;
+    start) options+=' --no-wait --no-deps' ;;
+    stop) options+=' --no-wait --force --with-dependents' ;;
+    restart) options+=' --no-wait' ;;
     logs) options+=' -f --follow -n --lines' ;;
     wait) options+=' --for' ;;
     status) options+=' --all' ;;

@@ -15,6 +15,10 @@ enum class RestartWhen : std::uint8_t { always, on_failure, never };
 inline constexpr std::array<std::string_view, 3> restart_names{"always", "on-failure", "never"};
 static_assert(restart_names.size() == static_cast<std::size_t>(RestartWhen::never) + 1);
 
+/// How a process has ended: by an exit code, or signal_end plus the signal.
+using End = std::uint16_t;
+inline constexpr End signal_end = 256;
+
 /// Who gets the stop signal.
 enum class StopScope : std::uint8_t { process, tree };
 inline constexpr std::array<std::string_view, 2> stop_scope_names{"process", "tree"};

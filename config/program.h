@@ -129,10 +129,13 @@ struct Program : process::Settings {
     // when it runs
     bool one_shot = false;
     std::optional<Schedule> schedule = {};
+    bool auto_start = true;
     RestartWhen restart = RestartWhen::always;  ///< never, when absent for a one-shot or a schedule
     Backoff backoff = {};
     std::optional<StartLimit> start_limit = {};
     bool critical = false;
+    std::vector<End> success_ends = {};       ///< beside exit code 0; sorted, each once
+    std::vector<End> permanent_ends = {};     ///< the same; none is a success
     std::vector<std::string> after = {};      ///< names of other programs, each once
     std::vector<std::string> requires_ = {};  ///< the same
     // how it stops and changes

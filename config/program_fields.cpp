@@ -18,6 +18,8 @@ constexpr json::Shape variable_name{.types = "string", .pattern = variable_name_
 constexpr json::Shape environment_from_shape{
     .types = "string or array", .words = environment_words, .elements = &variable_name};
 constexpr json::Shape program_name{.types = "string"};
+constexpr json::Shape end_shape{.types = "integer or string"};
+constexpr json::Shape ends_shape{.types = "array", .elements = &end_shape};
 constexpr json::Shape program_names{.types = "array", .elements = &program_name};
 constexpr json::Shape schedule_shape = json::object_shape("Schedule");
 constexpr json::Shape backoff_shape = json::object_shape("Backoff");
@@ -107,7 +109,7 @@ using ProgramNames = json::Kind<read_program_names, program_names>;
 }  // namespace
 
 std::span<Field<Program> const> table(TableOf<Program>) {
-    static constexpr std::array<Field<Program>, 44> rows{{
+    static constexpr std::array<Field<Program>, 47> rows{{
         {.name = "version",
          .value = {&version_shape, parse_program_version},
          .description =
@@ -154,6 +156,11 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = {&schedule_shape, parse_schedule},
          .description =
              "It is started by the clock. A start that is due while `count` processes run is skipped and reported."},
+        {.name = "autoStart",
+         .value = as<&Program::auto_start, json::Boolean>,
+         .description = "Whether it is started when the configuration brings it. If not, it is held until `ctl start`, "
+                        "and while it is held the container neither waits for it to be ready nor goes on for it. The "
+                        "default is true."},
         {.name = "restart",
          .value = as<&Program::restart, json::Choice<RestartWhen, restart_names>>,
          .description = "When a process that has ended is started again. The default is always; with `oneShot` or "
@@ -168,6 +175,13 @@ std::span<Field<Program> const> table(TableOf<Program>) {
         {.name = "critical",
          .value = as<&Program::critical, json::Boolean>,
          .description = "The container ends when a process ends and is not started again. The default is false."},
+        {.name = "successCodes",
+         .value = {&ends_shape, parse_success_codes},
+         .description = "Exit codes (1 to 255) and signals (`\"TERM\"`) that are successes, beside exit code 0: "
+                        "`[143]` for Java."},
+        {.name = "permanentFailureCodes",
+         .value = {&ends_shape, parse_permanent_codes},
+         .description = "Exit codes and signals after which a process is not started again, whatever `restart` says."},
         {.name = "stopSignal",
          .value = as<&Program::stop_signal, Signal>,
          .description = "The signal that ends a process. The default is that of the command line, else `TERM`."},

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <array>
 
 #include "config/probe_target.h"
 #include "config/program_parser.h"
+#include "lib/base/signal_text.h"
 
 // How a program starts, restarts, stops, and how it is seen to be well.
 
@@ -249,6 +251,56 @@ std::span<Field<Health> const> table(TableOf<Health>) {
          .description = "What follows: restart the process (the default), only report it, or end the container."},
     }};
     return rows;
+}
+
+namespace {
+
+/// 143 is an exit code, "TERM" a signal.
+std::optional<End> read_end(json::Node const& node, json::Where const& at, Reading& reading) {
+    if (node.get<std::string>()) {
+        auto const signal = read_signal(node, at, reading);
+        return signal ? std::optional(static_cast<End>(signal_end + *signal)) : std::nullopt;
+    }
+    if (node.kind() != "number") {
+        reading.problems.add(at, std::string("expected an exit code or a signal, found ").append(node.kind()));
+        return std::nullopt;
+    }
+    auto const code = json::read_integer_within(node, at, 1, 255, reading);
+    return code ? std::optional(static_cast<End>(*code)) : std::nullopt;
+}
+
+std::string end_text(End end) {
+    return end < signal_end ? "exit code " + std::to_string(end) : signal_text(end - signal_end);
+}
+
+/// The list at a key. `others`: the ends of the other list, which none may be among.
+void parse_ends(json::Node const& node, json::Where const& at, std::vector<End> const& others, std::vector<End>& ends,
+                Reading& reading) {
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    if (!array) return;
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        json::Where const end_at{&at, i};
+        auto const end = read_end((*array)[i], end_at, reading);
+        if (!end) continue;
+        auto const place = std::ranges::lower_bound(ends, *end);
+        if (place != ends.end() && *place == *end) {
+            reading.problems.add(end_at, end_text(*end) + " is named twice");
+        } else if (std::ranges::binary_search(others, *end)) {
+            reading.problems.add(end_at, end_text(*end) + " is a success code, too");
+        } else {
+            ends.insert(place, *end);  // among at most 255 codes and 64 signals
+        }
+    }
+}
+
+}  // namespace
+
+void parse_success_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    parse_ends(node, at, {}, program.success_ends, reading);
+}
+
+void parse_permanent_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    parse_ends(node, at, program.success_ends, program.permanent_ends, reading);
 }
 
 void parse_schedule(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {

@@ -27,6 +27,8 @@ void parse_pre_stop(json::Node const& node, json::Where const& at, Program& prog
 void parse_on_failure(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_readiness(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_health(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_success_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_permanent_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_limits(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_cpu_affinity(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_cgroup(json::Node const& node, json::Where const& at, Program& program, Reading& reading);

@@ -221,6 +221,12 @@ public:
     /// Reads a file or two. The server asks for a few processes a round.
     [[nodiscard]] virtual ProcessUsage usage(std::size_t program, std::uint32_t number) const = 0;
 
+    /// Names of the programs that this one requires, directly or not, that do not run and will not start by themselves:
+    /// each behind those that it requires itself.
+    [[nodiscard]] virtual std::vector<std::string> missing_for(std::size_t index) const = 0;
+    /// Names of the programs that run and require this one, directly or not: each behind those that require it.
+    [[nodiscard]] virtual std::vector<std::string> running_on(std::size_t index) const = 0;
+
     // Commands. They return when what they ask for has begun; how it goes on is told by ControlServer::state_changed().
     virtual Result<> start(ProcessSelection const& which) = 0;
     virtual Result<> stop(ProcessSelection const& which) = 0;

@@ -33,6 +33,7 @@ struct CallParameters {
     std::uint32_t lines = 10;
     std::optional<std::uint64_t> after;  ///< sequence of a line
     bool waits = false;
+    bool is_alone = false;
     bool follows = false;
     StagingKind what = StagingKind::all;
     std::uint64_t id = 0;

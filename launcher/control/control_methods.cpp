@@ -105,14 +105,15 @@ struct ControlMethods::Command {
     std::string_view verb;
     Result<> (ControlBackend::*act)(ProcessSelection const& which);
     WaitFor what;
+    std::vector<std::string> (ControlBackend::*others)(std::size_t index) const = nullptr;  ///< whom it concerns, too
 };
 
 void ControlMethods::start(Session& session, CallParameters const& parameters) {
-    command(session, parameters, {"start ", &ControlBackend::start, WaitFor::started});
+    command(session, parameters, {"start ", &ControlBackend::start, WaitFor::started, &ControlBackend::missing_for});
 }
 
 void ControlMethods::stop(Session& session, CallParameters const& parameters) {
-    command(session, parameters, {"stop ", &ControlBackend::stop, WaitFor::stopped});
+    command(session, parameters, {"stop ", &ControlBackend::stop, WaitFor::stopped, &ControlBackend::running_on});
 }
 
 void ControlMethods::restart(Session& session, CallParameters const& parameters) {
@@ -140,6 +141,22 @@ std::vector<std::uint32_t> ControlMethods::starts_of(ProcessSelection const& whi
     return starts;
 }
 
+/// Whether nobody else is concerned; else the call has been answered by an error that names them. A program goes on
+/// without one of its processes.
+bool ControlMethods::is_alone(Session& session, ProcessSelection const& which, Command const& command) {
+    if (which.number && command.what == WaitFor::stopped) return true;
+    std::vector<std::string> const others = (backend_.*command.others)(which.program);
+    context_.server->charge(backend_.program_count() / 8);
+    if (others.empty()) return true;
+    json::Writer out;
+    out.open('{').key("program").value(std::string_view(backend_.program(which.program).name));
+    out.key("programs").open('[');
+    for (std::string const& name : others)
+        out.value(std::string_view(name));
+    context_.server->fail_call(session, launcher_name("NotAlone"), out.close(']').close('}').text());
+    return false;
+}
+
 void ControlMethods::command(Session& session, CallParameters const& parameters, Command const& command) {
     auto const which = context_.select(session, *parameters.program, parameters.process);
     if (!which) return;
@@ -147,6 +164,7 @@ void ControlMethods::command(Session& session, CallParameters const& parameters,
     bool const is_to_run = command.what != WaitFor::stopped;
     if (is_to_run && which->number && wanted > 0 && *which->number > wanted)
         return context_.no_such_process(session, *parameters.program, *which->number);
+    if (parameters.is_alone && !is_alone(session, *which, command)) return;
     bool const waits = parameters.waits && !session.is_oneway;
     std::vector<std::uint32_t> starts_before;
     if (waits && is_to_run) starts_before = starts_of(*which);

@@ -86,6 +86,7 @@ public:
 
 private:
     struct Command;
+    bool is_alone(varlink::Session& session, ProcessSelection const& which, Command const& command);
     void command(Session& session, CallParameters const& parameters, Command const& command);
     std::vector<std::uint32_t> starts_of(ProcessSelection const& which);
     [[nodiscard]] bool is_agent_subscribed();

@@ -179,6 +179,7 @@ private:
     enum class Patience : std::uint8_t { answer, event };
 
     [[nodiscard]] Result<varlink::Connection> connect() const;
+    Result<varlink::Reply> any(varlink::Connection& connection, Patience patience);
     Result<varlink::Reply> next(varlink::Connection& connection, Patience patience);
     Result<json::Object> ask(varlink::Connection& connection, std::string_view method,
                              std::string_view parameters = "{}", Patience patience = Patience::answer);
@@ -187,6 +188,9 @@ private:
     Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> command(std::string_view method);
+    Result<> command(varlink::Connection& connection, std::string_view method, CtlTarget const& target, bool is_alone);
+    Result<> with_others(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
+                         json::Array const& others);
 
     template <class Again, class Show>
     Result<> stream(std::string_view method, std::string const& first, Again const& again, Show const& show);
@@ -203,7 +207,8 @@ Result<varlink::Connection> Ctl::connect() const {
     return connection;
 }
 
-Result<varlink::Reply> Ctl::next(varlink::Connection& connection, Patience patience) {
+/// The next reply, an error or not.
+Result<varlink::Reply> Ctl::any(varlink::Connection& connection, Patience patience) {
     bool const has_default = !deadline_ && patience == Patience::answer;
     auto const deadline = has_default ? std::chrono::steady_clock::now() + answer_limit : deadline_;
     auto reply = connection.reply(deadline);
@@ -213,8 +218,13 @@ Result<varlink::Reply> Ctl::next(varlink::Connection& connection, Patience patie
                                             : std::string("timed out"));
     }
     if (!reply) return fail(ErrorKind::unavailable, "the launcher has closed the connection");
-    if (!reply->error.empty()) return std::unexpected(explain(*reply));
     return std::move(*reply);
+}
+
+Result<varlink::Reply> Ctl::next(varlink::Connection& connection, Patience patience) {
+    varlink::Reply reply = TRY(any(connection, patience));
+    if (!reply.error.empty()) return std::unexpected(explain(reply));
+    return reply;
 }
 
 Result<> Ctl::greet(varlink::Connection& connection) {
@@ -299,20 +309,65 @@ Result<> Ctl::describe() {
     return print(status_lines(found, is_colored_));
 }
 
+namespace {
+
+/// "db, cache"
+std::string listed(json::Array const& names) {
+    std::string all;
+    for (json::Node const& name : names) {
+        auto const* const text = name.get<std::string>();
+        if (text) all.append(all.empty() ? "" : ", ").append(shown_program(*text));
+    }
+    return all;
+}
+
+}  // namespace
+
 /// One after the other: of several, the rest is not touched when one fails.
 Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
-    for (CtlTarget const& target : options_.targets) {
-        auto const done =
-            ask(connection, method, target_parameters(target).key("wait").value(options_.waits).close('}').text(),
-                options_.waits ? Patience::event : Patience::answer);
-        if (done) continue;
-        Error error = with_suggestion(done.error(), connection, target.program);
-        error.reason = target_text(target) + ": " + error.text();
-        error.attempted.clear();
-        return std::unexpected(std::move(error));
-    }
+    bool const is_alone = method == "Start" || (method == "Stop" && !options_.is_forced);
+    for (CtlTarget const& target : options_.targets)
+        TRY(command(connection, method, target, is_alone));
     return {};
+}
+
+Result<> Ctl::command(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
+                      bool is_alone) {
+    if (options_.waits) TRY(greet(connection));
+    json::Writer parameters = target_parameters(target);
+    parameters.key("wait").value(options_.waits);
+    if (is_alone) parameters.key("alone").value(true);
+    connection.call(launcher_name(method), parameters.close('}').text(), false);
+    varlink::Reply const reply = TRY(any(connection, options_.waits ? Patience::event : Patience::answer));
+    if (reply.error.empty()) return {};
+    if (reply.error == launcher_name("NotAlone"))
+        return with_others(connection, method, target, list_of(reply.parameters, "programs"));
+    Error error = with_suggestion(explain(reply), connection, target.program);
+    error.reason = target_text(target) + ": " + error.text();
+    error.attempted.clear();
+    return std::unexpected(std::move(error));
+}
+
+/// The launcher has named programs that the command concerns, too, in the order in which to have them do the same.
+Result<> Ctl::with_others(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
+                          json::Array const& others) {
+    bool const is_start = method == "Start";
+    std::string const name = target_text(target);
+    if (is_start && !options_.starts_required)
+        return fail(ErrorKind::refused,
+                    name + " requires " + listed(others) + ", not running; without --no-deps started first");
+    if (!is_start && !options_.stops_dependents)
+        return fail(ErrorKind::refused, name + " is required by " + listed(others) +
+                                            "; --with-dependents stops these first, --force leaves them running");
+    for (json::Node const& other : others) {
+        auto const* const text = other.get<std::string>();
+        if (!text) continue;
+        complain((is_start ? "first starting " : "first stopping ") + shown_program(*text) +
+                 (is_start ? ", which is required by " : ", which requires ") + name);
+        TRY(command(connection, method, CtlTarget{*text, {}}, false));
+    }
+    return command(connection, method, target, false);
 }
 
 Result<> Ctl::signal() {
@@ -553,8 +608,9 @@ std::span<CtlCommand const> ctl_commands() {
     static constexpr std::array<CtlCommand, 17> commands{{
         {"status", maybe_targets, " all ", "status [NAME[:N]...]", "what runs, as a table", &Ctl::status},
         {"describe", one_target, "", "describe NAME", "one program in full", &Ctl::describe},
-        {"start", targets, " no-wait ", "start NAME[:N]...", "start what does not run", &Ctl::start},
-        {"stop", targets, " no-wait ", "stop NAME[:N]...", "stop, and hold until it is started again", &Ctl::stop},
+        {"start", targets, " no-wait no-deps ", "start NAME[:N]...", "start what does not run", &Ctl::start},
+        {"stop", targets, " no-wait force with-dependents ", "stop NAME[:N]...",
+         "stop, and hold until it is started again", &Ctl::stop},
         {"restart", targets, " no-wait ", "restart NAME[:N]...", "stop and start again, one after the other",
          &Ctl::restart},
         {"signal", signal_and_targets, "", "signal SIGNAL NAME[:N]...", "send a signal", &Ctl::signal},

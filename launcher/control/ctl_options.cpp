@@ -59,7 +59,7 @@ Result<> set_lines(CtlOptions& options, std::string const& text) {
     return {};
 }
 
-constexpr std::array<OptionRow, 10> option_rows{{
+constexpr std::array<OptionRow, 13> option_rows{{
     {"socket", 0, "PATH", "the launcher's control socket [$TRITON_LAUNCH_CONTROL_SOCKET, /run/triton-launch/control]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          options.socket = text;
@@ -78,6 +78,21 @@ constexpr std::array<OptionRow, 10> option_rows{{
     {"no-wait", 0, "", "start, stop, restart: do not wait until it is done",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.waits = false;
+         return {};
+     }},
+    {"no-deps", 0, "", "start: start nothing that it requires; fail if that does not run",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.starts_required = false;
+         return {};
+     }},
+    {"force", 0, "", "stop: leave programs running that require it",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.is_forced = true;
+         return {};
+     }},
+    {"with-dependents", 0, "", "stop: first stop programs that require it",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.stops_dependents = true;
          return {};
      }},
     {"timeout", 0, "DURATION", "wait no longer; the exit code is then 4 [10s where the launcher answers at once]",
@@ -253,6 +268,8 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
         if (!is_everywhere(*used) && !row->options.contains(word))
             return fail("--" + std::string(used->name) + " means nothing for " + std::string(row->name));
     }
+    if (options.is_forced && options.stops_dependents)
+        return fail("--force and --with-dependents: leave them running, or stop them?");
     TRY(take_words(*row, std::span(words.plain).subspan(1), options));
     if (row->name == "describe" && options.targets.front().process)
         return fail("describe takes a program, not one of its processes");

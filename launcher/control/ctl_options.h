@@ -54,6 +54,9 @@ struct CtlOptions {
     bool is_json = false;
     bool shows_all = false;                       ///< status, top, names: the launcher's own programs, too
     bool waits = true;                            ///< start, stop, restart
+    bool starts_required = true;                  ///< start
+    bool is_forced = false;                       ///< stop: whoever requires it
+    bool stops_dependents = false;                ///< stop
     bool follows = false;                         ///< logs
     std::uint32_t lines = 10;                     ///< logs
     std::string condition = "ready";              ///< wait

@@ -471,7 +471,10 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.count = configuration_.run_servers ? program.count.value_or(1) : 0;
     if (program.one_shot) policy.kind = ProgramKind::one_shot;
     if (program.schedule) policy.kind = ProgramKind::scheduled;
+    policy.auto_start = program.auto_start;
     policy.restart = program.restart;
+    policy.success_ends = program.success_ends;
+    policy.permanent_ends = program.permanent_ends;
     policy.backoff.delay =
         program.backoff.initial.value_or(std::chrono::duration_cast<milliseconds>(options_.defaults.backoff.delay));
     policy.backoff.factor = program.backoff.factor.value_or(options_.defaults.backoff.factor);

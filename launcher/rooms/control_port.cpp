@@ -237,6 +237,76 @@ ProcessUsage ControlPort::usage(std::size_t index, std::uint32_t number) const {
     return usage;
 }
 
+// Who is concerned by whom.
+
+namespace {
+
+using Edges = std::vector<std::vector<ProgramId>>;  // by program
+
+/// All that the edges lead to from one program, each behind those that its own edges lead to. A stack of its own: a
+/// document may name a chain as long as its limits allow.
+std::vector<ProgramId> reached(Edges const& edges, ProgramId from) {
+    struct Step {
+        ProgramId program;
+        std::size_t next = 0;
+    };
+    std::vector<ProgramId> order;
+    std::vector<bool> is_known(edges.size());
+    std::vector<Step> path{{from}};
+    while (!path.empty()) {
+        Step& step = path.back();
+        auto const& others = edges[static_cast<std::size_t>(step.program)];
+        if (step.next == others.size()) {
+            if (path.size() > 1) order.push_back(step.program);
+            path.pop_back();
+            continue;
+        }
+        ProgramId const other = others[step.next++];
+        if (is_known[static_cast<std::size_t>(other)]) continue;
+        is_known[static_cast<std::size_t>(other)] = true;
+        path.push_back({other});
+    }
+    return order;
+}
+
+bool has_state(Supervisor const& supervisor, ProgramId id, std::initializer_list<ProcessState> states) {
+    std::uint32_t const wanted = supervisor.policy(id).count;
+    for (std::uint32_t number = 1; number <= std::min(wanted, supervisor.size(id)); ++number) {
+        ProcessState const state = supervisor.state({id, ProcessNumber{number}});
+        if (std::ranges::find(states, state) != states.end()) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+/// The names of what is reached by `requires`, or against it, through programs in one of these states.
+std::vector<std::string> ControlPort::reached_by_requires(std::size_t index, bool is_forwards,
+                                                          std::initializer_list<ProcessState> states) const {
+    Edges edges(rooms_.table.size());
+    for (std::size_t at = 0; at < edges.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        if (!rooms_.table[id].is_configured) continue;
+        for (ProgramId const required : rooms_.supervisor.policy(id).requires_) {
+            auto const& [from, to] = is_forwards ? std::pair(id, required) : std::pair(required, id);
+            if (has_state(rooms_.supervisor, to, states)) edges[static_cast<std::size_t>(from)].push_back(to);
+        }
+    }
+    std::vector<std::string> names;
+    for (ProgramId const id : reached(edges, rooms_.table.shown()[index]))
+        names.push_back(rooms_.table[id].name);
+    return names;
+}
+
+std::vector<std::string> ControlPort::missing_for(std::size_t index) const {
+    return reached_by_requires(index, true, {ProcessState::held, ProcessState::failed});
+}
+
+std::vector<std::string> ControlPort::running_on(std::size_t index) const {
+    using enum ProcessState;
+    return reached_by_requires(index, false, {starting, executing, activating, up, backoff});
+}
+
 // Commands.
 
 Result<> ControlPort::command(event::Verb verb, ProcessSelection const& which, int signo) {

@@ -76,14 +76,17 @@ void ReportWriter::on(action::ReportExited const& exited) {
     int const code = by_signal ? WTERMSIG(exited.status) : WEXITSTATUS(exited.status);
     std::string how = by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code);
     if (exited.was_oom_killed) how += ", for want of memory,";
+    if (exited.is_expected) how += ", a success,";
+    if (exited.is_permanent) how += ", a permanent failure,";
     std::string const message = with_pid(who(exited.id), exited.pid) + " ended " + how + " after " +
                                 short_duration(exited.run) + restart_text(exited.restart_in);
     log::LogField const status{by_signal ? "signal" : "exit_code", std::int64_t{code}};
     log::LogField const pid{"pid", as_field(exited.pid)};
     log::LogField const run{"run_seconds", as_seconds(exited.run)};
-    log::LogLevel const level = exited.status == 0 || exited.was_asked_for ? log::LogLevel::info
-                                : exited.restart_in                        ? log::LogLevel::warning
-                                                                           : log::LogLevel::error;
+    bool const is_fine = exited.status == 0 || exited.was_asked_for || exited.is_expected;
+    log::LogLevel const level = is_fine             ? log::LogLevel::info
+                                : exited.restart_in ? log::LogLevel::warning
+                                                    : log::LogLevel::error;
     if (exited.was_oom_killed) {
         write(log::LogLevel::error, "process-oom-killed",
               with_pid(who(exited.id), exited.pid) + ": its control group ran out of memory", exited.id, {pid});

@@ -70,6 +70,8 @@ struct ReportExited {
     std::optional<Duration> restart_in;  ///< nullopt: it is not started again by itself
     bool was_oom_killed = false;
     bool was_asked_for = false;  ///< it was being stopped, and not for being late or ill
+    bool is_expected = false;    ///< not exit code 0, but a success by its policy
+    bool is_permanent = false;   ///< a failure after which its policy wants no other start
     bool operator==(ReportExited const&) const = default;
 };
 struct ReportStartFailed {

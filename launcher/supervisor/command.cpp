@@ -27,7 +27,10 @@ void Supervisor::on(event::Command const& event) {
         });
     }
     if (phase_ != Phase::running || !program.is_configured) return;
-    if (!event.number) program.is_held = event.verb == event::Verb::stop;
+    if (!event.number) {
+        program.is_held = event.verb == event::Verb::stop;
+        may_be_over_ = true;  // a program that is not to start by itself may be held already, process by process
+    }
     bool has_run = false;
     for_each_asked([&](Place const& at) {
         if (!is_wanted(at)) return;

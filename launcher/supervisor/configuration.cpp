@@ -76,6 +76,7 @@ void Supervisor::on(event::ConfigurationAccepted const& event) {
     reserve(*event.programs);
     actions_->reserve(actions_->size() + most_actions(*event.programs));
     for (Program& program : programs_) {
+        program.is_new = !program.is_configured;
         program.is_configured = program.is_changed = false;
         program.count = 0;
     }
@@ -92,6 +93,7 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     program.is_changed = is_changed;
     program.is_other_kind = before && before->kind != policy->kind;
     program.count = policy->count;
+    if (program.is_new && !policy->auto_start) program.is_held = true;
     std::size_t const processes = std::max<std::size_t>(policy->count, program.processes.size());
     auto const added = static_cast<std::uint32_t>(processes - program.processes.size());
     program.processes.resize(processes);

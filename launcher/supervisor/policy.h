@@ -70,7 +70,12 @@ struct Health {
 struct ProgramPolicy {
     std::uint32_t count = 1;
     ProgramKind kind = ProgramKind::service;
+    /// Else its processes are held when a configuration brings it, until they are started by command. While it is held
+    /// as a whole, neither readiness nor the end of the container depends on it.
+    bool auto_start = true;
     Restart restart = Restart::always;
+    std::vector<config::End> success_ends{};    ///< beside exit code 0; sorted
+    std::vector<config::End> permanent_ends{};  ///< not started again after these; sorted
     RestartPolicy backoff;
     std::optional<StartLimit> start_limit{};
     bool critical = false;  ///< the container ends when one of its processes has ended and is not started again

@@ -21,7 +21,8 @@ struct RestartPolicy {
 /// How a run ended, as far as restarting is concerned.
 struct Run {
     Duration length;
-    bool is_clean;  ///< exit code 0
+    bool is_clean;              ///< a success
+    bool is_permanent = false;  ///< a failure that another start would not mend
 };
 
 struct RestartDecision {

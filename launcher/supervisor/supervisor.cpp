@@ -45,6 +45,12 @@ std::uint8_t exit_code_of(int status, std::optional<process::SpawnError> const& 
     return static_cast<std::uint8_t>(code);
 }
 
+bool is_among(std::vector<config::End> const& ends, int status) {
+    if (ends.empty()) return false;
+    int const end = WIFSIGNALED(status) ? config::signal_end + WTERMSIG(status) : WEXITSTATUS(status);
+    return std::ranges::binary_search(ends, end);
+}
+
 /// Whether the policy wants another start after such an end.
 bool is_restarted(ProgramPolicy const& policy, bool is_success) {
     if (policy.kind != ProgramKind::service) return !is_success && policy.restart != Restart::never;
@@ -136,8 +142,12 @@ void Supervisor::on(event::Exited const& event) {
     at.process.exit_code = exit_code_of(event.status, event.error);
     // A service that ends before it was ready has failed whatever it says: nobody may rely on it.
     bool const is_too_early = before == State::activating && at.policy().kind == ProgramKind::service;
-    bool const is_clean = event.status == 0 && !event.error && !at.process.has_run_badly && !is_too_early;
-    Run const run{now_ - at.process.since, is_clean};
+    ProgramPolicy const& policy = at.policy();
+    bool const is_expected = !event.error && is_among(policy.success_ends, event.status);
+    bool const is_success = (event.status == 0 && !event.error) || is_expected;
+    bool const is_clean = is_success && !at.process.has_run_badly && !is_too_early;
+    bool const is_permanent = !event.error && is_among(policy.permanent_ends, event.status);
+    Run const run{now_ - at.process.since, is_clean, is_permanent};
     bool const was_stopped = before != State::executing && before != State::activating && before != State::up;
     bool const was_asked_for = was_stopped && !at.process.has_run_badly;
     Outcome const outcome = decide_after_end(at, before, run);
@@ -145,7 +155,7 @@ void Supervisor::on(event::Exited const& event) {
         act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in});
     } else {
         actions_->push_back(action::ReportExited{event.id, pid, event.status, run.length, outcome.restart_in,
-                                                 event.was_oom_killed, was_asked_for});
+                                                 event.was_oom_killed, was_asked_for, is_expected, is_permanent});
     }
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
 }
@@ -259,7 +269,7 @@ Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, 
 }
 
 Supervisor::Outcome Supervisor::decide_by_policy(Place const& at, Run run, Duration least) {
-    if (!is_restarted(at.policy(), run.is_clean)) {
+    if (run.is_permanent || !is_restarted(at.policy(), run.is_clean)) {
         conclude(at, run.is_clean);
         return {};
     }
@@ -357,7 +367,8 @@ bool Supervisor::is_over() const {
     for (Program const& program : programs_) {
         if (is_auxiliary(program)) continue;
         std::uint32_t const ended = count(program, {done, failed});
-        if (count(program, {down, waiting}) + ended < program.processes.size()) return false;
+        std::uint32_t const idle = count(program, {down, waiting}) + (is_passive(program) ? count(program, {held}) : 0);
+        if (idle + ended < program.processes.size()) return false;
         has_ended = has_ended || ended > 0;
     }
     return has_ended;
@@ -406,7 +417,8 @@ std::uint32_t Supervisor::running_count() const {
 
 bool Supervisor::is_ready() const {
     for (std::size_t id = 0; id < programs_.size(); ++id) {
-        if (!is_auxiliary(programs_[id]) && !is_ready(ProgramId{static_cast<std::uint32_t>(id)})) return false;
+        bool const is_awaited = !is_auxiliary(programs_[id]) && !is_passive(programs_[id]);
+        if (is_awaited && !is_ready(ProgramId{static_cast<std::uint32_t>(id)})) return false;
     }
     return true;
 }

@@ -54,15 +54,18 @@ namespace triton::launcher {
 /// them are up, done, failed or held. A start waits until every program of `after` is settled and every program of
 /// `requires_` is ready; what has started is not stopped when one of them ends.
 ///
-/// Failure: an exit code but 0, a signal, a failed start; a service that ends before it is ready; any end of a process
-/// that was stopped for its readiness, its watchdog or its health.
+/// Failure: an exit code but 0 and a signal, unless the policy takes them for a success; a failed start; a service that
+/// ends before it is ready; any end of a process that was stopped for its readiness, its watchdog or its health.
+///
+/// A program that is not to start by itself is held as a whole when the configuration brings it. While it is, it keeps
+/// neither the container from being ready nor from its end.
 ///
 /// The container ends by itself, with the exit code of
 ///   - a critical process that ended and is not restarted (a scheduled one: only if it failed): that of the process,
 ///     128 + n for signal n, 127 or 126 if it could not be executed (not found, anything else), never 0 for a failure;
 ///   - a start limit that names one;
 ///   - 1 for HealthAction::exit;
-///   - the process that failed first among those that are failed, else 0, when nothing runs, nothing is held, no
+///   - the process that failed first among those that are failed, else 0, when nothing runs, nothing else is held, no
 ///     program is scheduled, at least one process is done or failed, and others wait only for such as have failed.
 /// The first cause counts, StopAsked included. A stop that does not end within its limit gives 1 instead of 0.
 ///
@@ -129,6 +132,7 @@ private:
         std::shared_ptr<ProgramPolicy const> policy;
         std::uint32_t count = 0;  // the configured one; 0 when it is not configured
         bool is_configured = false;
+        bool is_new = false;      // the configuration in hand brings it
         bool is_changed = false;  // by the configuration in hand
         bool is_other_kind = false;
         bool is_held = false;
@@ -166,6 +170,9 @@ private:
     static std::size_t index(ProcessNumber number) { return static_cast<std::size_t>(number) - 1; }
     static bool is_down(Program const& program);
     static bool is_auxiliary(Program const& program) { return program.policy && program.policy->auxiliary; }
+    static bool is_passive(Program const& program) {
+        return program.is_held && program.policy && !program.policy->auto_start;
+    }
     [[nodiscard]] Place place(ProcessId id);
     template <class Call>
     void for_each(Program& program, Call call);

@@ -20,7 +20,7 @@ Duration probe_interval(Duration wanted) { return std::max<Duration>(wanted, mil
 /// After which nothing happens to a process by itself.
 bool is_end(ProcessState state) {
     using enum ProcessState;
-    return state == down || state == waiting || state == done || state == failed;
+    return state == down || state == waiting || state == done || state == failed || state == held;
 }
 
 }  // namespace

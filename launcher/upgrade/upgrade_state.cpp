@@ -55,7 +55,10 @@ template <class A>
 constexpr void describe(A& a, ProgramPolicy const*) {
     a("count", &ProgramPolicy::count);
     a("kind", &ProgramPolicy::kind);
+    a("auto_start", &ProgramPolicy::auto_start);
     a("restart", &ProgramPolicy::restart);
+    a("success_ends", &ProgramPolicy::success_ends);
+    a("permanent_ends", &ProgramPolicy::permanent_ends);
     a("backoff", &ProgramPolicy::backoff);
     a("start_limit", &ProgramPolicy::start_limit);
     a("critical", &ProgramPolicy::critical);

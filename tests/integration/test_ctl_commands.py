@@ -104,6 +104,77 @@ def test_stop_and_start(running):
     running.ctl("start", "web")  # it runs: done already
 
 
+@pytest.fixture(name="chain")
+def start_chain(as_pid1):
+    """web requires api, api requires db; nothing starts by itself but `free`."""
+    held = {"steps": STAY, "autoStart": False}
+    controlled = Controlled(as_pid1, {"db": held, "api": {**held, "requires": ["db"]},
+                                      "web": {**held, "requires": ["api"], "count": 2}, "free": STAY})
+    controlled.launcher.wait_up(tag="free")
+    yield controlled
+    controlled.close()
+
+
+def states(controlled):
+    return {name: program["processes"][1]["state"] for name, program in controlled.status().items()}
+
+
+def test_start_of_a_program_starts_what_it_requires(chain):
+    assert states(chain) == {"db": "held", "api": "held", "web": "held", "free": "up"}
+    assert chain.ctl("start", "--no-deps", "web", expect=1) == \
+        "triton-launch ctl: web requires db, api, not running; without --no-deps started first\n"
+    assert states(chain)["db"] == "held"
+    done = chain.run("start", "web:2")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == ("triton-launch ctl: first starting db, which is required by web:2\n"
+                           "triton-launch ctl: first starting api, which is required by web:2\n")
+    assert states(chain) == {"db": "up", "api": "up", "web": "held", "free": "up"}
+    assert chain.process("web", 2)["state"] == "up"
+    done = chain.run("start", "--no-deps", "web")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_stop_of_what_others_require_asks(chain):
+    chain.ctl("start", "web")
+    assert chain.ctl("stop", "db", expect=1) == ("triton-launch ctl: db is required by web, api; "
+                                                 "--with-dependents stops these first, --force leaves them running\n")
+    assert "leave them running, or stop them?" in chain.ctl("stop", "--force", "--with-dependents", "db", expect=2)
+    assert states(chain)["db"] == "up"
+    chain.ctl("stop", "--force", "db")
+    assert states(chain) == {"db": "held", "api": "up", "web": "up", "free": "up"}
+    chain.ctl("start", "db")
+    chain.ctl("stop", "web:1")  # the program goes on without it
+    done = chain.run("stop", "--with-dependents", "db")
+    assert done.stderr == ("triton-launch ctl: first stopping web, which requires db\n"
+                           "triton-launch ctl: first stopping api, which requires db\n")
+    assert states(chain) == {"db": "held", "api": "held", "web": "held", "free": "up"}
+    web, api = (chain.launcher.wait_for_event("process-exited", **which)["time"]
+                for which in ({"program": "web", "process": 2}, {"program": "api"}))
+    assert web < api
+    chain.ctl("stop", "db", "free")  # nobody is left to mind
+
+
+def test_a_program_that_does_not_start_by_itself_keeps_nobody(as_pid1):
+    controlled = Controlled(as_pid1, {"tool": {"steps": STAY, "autoStart": False},
+                                      "job": {"steps": ["trap", "say:up", "until:10", "exit:0"], "oneShot": True}})
+    pid = controlled.launcher.wait_up(tag="job")["pid"]
+    controlled.launcher.signal_inside(pid, signal.SIGUSR1)
+    assert controlled.launcher.wait() == Exit(code=0)
+    controlled.close()
+
+
+def test_varlink_names_whom_a_command_concerns(chain):
+    client = Varlink(chain.socket)
+    refused = client.call("Start", {"program": "web", "alone": True})
+    assert refused == {"error": "org.tritonlaunch.Launcher.NotAlone",
+                       "parameters": {"program": "web", "programs": ["db", "api"]}}
+    assert client.call("Start", {"program": "db", "alone": True, "wait": True}) == {"parameters": {}}
+    assert client.call("Start", {"program": "api", "wait": True}) == {"parameters": {}}
+    refused = client.call("Stop", {"program": "db", "alone": True})
+    assert refused["parameters"] == {"program": "db", "programs": ["api"]}
+    client.close()
+
+
 def test_restart(running):
     """It returns when the new process is there; the others stay."""
     before = {number: running.pid("talk", number) for number in (1, 2)}

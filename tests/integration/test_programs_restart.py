@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from harness.process import Exit, has_errno
+from harness.process import Exit, eventually, has_errno
 from harness.programs import RESTART_AT_ONCE, USR1, probe, run, service
 
 
@@ -28,6 +28,32 @@ def test_restart_policies(as_pid1, restart, step, is_restarted):
         launcher.wait_for_event("process-exited", program="job")
     else:
         launcher.quiet_for(0.1)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_further_codes_are_successes(as_pid1):
+    launcher = run(as_pid1, {
+        "java": probe("exit:143", oneShot=True, successCodes=[143]),
+        "worker": probe("die:15", restart="on-failure", successCodes=["TERM"]),
+        "last": probe("say:up", "exit:0", oneShot=True, requires=["java", "worker"]),
+    })
+    ended = launcher.wait_for_event("process-exited", program="java")
+    assert (ended["exit_code"], ended["level"]) == (143, "info")
+    assert ended["message"].startswith("java (pid ") and " ended with exit code 143, a success, after " in ended["message"]
+    launcher.wait_for_event("process-exited", program="last")
+    assert launcher.wait() == Exit(code=0)
+
+
+def test_a_permanent_failure_is_not_started_again(as_pid1, area):
+    launcher = run(as_pid1, {
+        "job": probe("exit:78", backoff=RESTART_AT_ONCE, permanentFailureCodes=[78],
+                     onFailure={"command": ["touch", str(area / "told")]}),
+        "other": service("other"),
+    })
+    ended = launcher.wait_for_event("process-exited", program="job")
+    assert "restart_in_seconds" not in ended and ended["level"] == "error"
+    assert "with exit code 78, a permanent failure, after " in ended["message"]
+    eventually((area / "told").exists, "onFailure has run")
     assert launcher.stop() == Exit(code=0)
 
 

@@ -103,7 +103,10 @@ ProgramPolicy Documents::policy() {
     auto const some = [&](std::uint64_t n) { return random_.one_in(is_simple ? 3 * n : n); };
     ProgramPolicy policy;
     policy.kind = random_.pick(kinds);
+    policy.auto_start = !some(5);
     policy.restart = random_.pick(restarts);
+    if (some(4)) policy.success_ends = {1, config::signal_end + SIGSEGV};
+    if (some(4)) policy.permanent_ends = {255, config::signal_end + SIGKILL};
     if (policy.kind != ProgramKind::service && random_.one_in(2)) policy.restart = Restart::never;
     policy.backoff = random_backoff(random_);
     if (some(4)) policy.start_limit = random_start_limit(random_);

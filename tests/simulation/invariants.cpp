@@ -326,7 +326,8 @@ void Invariants::check_programs(Supervisor const& supervisor) const {
                 first_of(at));
         require(supervisor.is_settled(ProgramId(at)) == is_settled(ProgramId(at)),
                 "a program is settled when all of it is", first_of(at));
-        is_all_ready = is_all_ready && (program.policy.auxiliary || is_ready(ProgramId(at)));
+        bool const is_put_aside = program.is_held && !program.policy.auto_start;
+        is_all_ready = is_all_ready && (program.policy.auxiliary || is_put_aside || is_ready(ProgramId(at)));
         if (program.is_configured)
             require(supervisor.policy(ProgramId(at)) == program.policy, "the policy is the accepted one", first_of(at));
     }

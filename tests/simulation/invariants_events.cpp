@@ -67,8 +67,9 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
     };
     std::vector<News> news(programs_.size());
     std::vector<bool> was_known(programs_.size());
+    std::vector<bool> was_configured;
     for (Program& program : programs_)
-        program.is_configured = false;
+        was_configured.push_back(std::exchange(program.is_configured, false));
     for (launcher::ProgramSpec const& spec : *event.programs) {
         Program& program = programs_[static_cast<std::size_t>(spec.id)];
         bool const is_other_kind = !program.records.empty() && program.policy.kind != spec.policy.kind;
@@ -78,6 +79,7 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
         program.policy = spec.policy;
         program.is_configured = true;
+        if (!was_configured[static_cast<std::size_t>(spec.id)] && !spec.policy.auto_start) program.is_held = true;
         if (program.records.size() < spec.policy.count) program.records.resize(spec.policy.count);
         // A limit of another size counts from here.
         for (Record& record : program.records) {
@@ -295,8 +297,14 @@ void Invariants::apply(event::Exited const& event) {
     record.last_end = now_;
     record.exit_code = exit_code_of(event.status, event.error);
     bool const is_too_early = before == State::activating && that.policy().kind == ProgramKind::service;
-    bool const is_clean = event.status == 0 && !event.error && !record.went_bad && !is_too_early;
-    Run const run{now_ - record.started, is_clean};
+    auto const is_one_of = [&event](std::vector<config::End> const& ends) {
+        int const end = WIFSIGNALED(event.status) ? 256 + WTERMSIG(event.status) : WEXITSTATUS(event.status);
+        return !event.error && std::ranges::find(ends, end) != ends.end();
+    };
+    bool const is_expected = is_one_of(that.policy().success_ends);
+    bool const is_permanent = is_one_of(that.policy().permanent_ends);
+    bool const is_success = is_expected || (event.status == 0 && !event.error);
+    Run const run{now_ - record.started, is_success && !record.went_bad && !is_too_early, is_permanent};
     bool const is_its_own_end = before == State::executing || before == State::activating || before == State::up;
     bool const was_asked_for = !record.went_bad && !is_its_own_end;
     auto const restart_in = what_now(that, before, run, false);
@@ -304,7 +312,7 @@ void Invariants::apply(event::Exited const& event) {
         owe(action::ReportStartFailed{event.id, *event.error, restart_in});
     } else {
         owe(action::ReportExited{event.id, pid, event.status, run.length, restart_in, event.was_oom_killed,
-                                 was_asked_for});
+                                 was_asked_for, is_expected, is_permanent});
     }
 }
 
@@ -341,7 +349,7 @@ std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failur
     ProgramPolicy const& policy = at.policy();
     bool const ends_by_itself = policy.kind != ProgramKind::service;
     bool is_restarted = policy.restart == Restart::always || (policy.restart == Restart::on_failure && !run.is_clean);
-    if (ends_by_itself && run.is_clean) is_restarted = false;
+    if ((ends_by_itself && run.is_clean) || run.is_permanent) is_restarted = false;
     if (!is_restarted) {
         end_for_good(at, run.is_clean);
         return std::nullopt;
@@ -668,7 +676,9 @@ bool Invariants::is_over() const {
         if (program.policy.auxiliary) return;
         bool const has_ended = record.state == State::done || record.state == State::failed;
         is_any_ended = is_any_ended || has_ended;
-        is_any_left = is_any_left || (!has_ended && record.state != State::down && record.state != State::waiting);
+        bool const is_put_aside = record.state == State::held && program.is_held && !program.policy.auto_start;
+        bool const is_idle = record.state == State::down || record.state == State::waiting || is_put_aside;
+        is_any_left = is_any_left || (!has_ended && !is_idle);
     });
     for (std::size_t id = 0; id < programs_.size(); ++id) {
         launcher::ProgramPolicy const& policy = programs_[id].policy;

@@ -107,7 +107,8 @@ std::string of(action::ReportStarted const& a) { return "ReportStarted " + text(
 std::string of(action::ReportReady const& a) { return "ReportReady " + text(a.id) + ", after " + text(a.after); }
 std::string of(action::ReportExited const& a) {
     return "ReportExited " + text(a.id) + pid_of(a) + ", status " + std::to_string(a.status) + ", run " + text(a.run) +
-           of(a.restart_in) + (a.was_oom_killed ? ", oom" : "");
+           of(a.restart_in) + (a.was_oom_killed ? ", oom" : "") + (a.is_expected ? ", expected" : "") +
+           (a.is_permanent ? ", permanent" : "");
 }
 std::string of(action::ReportStartFailed const& a) {
     return "ReportStartFailed " + text(a.id) + ", " + of(a.error) + of(a.restart_in);
@@ -168,6 +169,12 @@ std::string of(launcher::Readiness readiness) {
     return "?";
 }
 std::string of(launcher::StopScope scope) { return scope == launcher::StopScope::tree ? "tree" : "process"; }
+std::string of(std::vector<config::End> const& ends) {
+    std::string all;
+    for (config::End const end : ends)
+        all += (all.empty() ? "" : " ") + std::to_string(end);
+    return all;
+}
 std::string of(std::vector<launcher::ProgramId> const& ids) {
     std::string all;
     for (launcher::ProgramId const id : ids)
@@ -263,7 +270,10 @@ std::string text(launcher::ProgramPolicy const& policy) {
     };
     say("count", policy.count, plain.count);
     say("kind", policy.kind, plain.kind);
+    say("auto_start", policy.auto_start, plain.auto_start);
     say("restart", policy.restart, plain.restart);
+    say("success_ends", policy.success_ends, plain.success_ends);
+    say("permanent_ends", policy.permanent_ends, plain.permanent_ends);
     say("delay", policy.backoff.delay, plain.backoff.delay);
     say("max_delay", policy.backoff.max_delay, plain.backoff.max_delay);
     say("factor", policy.backoff.factor, plain.backoff.factor);

@@ -40,6 +40,8 @@ public:
     ProgramDescription describe(std::size_t index) const override;
     ProcessStatus process(std::size_t program, std::uint32_t number) const override;
     ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
+    std::vector<std::string> missing_for(std::size_t index) const override { return missing.at(index); }
+    std::vector<std::string> running_on(std::size_t index) const override { return dependents.at(index); }
     Result<> start(ProcessSelection const& which) override { return command("start", which); }
     Result<> stop(ProcessSelection const& which) override { return command("stop", which); }
     Result<> restart(ProcessSelection const& which) override { return command("restart", which); }
@@ -60,7 +62,9 @@ public:
 
     LauncherStatus status;
     std::vector<Program> programs;
-    std::optional<Error> refusal;   // of every command
+    std::vector<std::vector<std::string>> missing = std::vector<std::vector<std::string>>(8);     // by program
+    std::vector<std::vector<std::string>> dependents = std::vector<std::vector<std::string>>(8);  // the same
+    std::optional<Error> refusal;                                                                 // of every command
     std::vector<std::string> done;  // "stop 0", "signal 0:2 15"
     std::vector<std::string> given;
     std::vector<varlink::Peer> peers;

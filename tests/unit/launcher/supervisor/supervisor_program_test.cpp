@@ -77,6 +77,84 @@ TEST(SupervisorRestart, OnFailureKnowsSuccess) {
     EXPECT_TRUE(subject.supervisor.view(process(2)).is_ready);
 }
 
+TEST(SupervisorRestart, APolicyNamesFurtherSuccesses) {
+    ProgramPolicy policy = service();
+    policy.restart = Restart::on_failure;
+    policy.count = 3;
+    policy.success_ends = {143, config::signal_end + SIGTERM};
+    Subject subject = up({policy});
+    EXPECT_EQ(subject.exited(first, 143 << 8).done(),
+              "ReportExited 1, pid 100, status 36608, run 0s, not wanted, expected");
+    EXPECT_EQ(subject.exited(process(2), SIGTERM).done(),
+              "ReportExited 2, pid 101, status 15, run 0s, not wanted, expected");
+    EXPECT_EQ(subject.state(process(2)), State::done);
+    EXPECT_EQ(subject.exited(process(3), SIGINT).done(),
+              "Spawn 3; ReportExited 3, pid 102, status 2, run 0s, restart in 0s");
+}
+
+TEST(SupervisorRestart, ASuccessBeforeItWasReadyIsNone) {
+    ProgramPolicy policy = service();
+    policy.restart = Restart::never;
+    policy.readiness = Readiness::notified;
+    policy.success_ends = {143};
+    Subject subject = up({policy});
+    EXPECT_EQ(subject.exited(first, 143 << 8).done(),
+              "ReportExited 1, pid 100, status 36608, run 0s, not wanted, expected; ReportEnding 1, exit code 143; "
+              "Finish 143");
+}
+
+TEST(SupervisorRestart, APermanentFailureIsNotMendedByAnotherStart) {
+    ProgramPolicy policy = service();
+    policy.permanent_ends = {78, config::signal_end + SIGSEGV};
+    policy.has_on_failure = true;
+    policy.count = 2;
+    Subject subject = up({policy, service()});
+    EXPECT_EQ(subject.exited(first, 78 << 8).done(),
+              "RunHelper 1 on_failure; ReportExited 1, pid 100, status 19968, run 0s, not wanted, permanent");
+    EXPECT_EQ(subject.state(), State::failed);
+    EXPECT_EQ(subject.exited(process(2), SIGSEGV).done(),
+              "RunHelper 2 on_failure; ReportExited 2, pid 101, status 11, run 0s, not wanted, permanent");
+    EXPECT_EQ(subject.command(Verb::start).done(), "Spawn 1; Spawn 2");  // a person may know better
+}
+
+// Programs that do not start by themselves.
+
+ProgramPolicy by_command(ProgramPolicy policy) {
+    policy.auto_start = false;
+    return policy;
+}
+
+TEST(SupervisorAutoStart, WithoutItAProgramIsHeldUntilItIsStarted) {
+    Subject subject = with({by_command(service()), service(), needing({ProgramId{0}})});
+    EXPECT_EQ(subject.done(), "Spawn 1:1");
+    EXPECT_EQ(subject.state(), State::held);
+    EXPECT_EQ(subject.state(process(2, 1)), State::waiting);
+    EXPECT_EQ(subject.command(Verb::start).done(), "Spawn 1");
+    EXPECT_EQ(subject.spawned(first).done(), "ReportStarted 1, pid 100; Spawn 2:1");
+}
+
+TEST(SupervisorAutoStart, TheContainerIsReadyAndEndsWithoutIt) {
+    Subject subject = with({by_command(service()), of_kind(ProgramKind::one_shot)});
+    EXPECT_FALSE(subject.supervisor.is_ready());
+    subject.spawned(process(1, 1));
+    EXPECT_EQ(subject.exited(process(1, 1), 0).done(),
+              "ReportExited 1:1, pid 200, status 0, run 0s, not wanted; ReportEnding 1:1, exit code 0; Finish 0");
+
+    Subject alone = with({by_command(service())});
+    EXPECT_EQ(alone.done(), "");
+    EXPECT_TRUE(alone.supervisor.is_ready());
+    EXPECT_EQ(alone.supervisor.phase(), Phase::running) << "somebody may start it";
+}
+
+TEST(SupervisorAutoStart, WhatWasStartedStaysSoOverConfigurationsAndUpgrades) {
+    Subject subject = with({by_command(service())});
+    subject.command(Verb::start).spawned(first);
+    ProgramPolicy more = by_command(service());
+    more.count = 2;
+    EXPECT_EQ(subject.programs({more}).done(), "Spawn 2");
+    EXPECT_TRUE(Supervisor({}, subject.supervisor.state()).state() == subject.supervisor.state());
+}
+
 TEST(SupervisorRestart, NeverEndsInDoneOrFailed) {
     ProgramPolicy policy = service();
     policy.restart = Restart::never;

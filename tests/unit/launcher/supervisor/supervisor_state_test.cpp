@@ -28,7 +28,10 @@ ProgramPolicy any_program(Random& random, std::uint32_t id) {
     ProgramPolicy policy;
     policy.count = static_cast<std::uint32_t>(random.below(4));
     policy.kind = static_cast<ProgramKind>(random.below(3));
+    policy.auto_start = !random.one_in(6);
     policy.restart = static_cast<Restart>(random.below(3));
+    if (random.one_in(3)) policy.success_ends = {1, config::signal_end + SIGKILL};
+    if (random.one_in(3)) policy.permanent_ends = {config::signal_end + SIGSEGV};
     policy.backoff.delay = any_time(random);
     policy.backoff.minimum_run = any_time(random);
     if (random.one_in(3)) {

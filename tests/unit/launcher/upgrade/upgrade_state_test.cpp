@@ -36,7 +36,10 @@ ProgramPolicy odd_policy() {
     ProgramPolicy policy;
     policy.count = 65535;
     policy.kind = ProgramKind::scheduled;
+    policy.auto_start = false;
     policy.restart = Restart::never;
+    policy.success_ends = {3, 143};
+    policy.permanent_ends = {78, config::signal_end + 9};
     policy.backoff = {1ns, 2h, 1.7, 0.3, 3s, 4ms};
     policy.start_limit = StartLimit{7, 8s, 255};
     policy.critical = true;
