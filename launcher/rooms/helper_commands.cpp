@@ -1,8 +1,11 @@
 #include "launcher/rooms/helper_commands.h"
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <utility>
+
+#include <sys/wait.h>
 
 #include "lib/base/signal_text.h"
 
@@ -41,6 +44,29 @@ std::string outcome_text(Children::Outcome const& outcome) {
     std::unreachable();
 }
 
+/// How it ended, or why it is being stopped: the words of systemd.exec(5), $SERVICE_RESULT, where these have one.
+std::string_view result_of(ProcessView const& view, bool was_oom_killed, Helper helper) {
+    switch (view.fault) {
+        case Fault::none: break;
+        case Fault::start_timeout: return "timeout";
+        case Fault::watchdog: return "watchdog";
+        case Fault::unhealthy: return "unhealthy";
+    }
+    if (helper == Helper::pre_stop) return "stop";
+    if (view.last_error) return "start-failed";
+    if (was_oom_killed) return "oom-kill";
+    int const status = view.last_status.value_or(0);
+    if (WIFSIGNALED(status)) return WCOREDUMP(status) ? "core-dump" : "signal";
+    return "exit-code";
+}
+
+/// "12.345"
+std::string seconds_text(Duration duration) {
+    auto const milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+    std::string const fraction = std::to_string(1000 + milliseconds % 1000);
+    return std::to_string(milliseconds / 1000) + "." + fraction.substr(1);
+}
+
 }  // namespace
 
 ProcessId process_of_helper(Children::Key key) {
@@ -56,9 +82,38 @@ void HelperCommands::run(action::RunHelper const& action) {
     children_.run_command(key, helper.timeout, [&]() -> Result<pid_t> {
         if (!helper.start)
             return fail(ErrorKind::not_found, "run " + std::string(text(action.helper)), "the configuration has none");
-        auto const files = TRY(channels_.for_command(action.id, is_probe(action.helper)));
+        process::StartFiles files = TRY(channels_.for_command(action.id, is_probe(action.helper)));
+        auto const variables = variables_of(action.id, action.helper);
+        files.variables = variables;
         return children_.spawn_command(helper.start, action.id.number, files);
     });
+}
+
+/// What a hook is told of the process that it is for, beside its program and number, which each of its processes has.
+std::vector<std::string> HelperCommands::variables_of(ProcessId id, Helper helper) const {
+    if (is_probe(helper)) return {};
+    ProcessView const view = supervisor_.view(id);
+    bool const lives = view.pid.has_value();
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    TimePoint const end = lives ? std::chrono::steady_clock::now() : view.last_end.value_or(view.since);
+    std::vector<std::string> variables{
+        "TRITON_RESULT=" + std::string(result_of(view, mine && mine->was_oom_killed, helper)),
+        "TRITON_RESTARTS=" + std::to_string(view.starts > 0 ? view.starts - 1 : 0)};
+    if (!view.last_error || lives) {
+        variables.push_back("TRITON_PID=" + std::to_string(static_cast<pid_t>(view.latest_pid)));
+        variables.push_back("TRITON_RUN_SECONDS=" + seconds_text(end - view.since));
+    }
+    if (lives) return variables;
+    if (view.last_error) {
+        auto const& plan = table_[id.program].plan;
+        std::string const what = process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr);
+        variables.push_back("TRITON_ERROR=" + what + ": " + errno_text(view.last_error->code));
+    } else if (int const status = view.last_status.value_or(0); WIFSIGNALED(status)) {
+        variables.push_back("TRITON_EXIT_SIGNAL=" + signal_text(WTERMSIG(status)));
+    } else {
+        variables.push_back("TRITON_EXIT_CODE=" + std::to_string(WEXITSTATUS(status)));
+    }
+    return variables;
 }
 
 void HelperCommands::cancel(action::CancelHelper const& action) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/children/children.h"
 #include "launcher/rooms/agent_host.h"
@@ -20,10 +22,12 @@ ProcessId process_of_helper(Children::Key key);
 class HelperCommands {
 public:
     /// All outlive this.
-    HelperCommands(log::Log& log, ProgramTable const& table, ReportWriter const& report_writer, Children& children,
-                   Channels& channels, AgentHost& agent, EventSink& events)
+    HelperCommands(log::Log& log, ProgramTable const& table, Supervisor const& supervisor,
+                   ReportWriter const& report_writer, Children& children, Channels& channels, AgentHost& agent,
+                   EventSink& events)
         : log_(log),
           table_(table),
+          supervisor_(supervisor),
           report_writer_(report_writer),
           children_(children),
           channels_(channels),
@@ -35,8 +39,11 @@ public:
     void ended(Children::Key key, Children::Outcome const& outcome);
 
 private:
+    [[nodiscard]] std::vector<std::string> variables_of(ProcessId id, Helper helper) const;
+
     log::Log& log_;
     ProgramTable const& table_;
+    Supervisor const& supervisor_;
     ReportWriter const& report_writer_;
     Children& children_;
     Channels& channels_;

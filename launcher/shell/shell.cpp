@@ -56,7 +56,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       channels_(options, sys, loop, console_, log_, table_, supervisor_, *this, line_),
       agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
       programs_(loop, log_, table_, supervisor_, channels_, agent_, *this, *this),
-      helpers_(log_, table_, report_writer_, children_, channels_, agent_, *this),
+      helpers_(log_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),

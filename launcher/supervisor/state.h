@@ -31,6 +31,9 @@ inline constexpr std::size_t process_states = 14;
 
 enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
 
+/// For what a process was stopped, or killed, by us, if that was not asked for.
+enum class Fault : std::uint8_t { none, start_timeout, watchdog, unhealthy };
+
 // All that a supervisor knows, as plain data: what one of another version needs to go on with the same processes.
 
 /// Times are of CLOCK_MONOTONIC, which an exec does not change; TimePoint::max() is never.
@@ -43,6 +46,7 @@ struct ProcessRecord {
     bool has_status = false;       ///< `last_status` is one
     bool is_untold = false;        ///< that it has started: not before it has executed, and before its end
     bool fails_once_more = false;  ///< Helper::on_failure was under way when it was wanted again
+    Fault fault = Fault::none;     ///< of the latest run
     std::uint8_t helpers = 0;      ///< bit n: Helper n is under way
     std::uint8_t cancelled = 0;    ///< bit n: and its result means nothing any more
     std::uint8_t exit_code = 0;    ///< of the container, if the end of this process ends it
@@ -92,6 +96,8 @@ struct SupervisorState {
 struct ProcessView {
     ProcessState state = ProcessState::down;
     std::optional<Pid> pid{};                         ///< while it lives
+    Pid latest_pid{};                                 ///< of the latest start that had one
+    Fault fault = Fault::none;                        ///< of the latest run
     TimePoint since{};                                ///< of the latest start
     std::uint32_t starts = 0;                         ///< in all
     std::uint32_t failures = 0;                       ///< in a row

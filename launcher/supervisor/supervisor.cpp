@@ -200,6 +200,7 @@ void Supervisor::start(Place const& at) {
     if (std::span<TimePoint> const times = start_times(at); !times.empty())
         times[at.process.starts % times.size()] = now_;
     ++at.process.starts;
+    at.process.fault = Fault::none;
     set_state(at, State::starting);
     act(action::Spawn{at.id});
 }
@@ -458,6 +459,8 @@ ProcessState Supervisor::state(ProcessId id) const {
 ProcessView Supervisor::view(ProcessId id) const {
     ProcessRecord const& process = programs_[index(id.program)].processes[index(id.number)];
     ProcessView view{.state = process.state,
+                     .latest_pid = process.pid,
+                     .fault = process.fault,
                      .since = process.since,
                      .starts = process.starts,
                      .failures = process.failures,

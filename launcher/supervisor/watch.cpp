@@ -82,6 +82,7 @@ void Supervisor::judge_health(Place const& at, bool ok) {
     switch (health.action) {
         case HealthAction::restart:
             at.process.has_run_badly = true;
+            at.process.fault = Fault::unhealthy;
             stop(at);
             break;
         case HealthAction::report: break;
@@ -133,6 +134,7 @@ void Supervisor::time_passed(Place const& at) {
 
 void Supervisor::time_out(Place const& at, action::TimedOut what) {
     at.process.has_run_badly = true;
+    at.process.fault = what == action::TimedOut::start ? Fault::start_timeout : Fault::watchdog;
     switch (what) {
         case action::TimedOut::start: kill(at); break;
         case action::TimedOut::watchdog: {

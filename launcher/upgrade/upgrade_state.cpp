@@ -92,6 +92,7 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("has_status", &ProcessRecord::has_status);
     a("is_untold", &ProcessRecord::is_untold);
     a("fails_once_more", &ProcessRecord::fails_once_more);
+    a("fault", &ProcessRecord::fault);
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);
     a("exit_code", &ProcessRecord::exit_code);

@@ -140,6 +140,8 @@ struct Spawner::Room {
             own += count;
             environment_text += text;
         };
+        for (std::string const& variable : files.variables)
+            add(1, variable.size() + 1);
         for (CommandTemplate const& entries : plan.numbered_environment())
             add(entries.argument_count(), entries.buffer_size());
         if (!files.listen.empty()) add(1, listen_pid.size() + pid_room);
@@ -343,6 +345,8 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .watchdog_pid = nullptr};
     if (room.envp == 0) return;
     EnvironmentWriter environment(envp, room.envp, arguments + argument_bytes, room.environment_text);
+    for (std::string const& variable : files.variables)
+        environment.add(variable, "", 1);
     environment.add(plan);
     for (CommandTemplate const& entries : plan.numbered_environment())
         environment.add(entries, number);

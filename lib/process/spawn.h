@@ -29,10 +29,11 @@ struct StartFiles {
     int in = -1;  ///< -1: as ours
     int out = -1;
     int err = -1;
-    std::span<int const> listen = {};     ///< as 3, 4 ..; as many as the plan's listen_names
-    char const* notify_socket = nullptr;  ///< value of NOTIFY_SOCKET; null: none
-    int ready = -1;                       ///< as the plan's ready_target; -1: none
-    int cgroup = -1;                      ///< directory of the cgroup v2 that it starts in; -1: ours
+    std::span<std::string const> variables = {};  ///< NAME=value, before those of the plan, so that these count
+    std::span<int const> listen = {};             ///< as 3, 4 ..; as many as the plan's listen_names
+    char const* notify_socket = nullptr;          ///< value of NOTIFY_SOCKET; null: none
+    int ready = -1;                               ///< as the plan's ready_target; -1: none
+    int cgroup = -1;                              ///< directory of the cgroup v2 that it starts in; -1: ours
     /// By which its descendants can be told later: a limit that all of them inherit and that limits nothing, for the
     /// time without a system call of real-time processes. 0: none. It is not set where that limit was set already.
     std::uint64_t mark = 0;

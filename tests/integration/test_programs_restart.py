@@ -253,6 +253,66 @@ def test_on_failure_runs_once_when_it_is_given_up(place):
     assert launcher.stop() == Exit(code=0)
 
 
+HOOK_NAMES = ("TRITON_RESULT", "TRITON_EXIT_CODE", "TRITON_EXIT_SIGNAL", "TRITON_ERROR", "TRITON_PID", "TRITON_RUN_SECONDS",
+              "TRITON_RESTARTS")
+
+
+def told(launcher, tag):
+    """What a hook has found in its environment."""
+    env = launcher.wait_for_probe("report", tag=tag)["env"]
+    return {name.removeprefix("TRITON_"): value for name, value in env.items() if value is not None}
+
+
+@pytest.mark.parametrize("steps, expected", [
+    (["exit:5"], {"RESULT": "exit-code", "EXIT_CODE": "5"}),
+    (["die:15"], {"RESULT": "signal", "EXIT_SIGNAL": "SIGTERM"}),
+])
+def test_a_hook_is_told_how_it_ended(place, steps, expected):
+    launcher = run(place, {
+        "job": probe(*steps, restart="never", environment={"PROBE_ENV": " ".join(HOOK_NAMES)},
+                     onFailure={"command": ["probe", "tag:hook", "report"]}),
+        "web": service("web"),
+    })
+    found = told(launcher, "hook")
+    pid = launcher.wait_for_event("process-exited", program="job")["pid"]
+    assert float(found.pop("RUN_SECONDS")) < 20
+    assert found == {**expected, "PID": str(pid), "RESTARTS": "0"}
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_hook_is_told_why_there_was_no_start(place):
+    program = place.area / "program"
+    program.write_text("#!/nonexistent/interpreter\n")
+    program.chmod(0o755)
+    launcher = run(place, {
+        "job": {"command": [str(program)], "backoff": RESTART_AT_ONCE, "environment": {"PROBE_ENV": " ".join(HOOK_NAMES)},
+                "startLimit": {"count": 3, "interval": "60s"}, "onFailure": {"command": ["probe", "tag:hook", "report"]}},
+        "web": service("web"),
+    })
+    assert told(launcher, "hook") == {"RESULT": "start-failed", "RESTARTS": "2",
+                                      "ERROR": f"execute {program}: No such file or directory"}
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_hook_before_a_stop_is_told_for_what(as_pid1, area):
+    hook = {"command": ["probe", "tag:hook", "report"]}
+    gate = area / "ill"
+    launcher = run(as_pid1, {
+        "web": service("web", environment={"PROBE_ENV": " ".join(HOOK_NAMES)}, preStop=hook,
+                       health={"command": ["test", "!", "-e", str(gate)], "interval": "20ms", "retries": 1}),
+    })
+    pid = launcher.wait_up()["pid"]
+    gate.touch()
+    found = told(launcher, "hook")
+    assert (found["RESULT"], found["PID"], found["RESTARTS"]) == ("unhealthy", str(pid), "0")
+    assert "EXIT_CODE" not in found
+    gate.unlink()
+    launcher.wait_for_event("process-started", pid=launcher.wait_up()["pid"])
+    assert launcher.stop() == Exit(code=0)
+    found = [line["env"] for line in launcher.probe.all if line.get("tag") == "hook" and "env" in line][-1]
+    assert (found["TRITON_RESULT"], found["TRITON_RESTARTS"]) == ("stop", "1")
+
+
 def test_on_failure_is_not_for_success_nor_for_a_stop(place):
     hook = {"command": ["probe", "say:hook"]}
     launcher = run(place, {"ok": probe("exit:0", oneShot=True, onFailure=hook), "web": service("web", onFailure=hook)})

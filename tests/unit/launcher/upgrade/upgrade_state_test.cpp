@@ -74,6 +74,7 @@ ProcessRecord odd_process() {
     process.is_stale = true;
     process.has_status = true;
     process.fails_once_more = true;
+    process.fault = Fault::unhealthy;
     process.helpers = 5;
     process.cancelled = 4;
     process.exit_code = 3;
