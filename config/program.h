@@ -138,6 +138,8 @@ struct Program : process::Settings {
     std::vector<End> permanent_ends = {};     ///< the same; none is a success
     std::vector<std::string> after = {};      ///< names of other programs, each once
     std::vector<std::string> requires_ = {};  ///< the same
+    std::vector<std::string> binds_to = {};   ///< the same
+    std::vector<std::string> before = {};     ///< the same
     // how it stops and changes
     std::optional<int> stop_signal = {};
     std::optional<Milliseconds> stop_timeout = {};  ///< 0: SIGKILL at once

@@ -109,7 +109,7 @@ using ProgramNames = json::Kind<read_program_names, program_names>;
 }  // namespace
 
 std::span<Field<Program> const> table(TableOf<Program>) {
-    static constexpr std::array<Field<Program>, 47> rows{{
+    static constexpr std::array<Field<Program>, 49> rows{{
         {.name = "version",
          .value = {&version_shape, parse_program_version},
          .description =
@@ -215,6 +215,14 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = as<&Program::requires_, ProgramNames>,
          .description =
              "Programs that it cannot do without: it starts when each is ready or, run once, has succeeded."},
+        {.name = "bindsTo",
+         .value = as<&Program::binds_to, ProgramNames>,
+         .description =
+             "Programs that it requires, and with which it stops: while one of them is not ready, it does not "
+             "run, and when all are again, it starts."},
+        {.name = "before",
+         .value = as<&Program::before, ProgramNames>,
+         .description = "Programs that wait for this one as if their `after` named it."},
         {.name = "readiness",
          .value = {&readiness_shape, parse_readiness},
          .description = "How a process tells that it is ready. Absent: it is when it has started."},

@@ -9,10 +9,11 @@ namespace triton::config {
 
 namespace {
 
-/// Where a program names another one.
+/// That a program waits for another one, because one of the two says so.
 struct Edge {
     std::size_t to;
     std::string_view key;
+    std::size_t said_by;
 };
 using Graph = std::vector<std::vector<Edge>>;  // by program, in the document's order
 
@@ -30,14 +31,18 @@ public:
         for (std::size_t i = 0; i < programs_.size(); ++i) {
             add_edges(i, "after", programs_[i].after);
             add_edges(i, "requires", programs_[i].requires_);
+            add_edges(i, "bindsTo", programs_[i].binds_to);
         }
+        for (std::size_t i = 0; i < programs_.size(); ++i)
+            add_edges(i, "before", programs_[i].before);
         find_cycles();
     }
 
 private:
     /// The programs that one names, without those that cannot be meant.
-    void add_edges(std::size_t from, std::string_view key, std::vector<std::string> const& names) {
-        json::Where const program_at{&at_, std::string_view(programs_[from].name)};
+    void add_edges(std::size_t by, std::string_view key, std::vector<std::string> const& names) {
+        bool const is_before = key == "before";
+        json::Where const program_at{&at_, std::string_view(programs_[by].name)};
         json::Where const list_at{&program_at, key};
         for (std::size_t i = 0; i < names.size(); ++i) {
             json::Where const name_at{&list_at, i};
@@ -45,14 +50,22 @@ private:
             if (found == by_name_.end()) {
                 std::string const meant = reading_.problems.has_room() ? json::suggestion(names[i], names_) : "";
                 reading_.problems.add(name_at, "unknown program " + json::quoted(names[i]) + meant);
-            } else if (found->second == from) {
+            } else if (found->second == by) {
                 reading_.problems.add(name_at, "names the program itself");
-            } else if (programs_[found->second].schedule) {
+            } else if (!is_before && programs_[found->second].schedule) {
                 reading_.problems.add(name_at, json::quoted(names[i]) + " runs on a schedule: it cannot be waited for");
-            } else if (std::ranges::find(graph_[from], found->second, &Edge::to) == graph_[from].end()) {
-                graph_[from].push_back({found->second, key});
+            } else if (is_before) {
+                add_edge(found->second, {by, key, by});
+            } else {
+                add_edge(by, {found->second, key, by});
             }
         }
+        if (is_before && !names.empty() && programs_[by].schedule)
+            reading_.problems.add(json::Where{&program_at, key}, "a program on a schedule cannot be waited for");
+    }
+
+    void add_edge(std::size_t from, Edge const& edge) {
+        if (std::ranges::find(graph_[from], edge.to, &Edge::to) == graph_[from].end()) graph_[from].push_back(edge);
     }
 
     /// Depth first, with a stack of its own: a document may name a chain as long as the limits allow. An edge back into
@@ -103,7 +116,7 @@ private:
         for (Step const& step : cycle)
             text.append(programs_[step.program].name).append(" -> ");
         text += programs_[cycle.front().program].name;
-        json::Where const program_at{&at_, std::string_view(programs_[cycle.front().program].name)};
+        json::Where const program_at{&at_, std::string_view(programs_[first.said_by].name)};
         reading_.problems.add(json::Where{&program_at, first.key}, std::move(text));
     }
 

@@ -82,6 +82,7 @@ struct ProgramDescription {
     std::string restart;               ///< "always", "on-failure", "never"
     std::vector<std::string> after;
     std::vector<std::string> requires_;
+    std::vector<std::string> binds_to;
     std::vector<std::string> sockets;  ///< "http tcp:0.0.0.0:80"
     std::string output;                ///< "inherit", "null", a path
 };

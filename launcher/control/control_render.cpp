@@ -63,6 +63,7 @@ void write_description(json::Writer& out, ProgramDescription const& description)
     out.key("restart").value(std::string_view(description.restart));
     out.key("after").list(description.after);
     out.key("requires").list(description.requires_);
+    out.key("binds_to").list(description.binds_to);
     out.key("sockets").list(description.sockets);
     out.key("output").value(std::string_view(description.output)).close('}');
 }

@@ -349,6 +349,7 @@ std::string description_text(json::Object const& description, json::Object const
     line("restart", text_of(description, "restart"));
     line("after", words(list_of(description, "after"), ", "));
     line("requires", words(list_of(description, "requires"), ", "));
+    line("binds to", words(list_of(description, "binds_to"), ", "));
     line("sockets", words(list_of(description, "sockets"), ", "));
     line("output", text_of(description, "output"));
     for (Node const& node : list_of(program, "processes")) {

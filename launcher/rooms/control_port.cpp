@@ -183,6 +183,7 @@ ProgramDescription ControlPort::describe(std::size_t index) const {
         .restart = std::string(text(settings.restart)),
         .after = settings.after,
         .requires_ = settings.requires_,
+        .binds_to = settings.binds_to,
         .sockets = {},
         .output = output_text(settings.output)};
     if (process::StartPlan const* const start = program.plan->start.get()) {
@@ -287,7 +288,11 @@ std::vector<std::string> ControlPort::reached_by_requires(std::size_t index, boo
     for (std::size_t at = 0; at < edges.size(); ++at) {
         ProgramId const id{static_cast<std::uint32_t>(at)};
         if (!rooms_.table[id].is_configured) continue;
-        for (ProgramId const required : rooms_.supervisor.policy(id).requires_) {
+        ProgramPolicy const& policy = rooms_.supervisor.policy(id);
+        for (ProgramId const required : policy.requires_) {
+            // What is bound stops by itself, and so do those that are bound to it.
+            bool const is_bound = std::ranges::find(policy.binds_to, required) != policy.binds_to.end();
+            if (!is_forwards && is_bound) continue;
             auto const& [from, to] = is_forwards ? std::pair(id, required) : std::pair(required, id);
             if (has_state(rooms_.supervisor, to, states)) edges[static_cast<std::size_t>(from)].push_back(to);
         }

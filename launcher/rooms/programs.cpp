@@ -36,6 +36,21 @@ std::uint64_t descriptors_of(ProgramPlan const& plan) {
            (program.landlock ? 1U : 0U);
 }
 
+void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) {
+    for (ProgramId const id : ids)
+        if (std::ranges::find(to, id) == to.end()) to.push_back(id);
+}
+
+/// What a program says of others that are to wait for it.
+void add_before(std::vector<ProgramSpec>& specs, Plans const& plans, std::vector<ProgramId> const& ids) {
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+        for (std::string const& name : plans[i]->settings.before) {
+            auto const named = std::ranges::find(plans, name, [](auto const& one) { return one->settings.name; });
+            add_missing(specs[static_cast<std::size_t>(named - plans.begin())].policy.after, {ids[i]});
+        }
+    }
+}
+
 /// A launcher that gave its last descriptor to a program could neither be asked nor given another configuration.
 Result<> check_descriptors(Plans const& plans) {
     std::uint64_t needed = 0;
@@ -93,11 +108,14 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
         };
         ids_of(plan.settings.after, spec.policy.after);
         ids_of(plan.settings.requires_, spec.policy.requires_);
+        ids_of(plan.settings.binds_to, spec.policy.binds_to);
+        add_missing(spec.policy.requires_, spec.policy.binds_to);
         auto const at = static_cast<std::size_t>(ids[i]);
         if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].is_configured)
             spec.has_changed = !plan.starts_like(*table_[ids[i]].plan);
         specs->push_back(std::move(spec));
     }
+    add_before(*specs, plans, ids);
     return specs;
 }
 

@@ -98,6 +98,7 @@ struct ProgramPolicy {
     /// Acyclic. Every start waits for them, restarts too; every stop of all goes the other way.
     std::vector<ProgramId> after;
     std::vector<ProgramId> requires_;
+    std::vector<ProgramId> binds_to;  ///< each is in `requires_`, too: what runs is stopped while one is not ready
 
     Readiness readiness = Readiness::started;
     Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start

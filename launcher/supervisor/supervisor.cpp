@@ -332,7 +332,10 @@ void Supervisor::end_container(Place const& at, int exit_code) {
 // What follows for others.
 
 void Supervisor::settle() {
-    if (has_news_ && phase_ == Phase::running && !ending_) start_waiting();
+    if (has_news_ && phase_ == Phase::running && !ending_) {
+        stop_bound();
+        start_waiting();
+    }
     if (std::exchange(may_be_over_, false) && !ending_ && is_over()) ending_ = last_ending();
     if (ending_ && phase_ == Phase::running) {
         act(action::ReportEnding{ending_->id, ending_->exit_code});
@@ -358,6 +361,28 @@ void Supervisor::start_waiting() {
             if (at.process.state == State::waiting) start(at);
         });
     }
+}
+
+/// What stops makes those stop that are bound to it. Each round but the last stops at least one program, and none
+/// twice.
+void Supervisor::stop_bound() {
+    for (bool is_going_on = true; is_going_on;) {
+        is_going_on = false;
+        for (Program& program : programs_)
+            if (program.is_configured && !program.policy->binds_to.empty()) is_going_on |= stop_bound(program);
+    }
+}
+
+bool Supervisor::stop_bound(Program& program) {
+    if (count(program, {State::executing, State::activating, State::up}) == 0) return false;
+    if (std::ranges::all_of(program.policy->binds_to, [this](ProgramId id) { return is_ready(id); })) return false;
+    for_each(program, [this](Place const& at) {
+        State const state = at.process.state;
+        if (state != State::executing && state != State::activating && state != State::up) return;
+        at.process.is_to_restart = true;
+        stop(at);
+    });
+    return true;
 }
 
 /// Nothing is left that could ever do anything by itself. What waits then waits for something that has failed.

@@ -53,6 +53,8 @@ namespace triton::launcher {
 /// Readiness of a program: all its wanted processes are up or done (a scheduled one: always). It is settled when all of
 /// them are up, done, failed or held. A start waits until every program of `after` is settled and every program of
 /// `requires_` is ready; what has started is not stopped when one of them ends.
+/// What is bound to another one is: it stops while that one is not ready, and then starts again, whatever its own
+/// restart policy says.
 ///
 /// Failure: an exit code but 0 and a signal, unless the policy takes them for a success; a failed start; a service that
 /// ends before it is ready; any end of a process that was stopped for its readiness, its watchdog or its health.
@@ -226,6 +228,8 @@ private:
     void settle();
     [[nodiscard]] bool may_start(Program const& program) const;
     void start_waiting();
+    void stop_bound();
+    bool stop_bound(Program& program);
     [[nodiscard]] bool is_over() const;
     [[nodiscard]] Ending last_ending() const;
     [[nodiscard]] static std::uint32_t count(Program const& program, std::initializer_list<State> states);

@@ -204,7 +204,7 @@ void Supervisor::set_state(Place const& at, State state) {
     if (at.process.deadline != never) set_timer(at.process.deadline, never);
     if (at.process.probe_at != never) set_timer(at.process.probe_at, never);
     if (phase_ == Phase::running) {
-        has_news_ = has_news_ || !at.program.dependants.empty();
+        has_news_ = has_news_ || !at.program.dependants.empty() || !at.policy().binds_to.empty();
         may_be_over_ = may_be_over_ || is_end(state);
     } else {
         has_news_ = has_news_ || is_down(at.program);

@@ -75,6 +75,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("has_on_failure", &ProgramPolicy::has_on_failure);
     a("after", &ProgramPolicy::after);
     a("requires", &ProgramPolicy::requires_);
+    a("binds_to", &ProgramPolicy::binds_to);
     a("readiness", &ProgramPolicy::readiness);
     a("probe_interval", &ProgramPolicy::probe_interval);
     a("start_timeout", &ProgramPolicy::start_timeout);

@@ -38,6 +38,23 @@ def test_after_waits_for_readiness(place):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_what_is_bound_stops_and_starts_with_the_other(as_pid1):
+    launcher = run(as_pid1, {
+        "web": service("web", bindsTo=["db"], restart="never"),
+        "db": service("db", backoff={"initial": "1ms", "max": "1ms", "jitter": 0}),
+        "early": probe("tag:early", "say:early", "exit:0", oneShot=True, before=["db"]),
+    })
+    launcher.wait_for_event("process-exited", program="early")
+    db, web = launcher.wait_up(tag="db")["pid"], launcher.wait_up(tag="web")["pid"]
+    launcher.signal_inside(db, signal.SIGKILL)
+    ended = launcher.wait_for_event("process-exited", program="web")
+    assert (ended["pid"], ended["level"], ended["restart_in_seconds"]) == (web, "info", 0)
+    assert launcher.wait_up(tag="db")["pid"] != db and launcher.wait_up(tag="web")["pid"] != web
+    first = [line["tag"] for line in launcher.probe.all if line["probe"] == "say"][:2]
+    assert first == ["early", "db"]
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_a_one_shot_first(place):
     launcher = run(place, {
         "web": service("web", requires=["setup"]),

@@ -156,11 +156,14 @@ void Documents::add_order(std::vector<launcher::ProgramSpec>& specs) {
     for (launcher::ProgramSpec& spec : specs) {
         spec.policy.after.clear();
         spec.policy.requires_.clear();
+        spec.policy.binds_to.clear();
         for (launcher::ProgramSpec const& other : specs) {
             if (order_[static_cast<std::size_t>(other.id)] >= order_[static_cast<std::size_t>(spec.id)]) continue;
             if (other.policy.auxiliary != spec.policy.auxiliary) continue;
             if (random_.one_in(rarity)) spec.policy.after.push_back(other.id);
-            if (random_.one_in(rarity)) spec.policy.requires_.push_back(other.id);
+            if (!random_.one_in(rarity)) continue;
+            spec.policy.requires_.push_back(other.id);
+            if (random_.one_in(3)) spec.policy.binds_to.push_back(other.id);
         }
     }
 }

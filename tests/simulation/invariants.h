@@ -141,6 +141,7 @@ private:
     void end_container(At at, int exit_code);
     void follow();
     void start_what_may();
+    void stop_what_is_bound();
     [[nodiscard]] bool is_over() const;
     void end_of_all();
     void judge_health(At at, bool ok);

@@ -645,7 +645,10 @@ void Invariants::run_scheduled(ProgramId program, std::optional<ProcessNumber> n
 void Invariants::follow() {
     if (finished_) return;
     if (!is_stopping()) {
-        if (!ending_) start_what_may();
+        if (!ending_) {
+            stop_what_is_bound();
+            start_what_may();
+        }
         if (!ending_ && is_over()) end_of_all();
         if (ending_) {
             if (is_auxiliary_alive()) saw(AuxiliaryCase::outlived);
@@ -656,6 +659,23 @@ void Invariants::follow() {
         take_turns(false);
     }
     end_stop_when_all_down();
+}
+
+/// Who is bound to somebody who is not ready does not run. One that is stopped is not ready either.
+void Invariants::stop_what_is_bound() {
+    for (bool has_stopped = true; has_stopped;) {
+        has_stopped = false;
+        for_each([&](At at) {
+            bool const runs = at.record.state == State::executing || at.record.state == State::activating ||
+                              at.record.state == State::up;
+            if (!runs || !at.program.is_configured) return;
+            auto const& bound = at.policy().binds_to;
+            if (std::ranges::all_of(bound, [this](ProgramId id) { return is_ready(id); })) return;
+            at.record.is_to_restart = true;
+            stop(at);
+            has_stopped = true;
+        });
+    }
 }
 
 void Invariants::start_what_may() {

@@ -295,6 +295,7 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("has_on_failure", policy.has_on_failure, plain.has_on_failure);
     say("after", policy.after, plain.after);
     say("requires", policy.requires_, plain.requires_);
+    say("binds_to", policy.binds_to, plain.binds_to);
     say("readiness", policy.readiness, plain.readiness);
     say("probe_interval", policy.probe_interval, plain.probe_interval);
     say("start_timeout", policy.start_timeout, plain.start_timeout);

@@ -49,9 +49,9 @@ TEST(JsonSchema, Programs) {
                   "rootDirectory", "user", "group", "supplementaryGroups", "umask", "oneShot", "schedule", "autoStart",
                   "restart", "backoff", "startLimit", "critical", "successCodes", "permanentFailureCodes", "stopSignal",
                   "stopTimeout", "stopScope", "drainDelay", "preStop", "onConfigurationChange", "reloadSignal",
-                  "onFailure", "after", "requires", "readiness", "startTimeout", "watchdog", "health", "limits", "nice",
-                  "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities", "noNewPrivileges", "seccomp", "landlock",
-                  "parentDeathSignal", "output", "sockets"));
+                  "onFailure", "after", "requires", "bindsTo", "before", "readiness", "startTimeout", "watchdog",
+                  "health", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities", "noNewPrivileges",
+                  "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
     EXPECT_LE(keys.size(), 64U);  // the bits of Present
     EXPECT_EQ(program.at("restart").at("enum"), Json({"always", "on-failure", "never", nullptr}));
     EXPECT_EQ(program.at("user").at("type"), Json({"string", "integer", "null"}));

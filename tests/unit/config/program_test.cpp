@@ -571,6 +571,15 @@ INSTANTIATE_TEST_SUITE_P(
                  {R"(programs.a.after[0]: "b" runs on a schedule: it cannot be waited for)"}},
         Document{programs({{"a", R"("requires":["b"])"}, {"b", R"("requires":["a"])"}}),
                  {"programs.a.requires: cycle a -> b -> a"}},
+        Document{programs({{"a", R"("bindsTo":["b"])"}, {"b", R"("before":["a"])"}}), {}},
+        Document{programs({{"a", R"("before":["b"])"}, {"b", R"("before":["a","a","x","b"])"}}),
+                 {R"(programs.b.before[1]: "a" is named twice)", R"(programs.b.before[1]: unknown program "x")",
+                  "programs.b.before[2]: names the program itself", "programs.b.before: cycle a -> b -> a"}},
+        Document{programs({{"a", R"("after":["b"],"bindsTo":["b"])"}, {"b", R"("bindsTo":["a"])"}}),
+                 {"programs.a.after: cycle a -> b -> a"}},
+        Document{programs({{"a", R"("before":["b"],"schedule":{"every":"1h"})"}, {"b", ""}}),
+                 {"programs.a.before: a program on a schedule cannot be waited for"}},
+        Document{programs({{"a", R"("before":["b"])"}, {"b", R"("schedule":{"every":"1h"})"}}), {}},
         Document{
             programs(
                 {{"a", ""}, {"c", R"("after":["b"])"}, {"b", R"("requires":["d"])"}, {"d", R"("after":["a","c"])"}}),

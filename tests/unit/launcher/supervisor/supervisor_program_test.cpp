@@ -702,6 +702,51 @@ TEST(SupervisorDependencies, RequiredOnesMustBeReady) {
     EXPECT_EQ(subject.ready(process(2)).done(), "ReportReady 2, after 0s; Spawn 1:1");
 }
 
+ProgramPolicy bound_to(std::vector<ProgramId> ids) {
+    ProgramPolicy policy = needing(ids);
+    policy.binds_to = std::move(ids);
+    return policy;
+}
+
+TEST(SupervisorDependencies, WhatIsBoundStopsAndStartsWithTheOther) {
+    ProgramPolicy database = service();
+    database.backoff.delay = 1s;
+    Subject subject = up({database, bound_to({ProgramId{0}}), bound_to({ProgramId{1}}), needing({ProgramId{0}})});
+    EXPECT_EQ(subject.exited(first, exit_code_1).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 256, run 0s, restart in 0s; "
+              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward); "
+              "Signal 2:1, pid 300, 15 (stop); Signal 2:1, pid 300, 18 (forward)");
+    EXPECT_EQ(subject.exited(process(1, 1), 0).done(), "ReportExited 1:1, pid 200, status 0, run 0s, restart in 0s");
+    EXPECT_EQ(subject.state(process(1, 1)), State::waiting);
+    EXPECT_EQ(subject.spawned(first).done(), "ReportStarted 1, pid 100; Spawn 1:1");
+    EXPECT_EQ(subject.exited(process(2, 1), 0).done(), "ReportExited 2:1, pid 300, status 0, run 0s, restart in 0s");
+    EXPECT_EQ(subject.spawned(process(1, 1)).done(), "ReportStarted 1:1, pid 200; Spawn 2:1");
+    EXPECT_EQ(subject.state(process(3, 1)), State::up);  // what only requires it goes on
+}
+
+TEST(SupervisorDependencies, WhatIsBoundStopsWithACommandAndIsNotHeld) {
+    Subject subject = up({service(), bound_to({ProgramId{0}})});
+    subject.command(Verb::stop);
+    EXPECT_EQ(subject.done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); "
+              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+    subject.exited(first, 0);
+    subject.exited(process(1, 1), 0);
+    EXPECT_EQ(subject.state(), State::held);
+    EXPECT_EQ(subject.state(process(1, 1)), State::waiting);
+    EXPECT_EQ(subject.command(Verb::start).done(), "Spawn 1");
+}
+
+TEST(SupervisorDependencies, OneThatIsBoundAndStillStartsIsStoppedWhenItHas) {
+    Subject subject = with({service(), bound_to({ProgramId{0}})});
+    EXPECT_EQ(subject.spawned(first).done(), "ReportStarted 1, pid 100; Spawn 1:1");
+    subject.exited(first, exit_code_1);
+    subject.spawned(process(1, 1));
+    EXPECT_EQ(subject.done(),
+              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward); "
+              "ReportStarted 1:1, pid 200");
+}
+
 TEST(SupervisorDependencies, AfterIsContentWithAnyEnd) {
     ProgramPolicy flaky = of_kind(ProgramKind::one_shot);
     Subject subject = up({flaky, after({ProgramId{0}}), needing({ProgramId{0}}), service()});

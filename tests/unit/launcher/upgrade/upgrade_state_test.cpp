@@ -56,6 +56,7 @@ ProgramPolicy odd_policy() {
     policy.has_on_failure = true;
     policy.after = {ProgramId{1}, ProgramId{2}};
     policy.requires_ = {ProgramId{4'000'000'000}};
+    policy.binds_to = {ProgramId{4'000'000'000}};
     policy.readiness = Readiness::probed;
     policy.probe_interval = 13s;
     policy.start_timeout = 14s;
