@@ -117,6 +117,7 @@ using Schedule = std::variant<Milliseconds, CronExpression>;
 /// Its surroundings, limits and sandbox are those of any process.
 struct Program : process::Settings {
     std::string name = {};
+    std::vector<std::string> groups = {};  ///< names that `ctl` knows several programs by, each once
     // what and how many
     std::optional<std::string> version = {};
     std::vector<Argument> command = {};  ///< empty: the binary of `version`, else [0] is the program

@@ -18,6 +18,7 @@ constexpr json::Shape variable_name{.types = "string", .pattern = variable_name_
 constexpr json::Shape environment_from_shape{
     .types = "string or array", .words = environment_words, .elements = &variable_name};
 constexpr json::Shape program_name{.types = "string"};
+constexpr json::Shape group_names{.types = "array", .elements = &name_shape};
 constexpr json::Shape end_shape{.types = "integer or string"};
 constexpr json::Shape ends_shape{.types = "array", .elements = &end_shape};
 constexpr json::Shape program_names{.types = "array", .elements = &program_name};
@@ -84,9 +85,11 @@ void parse_environment_from(json::Node const& node, json::Where const& at, Progr
     }
 }
 
-/// Names of programs, each once. Whether they exist is seen when all programs are read.
-std::optional<std::vector<std::string>> read_program_names(json::Node const& node, json::Where const& at,
-                                                           json::Reading& reading) {
+/// Names, each once. Whether programs of these names exist is seen when all are read; groups have to be names by
+/// themselves.
+template <bool is_of_groups>
+std::optional<std::vector<std::string>> read_names(json::Node const& node, json::Where const& at,
+                                                   json::Reading& reading) {
     auto const* const array = expect<json::Array>("an array", node, at, reading);
     if (!array) return std::nullopt;
     std::vector<std::string> names;
@@ -95,7 +98,9 @@ std::optional<std::vector<std::string>> read_program_names(json::Node const& nod
         json::Where const name_at{&at, i};
         std::string const* const name = expect_string((*array)[i], name_at, reading);
         if (!name) continue;
-        if (known.insert(*name).second) {
+        if (is_of_groups && !is_name(*name)) {
+            reading.problems.add(name_at, std::string(name_rule));
+        } else if (known.insert(*name).second) {
             names.push_back(*name);
         } else {
             reading.problems.add(name_at, json::quoted(*name) + " is named twice");
@@ -104,12 +109,13 @@ std::optional<std::vector<std::string>> read_program_names(json::Node const& nod
     return names;
 }
 
-using ProgramNames = json::Kind<read_program_names, program_names>;
+using ProgramNames = json::Kind<read_names<false>, program_names>;
+using GroupNames = json::Kind<read_names<true>, group_names>;
 
 }  // namespace
 
 std::span<Field<Program> const> table(TableOf<Program>) {
-    static constexpr std::array<Field<Program>, 49> rows{{
+    static constexpr std::array<Field<Program>, 50> rows{{
         {.name = "version",
          .value = {&version_shape, parse_program_version},
          .description =
@@ -124,6 +130,9 @@ std::span<Field<Program> const> table(TableOf<Program>) {
         {.name = "count",
          .value = as<&Program::count, Count>,
          .description = "How many processes; for a schedule, how many at the same time. The default is 1."},
+        {.name = "groups",
+         .value = as<&Program::groups, GroupNames>,
+         .description = "Names by which `ctl` reaches several programs at once: `ctl restart @web`."},
         {.name = "environment",
          .value = {&environment_shape, parse_environment},
          .description = "Variables and their values, which are Arguments. They replace those that are inherited."},

@@ -71,6 +71,7 @@ struct ProgramStatus {
     std::optional<Duration> next_run_in;  ///< scheduled
     std::string version;                  ///< that is configured now; empty: none
     bool is_internal = false;             ///< the launcher's own ("triton-agent")
+    std::vector<std::string> groups;
 };
 
 /// What a person wants to know of one program beside its status.

@@ -34,6 +34,7 @@ void open_program(json::Writer& out, ProgramStatus const& program) {
     out.key("internal").value(program.is_internal);
     out.key("wanted").value(std::int64_t{program.wanted}).key("ready").value(program.is_ready);
     if (program.next_run_in) out.key("next_run_in_seconds").value(*program.next_run_in);
+    if (!program.groups.empty()) out.key("groups").list(program.groups);
     out.key("processes").open('[');
 }
 

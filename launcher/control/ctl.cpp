@@ -185,6 +185,7 @@ private:
                              std::string_view parameters = "{}", Patience patience = Patience::answer);
     Result<> greet(varlink::Connection& connection);
     Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
+    Result<std::vector<CtlTarget>> targets(varlink::Connection& connection);
     Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> command(std::string_view method);
@@ -196,6 +197,7 @@ private:
     Result<> stream(std::string_view method, std::string const& first, Again const& again, Show const& show);
 
     CtlOptions options_;
+    std::vector<CtlTarget> members_;  // of a command, with those of its groups
     bool is_colored_;
     std::optional<TimePoint> deadline_;
 };
@@ -273,9 +275,40 @@ Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector
     return found;
 }
 
+/// What the command line names, with programs in the place of their groups.
+Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
+    auto const is_group = [](CtlTarget const& target) { return target.is_group || target == CtlTarget{"all", {}}; };
+    if (std::ranges::none_of(options_.targets, is_group)) return options_.targets;
+    Programs const known = TRY(programs(connection, {}));
+    std::vector<CtlTarget> all;
+    for (CtlTarget const& target : options_.targets) {
+        bool const is_everybody =
+            !target.is_group && is_group(target) &&
+            std::ranges::none_of(known, [](json::Object const& one) { return text_of(one, "name") == "all"; });
+        if (!target.is_group && !is_everybody) {
+            all.push_back(target);
+            continue;
+        }
+        std::size_t const before = all.size();
+        for (json::Object const& program : known) {
+            json::Array const& groups = list_of(program, "groups");
+            bool const is_member = std::ranges::any_of(groups, [&](json::Node const& group) {
+                auto const* const name = group.get<std::string>();
+                return name && *name == target.program;
+            });
+            bool const is_meant = is_everybody ? !flag_of(program, "internal") : is_member;
+            if (is_meant) all.push_back({text_of(program, "name"), {}});
+        }
+        if (all.size() == before && !is_everybody)
+            return fail(ErrorKind::not_found, "there is no group " + printable(target.program));
+    }
+    return all;
+}
+
 Result<> Ctl::status() {
     varlink::Connection connection = TRY(connect());
-    Programs found = TRY(programs(connection, options_.targets));
+    std::vector<CtlTarget> const asked = TRY(targets(connection));
+    Programs found = TRY(programs(connection, asked));
     bool const is_all = options_.targets.empty();
     json::Object const status = is_all ? TRY(ask(connection, "GetStatus")) : json::Object{};
     json::Object const& launcher = object_of(status, "launcher");
@@ -327,7 +360,8 @@ std::string listed(json::Array const& names) {
 Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
     bool const is_alone = method == "Start" || (method == "Stop" && !options_.is_forced);
-    for (CtlTarget const& target : options_.targets)
+    members_ = TRY(targets(connection));
+    for (CtlTarget const& target : members_)
         TRY(command(connection, method, target, is_alone));
     return {};
 }
@@ -354,17 +388,22 @@ Result<> Ctl::with_others(varlink::Connection& connection, std::string_view meth
                           json::Array const& others) {
     bool const is_start = method == "Start";
     std::string const name = target_text(target);
-    if (is_start && !options_.starts_required)
+    bool const are_asked_for = std::ranges::all_of(others, [this](json::Node const& other) {
+        auto const* const text = other.get<std::string>();
+        return text && std::ranges::find(members_, CtlTarget{*text, {}}) != members_.end();
+    });
+    if (!are_asked_for && is_start && !options_.starts_required)
         return fail(ErrorKind::refused,
                     name + " requires " + listed(others) + ", not running; without --no-deps started first");
-    if (!is_start && !options_.stops_dependents)
+    if (!are_asked_for && !is_start && !options_.stops_dependents)
         return fail(ErrorKind::refused, name + " is required by " + listed(others) +
                                             "; --with-dependents stops these first, --force leaves them running");
     for (json::Node const& other : others) {
         auto const* const text = other.get<std::string>();
         if (!text) continue;
-        complain((is_start ? "first starting " : "first stopping ") + shown_program(*text) +
-                 (is_start ? ", which is required by " : ", which requires ") + name);
+        if (!are_asked_for)
+            complain((is_start ? "first starting " : "first stopping ") + shown_program(*text) +
+                     (is_start ? ", which is required by " : ", which requires ") + name);
         TRY(command(connection, method, CtlTarget{*text, {}}, false));
     }
     return command(connection, method, target, false);
@@ -372,7 +411,7 @@ Result<> Ctl::with_others(varlink::Connection& connection, std::string_view meth
 
 Result<> Ctl::signal() {
     varlink::Connection connection = TRY(connect());
-    for (CtlTarget const& target : options_.targets) {
+    for (CtlTarget const& target : TRY(targets(connection))) {
         std::string const parameters =
             target_parameters(target).key("signal").value(std::string_view(options_.signal)).close('}').text();
         auto const done = ask(connection, "Signal", parameters);

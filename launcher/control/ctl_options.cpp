@@ -121,6 +121,11 @@ constexpr std::array<OptionRow, 13> option_rows{{
 
 Result<CtlTarget> parse_target(std::string_view text) {
     CtlTarget target;
+    if (text.starts_with('@') && text.size() > 1) {
+        target.program = text.substr(1);
+        target.is_group = true;
+        return target;
+    }
     std::size_t const colon = text.rfind(':');
     std::string_view const name = text.substr(0, colon);
     if (colon != std::string_view::npos) {

@@ -38,10 +38,11 @@ struct CtlCommand {
 /// The table of them, in the order of the help.
 std::span<CtlCommand const> ctl_commands();
 
-/// NAME or NAME:N, as it is typed; "-" is the unnamed program.
+/// NAME, NAME:N or @GROUP, as it is typed; "-" is the unnamed program.
 struct CtlTarget {
     std::string program;
     std::optional<std::uint32_t> process;
+    bool is_group = false;  ///< "@web": then `program` is its name
 
     bool operator==(CtlTarget const&) const = default;
 };

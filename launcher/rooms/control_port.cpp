@@ -168,7 +168,8 @@ ProgramStatus ControlPort::program(std::size_t index) const {
             .is_ready = rooms_.supervisor.is_ready(id),
             .next_run_in = rooms_.programs.next_run_in(id),
             .version = program.versions.empty() ? std::string() : program.versions.back(),
-            .is_internal = policy.auxiliary};
+            .is_internal = policy.auxiliary,
+            .groups = program.plan ? program.plan->settings.groups : std::vector<std::string>()};
 }
 
 ProgramDescription ControlPort::describe(std::size_t index) const {

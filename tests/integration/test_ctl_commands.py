@@ -163,6 +163,30 @@ def test_a_program_that_does_not_start_by_itself_keeps_nobody(as_pid1):
     controlled.close()
 
 
+def test_groups_and_all(as_pid1):
+    controlled = Controlled(as_pid1, {"db": {"steps": STAY, "groups": ["back"]},
+                                      "api": {"steps": STAY, "groups": ["back", "front"], "requires": ["db"]},
+                                      "web": {"steps": STAY, "groups": ["front"], "requires": ["api"]},
+                                      "other": STAY})
+    for _ in range(4):
+        controlled.launcher.wait_up()
+    rows = controlled.ctl("status", "@front").splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["api", "web"]
+    before = {name: controlled.pid(name) for name in ("db", "api", "web", "other")}
+    controlled.ctl("restart", "@front")
+    after = {name: controlled.pid(name) for name in before}
+    assert [name for name in before if before[name] != after[name]] == ["api", "web"]
+    assert "there is no group none" in controlled.ctl("stop", "@none", expect=1)
+    assert controlled.ctl("stop", "@back", expect=1).startswith("triton-launch ctl: db is required by web, api; ")
+    done = controlled.run("stop", "all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(states(controlled).values()) == {"held"}
+    done = controlled.run("start", "web", "all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(states(controlled).values()) == {"up"}
+    controlled.close()
+
+
 def test_varlink_names_whom_a_command_concerns(chain):
     client = Varlink(chain.socket)
     refused = client.call("Start", {"program": "web", "alone": True})

@@ -137,6 +137,11 @@ INSTANTIATE_TEST_SUITE_P(
              R"(programs.web.successCodes[7]: expected an exit code or a signal, found boolean)",
              R"(programs.web.successCodes[8]: "NOPE" is not a signal (for example TERM, 15, RTMIN+3))",
              R"(programs.web.permanentFailureCodes[1]: exit code 143 is a success code, too)"}},
+        Found{
+            R"("groups":["web","web","a b",7])",
+            {R"(programs.web.groups[1]: "web" is named twice)",
+             R"(programs.web.groups[2]: a name is a letter or a digit and up to 63 more of them, or of ".", "_" and "-")",
+             "programs.web.groups[3]: expected a string, found number"}},
         Found{R"("successCodes":143)", {"programs.web.successCodes: expected an array, found number"}},
         Found{R"("startLimit":{})",
               {"programs.web.startLimit.count: required key is missing",
