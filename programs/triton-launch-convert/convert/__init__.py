@@ -1,0 +1,1 @@
+"""Readers of other launchers' configurations, one module for each family."""

@@ -1,0 +1,185 @@
+"""What all readers share: bounded reading, places, findings, and the values of a ProcessConfiguration."""
+
+import os
+import re
+import shlex
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+# Whoever writes the input controls all of these numbers.
+MAX_FILE = 1 << 20
+MAX_TOTAL = 8 << 20
+MAX_FILES = 2000
+MAX_PROGRAMS = 1024
+MAX_COUNT = 65535
+MAX_FINDINGS = 10000
+MAX_EXPANDED = 1 << 20
+YEAR = 365 * 24 * 3600
+
+SIGNALS = {"ABRT", "ALRM", "BUS", "CHLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "KILL", "PIPE", "PROF", "PWR", "QUIT",
+           "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH",
+           "XCPU", "XFSZ"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something stands: a file, and a line of it (0: the file as a whole)."""
+    file: str
+    line: int = 0
+
+    def __str__(self):
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Failure(Exception):
+    """The input cannot be converted."""
+
+    def __init__(self, place, text):
+        super().__init__(f"{place}: {text}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that has no equivalent, and what to do instead."""
+    place: Place
+    key: str
+    reason: str
+    instead: str
+
+    def __str__(self):
+        return f"{self.place}: {self.key}: {self.reason}; {self.instead}"
+
+
+class Conversion:
+    """The programs and findings so far, and what may still be read."""
+
+    def __init__(self, instance=None, environment=None):
+        self.programs = {}
+        self.findings = []
+        self.instance = instance
+        self.environment = dict(os.environ if environment is None else environment)
+        self.files = 0
+        self.total = 0
+
+    def find(self, place, key, reason, instead):
+        """Notes what has no equivalent, once."""
+        finding = Finding(place, key, reason, instead)
+        if finding in self.findings[-50:]:
+            return
+        if len(self.findings) >= MAX_FINDINGS:
+            raise Failure(place, f"more than {MAX_FINDINGS} findings")
+        self.findings.append(finding)
+
+    def add(self, place, name, program):
+        """Adds a program; its name is made into one that a ProcessConfiguration takes."""
+        if len(self.programs) >= MAX_PROGRAMS:
+            raise Failure(place, f"more than {MAX_PROGRAMS} programs")
+        good = program_name(name)
+        if not good:
+            raise Failure(place, f"{name!r} cannot be made into the name of a program")
+        if good in self.programs:
+            raise Failure(place, f"a second program has the name {good}")
+        if good != name:
+            self.find(place, name, "a program cannot have this name", f"it is called {good} here")
+        self.programs[good] = program
+
+    def read(self, path):
+        """The text of a regular file, within the limits."""
+        place = Place(str(path))
+        self.files += 1
+        if self.files > MAX_FILES:
+            raise Failure(place, f"more than {MAX_FILES} files")
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError) as error:
+            raise Failure(place, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Failure(place, "is not a regular file")
+            data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise Failure(place, f"is longer than {MAX_FILE} bytes")
+        self.total += len(data)
+        if self.total > MAX_TOTAL:
+            raise Failure(place, f"all files together are longer than {MAX_TOTAL} bytes")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise Failure(Place(str(path), data[:error.start].count(b"\n") + 1), "is not UTF-8") from None
+        if "\0" in text:
+            raise Failure(Place(str(path), text[:text.index("\0")].count("\n") + 1), "has a NUL byte")
+        return text.replace("\r\n", "\n")
+
+
+def program_name(name):
+    """A name that a ProcessConfiguration takes; empty when nothing of it is left."""
+    good = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64]
+    return "x-" + good[:62] if good.startswith("triton-") else good
+
+
+def listing(path):
+    """The sorted names in a directory."""
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for _, entry in zip(range(MAX_FILES + 1), entries)]
+    except OSError as error:
+        raise Failure(Place(str(path)), f"cannot be read: {error.strerror}") from None
+    if len(names) > MAX_FILES:
+        raise Failure(Place(str(path)), f"has more than {MAX_FILES} entries")
+    return sorted(names)
+
+
+def words(place, text):
+    """The words of a command line, with the quoting of a shell."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Failure(place, f"{text[:200]!r} is not a command: {str(error).lower()}") from None
+
+
+def shell_command(script, *arguments):
+    return ["sh", "-c", script, *(["sh", *arguments] if arguments else [])]
+
+
+def script_of(command):
+    return shlex.join(command)
+
+
+def number(place, key, text, low=0, high=1 << 31):
+    """An integer of the input."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,12}", str(text)) or not low <= int(text) <= high:
+        raise Failure(place, f"{key}: {str(text)[:100]!r} is not an integer from {low} to {high}")
+    return int(text)
+
+
+def duration(seconds):
+    """A duration of a ProcessConfiguration."""
+    milliseconds = min(round(seconds * 1000), YEAR * 1000)
+    return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
+
+
+def signal_name(place, key, text):
+    """A signal, with or without SIG."""
+    name = str(text).strip().upper().removeprefix("SIG")
+    if re.fullmatch(r"[0-9]{1,2}", name) and 1 <= int(name) <= 64:
+        return name
+    if name in SIGNALS or re.fullmatch(r"RTM(IN(\+[0-9]{1,2})?|AX(-[0-9]{1,2})?)", name):
+        return name
+    raise Failure(place, f"{key}: {str(text)[:100]!r} is not a signal")
+
+
+def mode(place, key, text):
+    """A mask or mode in octal digits."""
+    if not re.fullmatch(r"0?[0-7]{1,4}", str(text)):
+        raise Failure(place, f"{key}: {str(text)[:100]!r} is not a mode in octal digits")
+    return f"{int(str(text), 8):04o}"
+
+
+def absolute(path, base):
+    """A path, absolute."""
+    return os.path.normpath(os.path.join(base, path))
+
+
+def directory_of(path):
+    return str(Path(path).resolve().parent)

@@ -1,0 +1,370 @@
+"""supervisord.conf: an ini file with includes and %(...)s expansions."""
+
+import glob
+import re
+import socket
+from itertools import islice
+
+from .common import (MAX_COUNT, MAX_EXPANDED, MAX_FILES, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, mode,
+                     number, shell_command, signal_name, words)
+
+IGNORED = {"process_name", "numprocs", "numprocs_start", "command"}
+WITHOUT_EQUIVALENT = {
+    "stdout_capture_maxbytes": ("there are no events of captured output", "leave it out"),
+    "stderr_capture_maxbytes": ("there are no events of captured output", "leave it out"),
+    "stdout_events_enabled": ("there are no PROCESS_LOG events", "read the output with triton-launch ctl logs -f"),
+    "stderr_events_enabled": ("there are no PROCESS_LOG events", "read the output with triton-launch ctl logs -f"),
+    "stdout_syslog": ("output cannot go to syslog", "send the output of the container there"),
+    "stderr_syslog": ("output cannot go to syslog", "send the output of the container there"),
+    "stderr_logfile": ("stderr has no file of its own", "it goes where stdout goes; tell them apart by \"format\": \"json\""),
+    "stderr_logfile_maxbytes": ("stderr has no file of its own", "it follows the file of stdout"),
+    "stderr_logfile_backups": ("stderr has no file of its own", "it follows the file of stdout"),
+    "serverurl": ("programs find no supervisor by XML-RPC", "use triton-launch ctl"),
+}
+SECTIONS = {
+    "unix_http_server": "the control socket is --control-socket",
+    "inet_http_server": "there is no XML-RPC over a network; use triton-launch ctl",
+    "supervisorctl": "use triton-launch ctl",
+    "supervisord": "options of the launcher take its place; see triton-launch(1)",
+}
+SIZES = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+
+def parse(conversion, path, sections):
+    """Adds the sections of one file: name -> (place, {key: (value, place)})."""
+    section, key = None, None
+    for at, line in enumerate(conversion.read(path).split("\n"), 1):
+        place = Place(str(path), at)
+        text = re.sub(r"(^|\s)[;].*$", "", line).rstrip()
+        if line.lstrip().startswith(("#", ";")) or not text.strip():
+            if not line.strip():
+                key = None
+            continue
+        if line[0].isspace() and key:
+            value, where = section[1][key]
+            section[1][key] = (f"{value}\n{text.strip()}", where)
+        elif match := re.fullmatch(r"\[([^]]+)\]", text.strip()):
+            name, key = match[1].strip(), None
+            section = sections.setdefault(name, (place, {}))
+        elif (match := re.fullmatch(r"\s*([^=:\s][^=:]*?)\s*[=:]\s*(.*)", text)) and section:
+            key = match[1].lower()
+            section[1][key] = (match[2], place)
+        else:
+            raise Failure(place, "is neither [SECTION] nor KEY=VALUE" if section else "stands before the first [SECTION]")
+    return sections
+
+
+def parse_all(conversion, path):
+    """The sections of a file and of those that it includes; included files include nothing, as for supervisord."""
+    sections = parse(conversion, path, {})
+    if "include" not in sections:
+        return sections
+    place, keys = sections.pop("include")
+    if "files" not in keys:
+        raise Failure(place, "[include] has no files")
+    value, place = keys["files"]
+    here = directory_of(path)
+    for pattern in expand(conversion, place, "files", value, {"here": here, "host_node_name": socket.gethostname()}).split():
+        found = sorted(islice(glob.iglob(absolute(pattern, here)), MAX_FILES + 1))
+        if not found:
+            conversion.find(place, "files", f"nothing matches {pattern}", "name files that are there")
+        for name in found:
+            own = parse(conversion, name, {})
+            if "include" in own:
+                conversion.find(own.pop("include")[0], "include", "an included file includes nothing", "supervisord ignores it, too")
+            sections.update(own)
+    return sections
+
+
+def expand(conversion, place, key, text, values):
+    """Replaces each %(NAME)s."""
+    made, size, end = [], 0, 0
+    for match in re.finditer(r"%(?:\(([^)]*)\)([0-9]*)([sd])|(%)|)", text):
+        made.append(text[end:match.start()])
+        end = match.end()
+        name, width, kind, percent = match.groups()
+        if percent:
+            made.append("%")
+        elif name is None:
+            raise Failure(place, f"{key}: a single % in {text[:100]!r} must be written %%")
+        else:
+            made.append(formatted(place, key, value_of(conversion, place, key, name, values), width, kind))
+        size += len(made[-1])
+        if size > MAX_EXPANDED:
+            raise Failure(place, f"{key}: becomes too long")
+    return "".join(made) + text[end:]
+
+
+def value_of(conversion, place, key, name, values):
+    if name in values:
+        return values[name]
+    if name.startswith("ENV_") and name[4:] in conversion.environment:
+        return conversion.environment[name[4:]]
+    what = f"the variable {name[4:]} is not set" if name.startswith("ENV_") else f"nothing has the name {name}"
+    raise Failure(place, f"{key}: %({name}) cannot be expanded: {what}")
+
+
+def formatted(place, key, value, width, kind):
+    if len(width) > 3:
+        raise Failure(place, f"{key}: the width {width} is too large")
+    try:
+        return f"%{width}{kind}" % (int(value) if kind == "d" else value)
+    except ValueError:
+        raise Failure(place, f"{key}: {value!r} is not a number") from None
+
+
+def environment_of(place, text):
+    """KEY="value",KEY2=value: the list that supervisord reads."""
+    found, rest = {}, text.strip()
+    while rest := rest.lstrip(", \t\n"):
+        match = re.match(r"""([^=\s,]+)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^,"']*)""", rest)
+        if not match:
+            raise Failure(place, f"environment: {rest[:100]!r} is not of the form KEY=VALUE")
+        value = match[2].strip()
+        found[match[1]] = value[1:-1] if value[:1] in ("'", '"') else value
+        rest = rest[match.end():]
+    return found
+
+
+def size_of(place, key, text):
+    match = re.fullmatch(r"([0-9]{1,12})\s*(kb|mb|gb|)", text.strip().lower())
+    if not match:
+        raise Failure(place, f"{key}: {text[:100]!r} is not a size")
+    return int(match[1]) * SIZES[match[2]]
+
+
+def is_true(place, key, text):
+    word = text.strip().lower()
+    if word not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+        raise Failure(place, f"{key}: {text[:100]!r} is not true or false")
+    return word in ("true", "yes", "on", "1")
+
+
+class Section:
+    """One [program:x], for one of its processes or for all of them."""
+
+    def __init__(self, conversion, place, keys, values):
+        self.conversion, self.place, self.keys, self.values = conversion, place, keys, values
+
+    def where(self, key):
+        return self.keys[key][1] if key in self.keys else self.place
+
+    def text(self, key, default=None):
+        if key not in self.keys:
+            return default
+        return expand(self.conversion, self.where(key), key, self.keys[key][0], self.values).strip()
+
+    def number(self, key, default, high=1 << 31):
+        return number(self.where(key), key, self.text(key, str(default)), 0, high)
+
+    def flag(self, key, default):
+        return is_true(self.where(key), key, self.text(key, default))
+
+
+def program_of(section):
+    """The program that a section describes."""
+    if "command" not in section.keys:
+        raise Failure(section.place, "has no command")
+    command = words(section.where("command"), section.text("command"))
+    if not command:
+        raise Failure(section.where("command"), "command is empty")
+    program = {"command": command}
+    add_restart(section, program)
+    add_stop(section, program)
+    add_surroundings(section, program)
+    add_output(section, program)
+    return program
+
+
+def add_restart(section, program):
+    restart = section.text("autorestart", "unexpected").lower()
+    startsecs = section.number("startsecs", 1, 10 ** 6)
+    retries = section.number("startretries", 3, 998)
+    if not section.flag("autostart", "true"):
+        program["autoStart"] = False
+    if restart != "unexpected":
+        restart = "always" if is_true(section.where("autorestart"), "autorestart", restart) else "never"
+    if restart == "never" and startsecs == 0:
+        program["oneShot"] = True
+        return
+    program["restart"] = {"unexpected": "on-failure"}.get(restart, restart)
+    codes = [number(section.where("exitcodes"), "exitcodes", code.strip(), 0, 255) for code in section.text("exitcodes", "0").split(",")]
+    if restart == "unexpected" and codes != [0]:
+        if 0 not in codes:
+            section.conversion.find(section.where("exitcodes"), "exitcodes", "exit code 0 always is a success",
+                                    "let the program end with another code")
+        program["successCodes"] = sorted(set(codes) - {0})
+    if restart != "never":
+        # The time in which so many starts fail here: at once, then after 1 s, 2 s, 4 s up to 60 s.
+        delays = sum(min(1 << attempt, 60) for attempt in range(retries))
+        program["startLimit"] = {"count": retries + 1, "interval": duration(delays + (retries + 1) * max(startsecs, 1))}
+
+
+def add_stop(section, program):
+    if "stopsignal" in section.keys:
+        program["stopSignal"] = signal_name(section.where("stopsignal"), "stopsignal", section.text("stopsignal"))
+    if "stopwaitsecs" in section.keys:
+        program["stopTimeout"] = duration(section.number("stopwaitsecs", 10))
+    if section.flag("stopasgroup", "false"):
+        program["stopScope"] = "tree"
+
+
+def add_surroundings(section, program):
+    if user := section.text("user"):
+        program["user"] = user
+    if directory := section.text("directory"):
+        program["workingDirectory"] = absolute(directory, section.values["here"])
+    if "umask" in section.keys:
+        program["umask"] = mode(section.where("umask"), "umask", section.text("umask"))
+    if "environment" in section.keys:
+        program["environment"] = environment_of(section.where("environment"), section.text("environment"))
+
+
+def add_output(section, program):
+    file = section.text("stdout_logfile", "AUTO")
+    if file.upper() == "NONE":
+        program["output"] = "null"
+    elif file in ("/dev/stdout", "/dev/fd/1", "/dev/stderr"):
+        program["output"] = "inherit"
+    elif file.upper() in ("AUTO", "SYSLOG"):
+        program["output"] = {}
+        if file.upper() == "SYSLOG":
+            section.conversion.find(section.where("stdout_logfile"), "stdout_logfile", *WITHOUT_EQUIVALENT["stdout_syslog"])
+    else:
+        size = size_of(section.where("stdout_logfile_maxbytes"), "stdout_logfile_maxbytes", section.text("stdout_logfile_maxbytes", "50MB"))
+        program["output"] = {"file": absolute(file, section.values["here"]), "maxSize": size or 1 << 50,
+                             "maxFiles": section.number("stdout_logfile_backups", 10, 1000)}
+        if size == 0:
+            section.conversion.find(section.where("stdout_logfile_maxbytes"), "stdout_logfile_maxbytes",
+                                    "a file is always rotated at some size", "it is 1 PiB here, which nothing reaches")
+
+
+def report_rest(section):
+    """Tells which keys have no equivalent."""
+    known = {"autostart", "autorestart", "startsecs", "startretries", "exitcodes", "stopsignal", "stopwaitsecs", "stopasgroup",
+             "killasgroup", "user", "directory", "umask", "environment", "redirect_stderr", "stdout_logfile", "priority",
+             "stdout_logfile_maxbytes", "stdout_logfile_backups", "socket", "socket_owner", "socket_mode", "socket_backlog"} | IGNORED
+    keys = section.keys
+    is_joined = section.flag("redirect_stderr", "false")
+    for key in keys:
+        text = section.text(key) or ""
+        if key in known or (key.endswith(("_enabled", "_syslog")) and text.lower() == "false"):
+            continue
+        if key.startswith("stderr_logfile") and (is_joined or section.text("stderr_logfile", "AUTO") in
+                                                 (section.text("stdout_logfile"), "/dev/stderr", "/dev/fd/2", "AUTO")):
+            continue
+        section.conversion.find(section.where(key), key, *WITHOUT_EQUIVALENT.get(key, ("supervisord has no such key", "leave it out")))
+
+
+def needs_one_each(section):
+    """Whether the number of the process stands where the number of a program's process cannot."""
+    return any("process_num" in value for key, (value, _) in section.keys.items() if key != "process_name")
+
+
+def add_programs(conversion, name, place, keys, base):
+    """Adds one program, or one for each process when they differ; returns their names, and the priority."""
+    kind, _, own = name.partition(":")
+    if not own.strip():
+        raise Failure(place, f"[{name}] has no name")
+    own = own.strip()
+    values = {"program_name": own, "group_name": base["groups"].get(own, own), "here": base["here"], "host_node_name": base["host"],
+              "process_num": 0, "numprocs": 1}
+    first = Section(conversion, place, keys, values)
+    count = first.number("numprocs", 1, MAX_COUNT)
+    start = first.number("numprocs_start", 0)
+    values.update(numprocs=count, process_num=start)
+    report_rest(first)
+    names = []
+    if count <= 1 or not needs_one_each(first):
+        program = program_of(first)
+        if count != 1:
+            program["count"] = count
+        add(conversion, kind, first, own, program)
+        names.append(own)
+    elif count > MAX_PROGRAMS:
+        raise Failure(place, f"{count} processes differ by process_num, which makes more than {MAX_PROGRAMS} programs")
+    else:
+        for process in range(start, start + count):
+            section = Section(conversion, place, keys, values | {"process_num": process})
+            full = section.text("process_name", f"{own}_%(process_num)02d" % {"process_num": process})
+            add(conversion, kind, section, full, program_of(section))
+            names.append(full)
+    return names, first.number("priority", 999)
+
+
+def add(conversion, kind, section, name, program):
+    if kind == "fcgi-program":
+        add_socket(section, program)
+    conversion.add(section.place, name, program)
+
+
+def add_socket(section, program):
+    """supervisord hands the socket over as descriptor 0, the launcher as descriptor 3: a shell moves it."""
+    text = section.text("socket", "")
+    where = section.where("socket")
+    if match := re.fullmatch(r"unix://(/.+)", text):
+        made = {"name": "fcgi", "listen": f"unix:{match[1]}", "mode": mode(where, "socket_mode", section.text("socket_mode", "0700"))}
+        user, _, group = section.text("socket_owner", "").partition(":")
+        made |= ({"user": user} if user else {}) | ({"group": group} if group else {})
+    elif match := re.fullmatch(r"tcp://([0-9.]+|localhost|\*|):([0-9]{1,5})", text):
+        host = {"localhost": "127.0.0.1", "*": ""}.get(match[1], match[1])
+        made = {"name": "fcgi", "listen": f"tcp:{host}:{match[2]}"}
+    else:
+        raise Failure(where, f"socket: {text[:100]!r} is neither unix:///PATH nor tcp://ADDRESS:PORT")
+    if "socket_backlog" in section.keys:
+        made["backlog"] = section.number("socket_backlog", 1, 65535) or 1
+    program["sockets"] = [made]
+    program["command"] = shell_command('exec "$@" <&3 3<&-', *program["command"])
+
+
+def convert(conversion, path):
+    """Adds the programs of a supervisord.conf."""
+    sections = parse_all(conversion, path)
+    groups = {}
+    for name, (place, keys) in sections.items():
+        if name.startswith("group:"):
+            members = keys.get("programs", ("", place))[0]
+            groups.update((member.strip(), name[6:]) for member in members.split(",") if member.strip())
+            conversion.find(place, f"[{name}]", "programs have no groups", f"name them one by one: triton-launch ctl restart {' '.join(m.strip() for m in members.split(','))}")
+    base = {"groups": groups, "here": directory_of(path), "host": socket.gethostname()}
+    levels, common = {}, environment_of_all(conversion, sections, base)
+    for name, (place, keys) in sections.items():
+        kind = name.partition(":")[0]
+        if kind in ("program", "fcgi-program"):
+            names, priority = add_programs(conversion, name, place, keys, base)
+            levels.setdefault(priority, []).extend(names)
+        elif kind == "eventlistener":
+            conversion.find(place, f"[{name}]", "there is no event listener protocol",
+                            'follow triton-launch ctl events, or end the container with "critical": true')
+        elif kind in SECTIONS:
+            if kind != "supervisord" and kind != "supervisorctl":
+                conversion.find(place, f"[{name}]", "supervisord's interface has no equivalent", SECTIONS[kind])
+        elif kind not in ("group", "rpcinterface", "ctlplugin"):
+            conversion.find(place, f"[{name}]", "supervisord has no such section", "leave it out")
+    for program in conversion.programs.values():
+        if common:
+            program["environment"] = common | program.get("environment", {})
+    order(conversion, levels)
+
+
+def environment_of_all(conversion, sections, base):
+    """[supervisord] environment, which all programs get; its other keys are options of the daemon."""
+    place, keys = sections.get("supervisord", (None, {}))
+    section = Section(conversion, place, keys, {"here": base["here"], "host_node_name": base["host"]})
+    for key in keys:
+        if key not in ("environment", "nodaemon", "user", "logfile", "pidfile", "childlogdir", "loglevel", "silent", "logfile_maxbytes",
+                       "logfile_backups", "identifier", "directory", "strip_ansi", "nocleanup"):
+            conversion.find(section.where(key), key, "it is about supervisord itself", SECTIONS["supervisord"])
+    return environment_of(section.where("environment"), section.text("environment")) if "environment" in keys else {}
+
+
+def order(conversion, levels):
+    """Programs of a priority start after those of the next lower one, and stop before them."""
+    before = []
+    for _, names in sorted(levels.items()):
+        made = [program for program in (re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] for name in names)
+                if program in conversion.programs]
+        for name in made:
+            if before:
+                conversion.programs[name]["after"] = before
+        before = made or before

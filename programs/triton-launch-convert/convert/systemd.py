@@ -1,0 +1,556 @@
+"""systemd service units with their drop-ins. systemd.exec(5), systemd.service(5) and systemd.unit(5) say what the keys mean."""
+
+import re
+import shlex
+from pathlib import Path
+
+from .common import (MAX_EXPANDED, Failure, Place, duration, listing, mode, number, program_name, script_of, shell_command,
+                     signal_name)
+
+IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
+           "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "StandardInput", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
+           "StopWhenUnneeded", "IgnoreOnIsolate", "AllowIsolate", "SendSIGHUP", "FinalKillSignal", "Wants", "Conflicts"}
+LIMITS = {"NOFILE", "NPROC", "CORE", "AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "MSGQUEUE", "NICE", "RSS", "RTPRIO", "RTTIME", "SIGPENDING", "STACK", "LOCKS"}
+SANDBOX = ("its sandbox of mounts and filters has other keys", 'use "seccomp", "landlock", "capabilities", or what runs the container')
+DIRECTORY = ("no directory is made for a program", "make it in the image, owned by the user of the program")
+REASONS = {
+    "ExecStartPost": ("nothing runs after a start", "make it a program with \"requires\" and \"oneShot\""),
+    "ExecStopPost": ("nothing runs after a stop", "let the command do it when it ends"),
+    "PIDFile": ("the process that is started is the one that is watched", "let the program stay in the foreground"),
+    "OnFailure": ("units are not started by failures", 'give the command in "onFailure"'),
+    "OnSuccess": ("units are not started by successes", "run them by \"requires\" after a one-shot"),
+    "Sockets": ("socket units are not read", 'list the sockets in "sockets"'),
+    "BusName": ("there is no message bus", 'use "readiness" of type notify, tcp or exec'),
+    "UnsetEnvironment": ("variables are not removed one by one", 'name those to keep in "environmentFrom"'),
+    "RootImage": ("images are not mounted", 'use "rootDirectory"'),
+    "BindsTo": ("a program is not stopped when one that it needs ends", 'the others are in "requires"; use "critical" to end all together'),
+    "PartOf": ("a stop does not reach other programs", "stop them together with triton-launch ctl stop"),
+}
+FAMILIES = (
+    (r"(Protect|Private|Restrict|ReadOnly|ReadWrite|Inaccessible|Exec(Paths)|NoExec|TemporaryFileSystem|Bind|SystemCall|MemoryDeny|Lock|Keyring|Proc|Device|IPAddress|RemoveIPC|DynamicUser|Mount|SecureBits|PAMName|AppArmor|SELinux|Smack|Network|Socket(Bind)|User(Namespace))", SANDBOX),
+    (r"(Runtime|State|Cache|Logs|Configuration)Directory", DIRECTORY),
+    (r"(Condition|Assert)", ("nothing is asked of the machine before a start", "leave the program out where it should not run")),
+    (r"(TTY|UtmpI|UtmpM|StandardError|Log|SyslogL|IgnoreSIGPIPE)", ("terminals and logs are the container's", 'see "output"')),
+    (r"(Before|Requisite|Upholds|PropagatesS|ReloadP|StopP|JoinsN|RequiresM|WantsM|Propagates)", ("units are related by \"after\" and \"requires\" alone", "write them into the other program")),
+)
+CAPABILITIES = """CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST
+NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE
+SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND
+AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE""".split()
+UNITS = {"us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "": 1, "s": 1, "sec": 1, "second": 1, "seconds": 1, "m": 60, "min": 60, "minute": 60, "minutes": 60,
+         "h": 3600, "hr": 3600, "hour": 3600, "hours": 3600, "d": 86400, "day": 86400, "days": 86400, "w": 604800, "week": 604800, "weeks": 604800}
+DIRECTORIES = {"t": "/run", "S": "/var/lib", "C": "/var/cache", "L": "/var/log", "E": "/etc", "T": "/tmp", "V": "/var/tmp", "h": "/root", "u": "root",
+               "U": "0", "g": "root", "G": "0", "s": "/bin/sh"}
+STATUSES = {"SUCCESS": 0, "FAILURE": 1}
+
+
+def parse(conversion, path, keys):
+    """Adds the settings of a file: key -> [(value, place)]; an empty value takes back the earlier ones."""
+    section, pending, began = None, "", 0
+    for at, line in enumerate(conversion.read(path).split("\n"), 1):
+        text = line.strip()
+        if not pending:
+            began = at
+        if not text and not pending or text.startswith(("#", ";")):
+            continue
+        if text.endswith("\\"):
+            pending += text[:-1] + " "
+            continue
+        text, pending = pending + text, ""
+        place = Place(str(path), began)
+        if match := re.fullmatch(r"\[([^]]+)\]", text):
+            section = match[1]
+        elif section is None or "=" not in text:
+            raise Failure(place, "is neither [SECTION] nor KEY=VALUE" if section else "stands before the first [SECTION]")
+        elif section in ("Unit", "Service"):
+            key, value = (part.strip() for part in text.split("=", 1))
+            if value:
+                keys.setdefault(key, []).append((value, place))
+            else:
+                keys.pop(key, None)
+        elif section != "Install" and not section.startswith("X-"):
+            conversion.find(place, f"[{section}]", "only services are converted", "leave it out")
+
+
+class Unit:
+    """A service unit with its drop-ins, and its specifiers."""
+
+    def __init__(self, conversion, path):
+        self.conversion, self.path, self.keys = conversion, Path(path), {}
+        self.place = Place(str(path))
+        stem = self.path.name.removesuffix(".service")
+        self.prefix, at, instance = stem.partition("@")
+        if at and not instance:
+            if not conversion.instance:
+                raise Failure(self.place, "is a template; --instance says which instance to convert")
+            instance = conversion.instance
+        self.instance = instance
+        self.name = f"{self.prefix}@{instance}" if at else stem
+        parse(conversion, path, self.keys)
+        for suffix in sorted({f"{self.path.name}.d", f"{self.name}.service.d"}):
+            folder = self.path.parent / suffix
+            if folder.is_dir():
+                for name in listing(folder):
+                    if name.endswith(".conf"):
+                        parse(conversion, folder / name, self.keys)
+
+    def all(self, key):
+        """The values of a setting, expanded, each with its place."""
+        return [(self.expand(place, key, value), place) for value, place in self.keys.get(key, [])]
+
+    def last(self, key, default=None):
+        values = self.all(key)
+        return values[-1] if values else (default, self.place)
+
+    def expand(self, place, key, text):
+        values = DIRECTORIES | {"i": self.instance, "I": unescape(self.instance), "p": self.prefix, "P": unescape(self.prefix), "n": self.name + ".service",
+                                "N": self.name, "j": self.prefix.rpartition("-")[2], "J": unescape(self.prefix.rpartition("-")[2]),
+                                "f": "/" + unescape(self.instance or self.prefix), "%": "%"}
+
+        def specifier(match):
+            if match[1] not in values:
+                self.conversion.find(place, key, f"the value of %{match[1]} is known on the machine only", "write it out")
+                return match[0]
+            return values[match[1]]
+        made = re.sub(r"%(.)", specifier, text)
+        if len(made) > MAX_EXPANDED:
+            raise Failure(place, f"{key}: becomes too long")
+        return made
+
+    def find(self, key, place, reason, instead):
+        self.conversion.find(place, key, reason, instead)
+
+
+def unescape(text):
+    return re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), text.replace("-", "/"))
+
+
+def seconds(place, key, text):
+    """A time span: "1min 30s", "5"; None for infinity."""
+    if text == "infinity":
+        return None
+    total, rest = 0.0, text.strip()
+    while rest:
+        match = re.match(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-z]*)\s*", rest)
+        if not match or match[2] not in UNITS:
+            raise Failure(place, f"{key}: {text[:100]!r} is not a time span")
+        total += float(match[1]) * UNITS[match[2]]
+        rest = rest[match.end():]
+    return total
+
+
+def split(place, key, text):
+    """The words of a value; systemd's quoting is close to that of a shell."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters, lexer.escapedquotes = True, "", "\"'"
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise Failure(place, f"{key}: {text[:100]!r}: {str(error).lower()}") from None
+
+
+def is_true(place, key, text):
+    word = text.lower()
+    if word not in ("1", "yes", "true", "on", "y", "t", "0", "no", "false", "off", "n", "f"):
+        raise Failure(place, f"{key}: {text[:100]!r} is not true or false")
+    return word in ("1", "yes", "true", "on", "y", "t")
+
+
+class Command:
+    """One Exec line: its prefixes and words."""
+
+    def __init__(self, unit, key, text, place, known):
+        prefixes = re.match(r"[-@:+!|]*", text)[0]
+        if set(prefixes) & set("+!"):
+            unit.find(key, place, f"the prefix {prefixes} gives this command other rights", "it runs with the rights of the program")
+        self.may_fail = "-" in prefixes
+        self.argv = split(place, key, text[len(prefixes):])
+        if not self.argv:
+            raise Failure(place, f"{key}: has no command")
+        if "@" in prefixes and len(self.argv) > 1:
+            unit.find(key, place, "argv[0] is always the program", f"{self.argv[1]} is left out")
+            del self.argv[1]
+        self.variables = set()
+        if ":" not in prefixes:
+            self.argv = [part for word in self.argv for part in self.substitute(word, known)]
+        self.argv = [word.replace("$$", "$") if not self.variables else word for word in self.argv]
+
+    def substitute(self, word, known):
+        """Known variables become their values; others stay, for a shell. A word $X of its own is split into words."""
+        if match := re.fullmatch(r"\$([A-Za-z_]\w*)", word):
+            if match[1] in known:
+                return known[match[1]].split()
+            self.variables.add(match[1])
+            return [word]
+
+        def value(match):
+            if match[1] in known:
+                return known[match[1]]
+            self.variables.add(match[1])
+            return match[0]
+        return [re.sub(r"(?<!\$)\$\{([A-Za-z_]\w*)\}", value, word)]
+
+    def script(self):
+        """The command as a line of a shell."""
+        if not self.variables:
+            return script_of(self.argv)
+        return " ".join(self.quoted(word) for word in self.argv)
+
+    @staticmethod
+    def quoted(word):
+        if re.fullmatch(r"\$[A-Za-z_]\w*", word):
+            return word
+        parts = re.split(r"(\$\{[A-Za-z_]\w*\})", word)
+        return "".join(f'"{part}"' if part.startswith("${") else shlex.quote(part) for part in parts if part) or "''"
+
+
+def environment_of(unit):
+    """The variables that Environment= sets."""
+    found = {}
+    for text, place in unit.all("Environment"):
+        for word in split(place, "Environment", text):
+            name, equals, value = word.partition("=")
+            if not equals or not name:
+                raise Failure(place, f"Environment: {word[:100]!r} is not of the form KEY=VALUE")
+            found[name] = value
+    return found
+
+
+def commands(unit, key, known):
+    return [Command(unit, key, text, place, known) for text, place in unit.all(key)]
+
+
+def command_of(unit, known, is_one_shot):
+    """What runs: the command itself, or a shell that runs what comes before it and is then replaced by it."""
+    main = commands(unit, "ExecStart", known)
+    if not main:
+        raise Failure(unit.place, "has no ExecStart")
+    if len(main) > 1 and not is_one_shot:
+        raise Failure(unit.all("ExecStart")[1][1], "ExecStart: only Type=oneshot may have several")
+    lines = files_of(unit)
+    if commands(unit, "ExecCondition", known):
+        unit.find("ExecCondition", unit.last("ExecCondition")[1], "a condition that is not met counts as a failure", "leave the program out where it should not run")
+    before = commands(unit, "ExecCondition", known) + commands(unit, "ExecStartPre", known) + main[:-1]
+    lines += [f"{command.script()} || :" if command.may_fail else f"{command.script()} || exit" for command in before]
+    last = main[-1]
+    if last.may_fail:
+        if not is_one_shot:
+            unit.find("ExecStart", unit.last("ExecStart")[1], "the prefix - makes each exit code a success", 'name them in "successCodes"')
+        else:
+            return shell_command("\n".join([*lines, f"{last.script()} || :"]))
+    if not lines and not last.variables:
+        return last.argv
+    return shell_command("\n".join([*lines, f"exec {last.script()}"]))
+
+
+def files_of(unit):
+    """Lines of a shell that read the environment files."""
+    lines = []
+    for text, place in unit.all("EnvironmentFile"):
+        path = text.removeprefix("-")
+        unit.find("EnvironmentFile", place, "a shell reads the file, which expands $ and ` in it", "write the variables into \"environment\" where that matters")
+        source = f". {shlex.quote(path)}"
+        lines.append(f"set -a; [ ! -r {shlex.quote(path)} ] || {source}; set +a" if text.startswith("-") else f"set -a; {source} || exit; set +a")
+    return lines
+
+
+def limits_of(unit):
+    found = {}
+    for key in unit.keys:
+        name = key.removeprefix("Limit")
+        if key == name or name not in LIMITS:
+            continue
+        text, place = unit.last(key)
+        values = [limit(place, key, part) for part in text.split(":", 1)]
+        found[name.lower()] = values[0] if len(values) == 1 else {"soft": values[0], "hard": values[1]}
+    return found
+
+
+def limit(place, key, text):
+    if text.strip() == "infinity":
+        return "unlimited"
+    return size(place, key, text.strip())
+
+
+def size(place, key, text):
+    match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", text)
+    if not match:
+        raise Failure(place, f"{key}: {text[:100]!r} is not a size")
+    return f"{match[1]}{match[2]}i" if match[2] else int(match[1])
+
+
+def add_type(unit, program):
+    kind, place = unit.last("Type", "simple")
+    if kind not in ("simple", "exec", "idle", "forking", "oneshot", "notify", "notify-reload", "dbus"):
+        raise Failure(place, f"Type: {kind[:100]!r} is not a type of service")
+    if kind == "oneshot":
+        program["oneShot"] = True
+    elif kind.startswith("notify"):
+        access = unit.last("NotifyAccess", "main")[0]
+        program["readiness"] = {"type": "notify"} | ({"notifyAccess": "all"} if access == "all" else {})
+        if kind == "notify-reload":
+            unit.find("Type", place, "a reload is not waited for", "send HUP with triton-launch ctl reload or ctl signal")
+    elif kind == "forking":
+        unit.find("Type", place, "the process that is started is the one that is watched", "give the command the option that keeps it in the foreground")
+    elif kind == "dbus":
+        unit.find("Type", place, "there is no message bus to wait for", 'it counts as ready when it runs; see "readiness"')
+
+
+def add_restart(unit, program):
+    text, place = unit.last("Restart", "no")
+    exact = {"no": "never", "always": "always", "on-failure": "on-failure"}
+    if text not in exact and text not in ("on-success", "on-abnormal", "on-abort", "on-watchdog"):
+        raise Failure(place, f"Restart: {text[:100]!r} is not one of its values")
+    restart = exact.get(text, "always" if text == "on-success" else "on-failure")
+    if text not in exact:
+        unit.find("Restart", place, f"there is no {text}", f"it is {restart} here")
+    if not program.get("oneShot"):
+        program["restart"] = restart
+    elif restart != "never":
+        program["restart"] = "on-failure"
+    for key, own in (("SuccessExitStatus", "successCodes"), ("RestartPreventExitStatus", "permanentFailureCodes")):
+        if codes := [code for code in statuses(unit, key) if code != 0]:
+            program[own] = codes
+    if "RestartForceExitStatus" in unit.keys:
+        unit.find("RestartForceExitStatus", unit.last("RestartForceExitStatus")[1], "no exit code forces a restart", 'use "restart": "always"')
+    if restart != "never" and "RestartSec" in unit.keys:
+        delay = seconds(unit.last("RestartSec")[1], "RestartSec", unit.last("RestartSec")[0])
+        if delay:
+            program["backoff"] = {"initial": duration(delay), "factor": 1, "max": duration(delay)}
+    add_start_limit(unit, program)
+
+
+def statuses(unit, key):
+    found = []
+    for text, place in unit.all(key):
+        for word in split(place, key, text):
+            if word in STATUSES or re.fullmatch("[0-9]{1,3}", word):
+                found.append(STATUSES.get(word) if word in STATUSES else number(place, key, word, 0, 255))
+            elif re.fullmatch("SIG[A-Z0-9+-]+", word):
+                found.append(signal_name(place, key, word))
+            else:
+                unit.find(key, place, f"{word} is not converted", "write its number")
+    return list(dict.fromkeys(found))
+
+
+def add_start_limit(unit, program):
+    burst, place = unit.last("StartLimitBurst", "5")
+    interval = unit.last("StartLimitIntervalSec", unit.last("StartLimitInterval", "10s")[0])[0]
+    if not {"StartLimitBurst", "StartLimitIntervalSec", "StartLimitInterval"} & set(unit.keys) or program.get("restart", "never") == "never":
+        return
+    span = seconds(place, "StartLimitIntervalSec", interval)
+    if span:
+        program["startLimit"] = {"count": min(max(number(place, "StartLimitBurst", burst), 1), 1000), "interval": duration(span)}
+
+
+def add_stop(unit, program, known):
+    text, place = unit.last("KillMode", "control-group")
+    if text not in ("control-group", "mixed", "process", "none"):
+        raise Failure(place, f"KillMode: {text[:100]!r} is not one of its values")
+    if text == "control-group":
+        program["stopScope"] = "tree"
+    elif text == "none":
+        unit.find("KillMode", place, "what a process leaves behind is always killed", "let the command end it")
+    if "KillSignal" in unit.keys:
+        program["stopSignal"] = signal_name(unit.last("KillSignal")[1], "KillSignal", unit.last("KillSignal")[0])
+    timeout, place = unit.last("TimeoutStopSec", unit.last("TimeoutSec")[0])
+    span = seconds(place, "TimeoutStopSec", timeout) if timeout else 90
+    if span is None or span == 0:
+        unit.find("TimeoutStopSec", place, "a stop always has a limit", "it is one day here")
+        span = 86400
+    if timeout:
+        program["stopTimeout"] = duration(span)
+    if stop := hook(unit, "ExecStop", known, program):
+        program["preStop"] = {"command": stop, "timeout": duration(span)}
+    if reload := commands(unit, "ExecReload", known):
+        match = kill_of(reload[-1])
+        if match and len(reload) == 1:
+            program["reloadSignal"] = signal_name(unit.place, "ExecReload", match)
+        else:
+            unit.find("ExecReload", unit.last("ExecReload")[1], "a reload is a signal, not a command", 'set "reloadSignal", or run the command by hand')
+
+
+def kill_of(command):
+    """The signal of `kill -X $MAINPID`."""
+    match = re.fullmatch(r"(?:/usr)?(?:/bin/)?kill (?:-s )?-?([A-Z0-9]+) (?:\$MAINPID|\$\{MAINPID\}|\"\$\{MAINPID\}\")", command.script())
+    return match[1] if match else None
+
+
+def hook(unit, key, known, program):
+    made = commands(unit, key, known)
+    if not made:
+        return None
+    if len(made) == 1 and (signal := kill_of(made[0])):
+        program["stopSignal"] = signal_name(unit.place, key, signal)
+        return None
+    script = "\n".join(command.script() for command in made)
+    if any(command.variables for command in made):
+        return shell_command(("MAINPID=${TRITON_PID-}\n" if "MAINPID" in script else "") + "\n".join(files_of(unit)) + ("\n" if files_of(unit) else "") + script)
+    return made[0].argv if len(made) == 1 else shell_command(script)
+
+
+def add_times(unit, program):
+    is_notify = program.get("readiness", {}).get("type") == "notify"
+    text, place = unit.last("TimeoutStartSec", unit.last("TimeoutSec")[0])
+    if text and is_notify and (span := seconds(place, "TimeoutStartSec", text)):
+        program["startTimeout"] = duration(span)
+    elif text and not is_notify and text not in ("0", "infinity"):
+        unit.find("TimeoutStartSec", place, "only a program with readiness has a limit for its start", "leave it out")
+    text, place = unit.last("WatchdogSec")
+    if text and (span := seconds(place, "WatchdogSec", text)):
+        if is_notify:
+            program["watchdog"] = duration(span)
+        else:
+            unit.find("WatchdogSec", place, "a watchdog needs Type=notify", 'use "health"')
+
+
+def add_identity(unit, program):
+    for key, own in (("User", "user"), ("Group", "group")):
+        text, _ = unit.last(key)
+        if text:
+            program[own] = number(unit.place, key, text, 0, (1 << 32) - 2) if text.isdigit() else text
+    groups = [word for text, place in unit.all("SupplementaryGroups") for word in split(place, "SupplementaryGroups", text)]
+    if groups:
+        program["supplementaryGroups"] = groups
+    text, place = unit.last("WorkingDirectory")
+    if text and text.lstrip("-").startswith("/"):
+        program["workingDirectory"] = text.removeprefix("-")
+    elif text:
+        unit.find("WorkingDirectory", place, f"{text} is not an absolute path", "write the directory out")
+    text, place = unit.last("RootDirectory")
+    if text and text.startswith("/"):
+        program["rootDirectory"] = text
+    text, place = unit.last("UMask")
+    if text:
+        program["umask"] = mode(place, "UMask", text)
+    for key, own, low, high in (("Nice", "nice", -20, 19), ("OOMScoreAdjust", "oomScoreAdj", -1000, 1000)):
+        text, place = unit.last(key)
+        if text:
+            program[own] = number(place, key, text, low, high)
+    if cpus := " ".join(text for text, _ in unit.all("CPUAffinity")):
+        program["cpuAffinity"] = re.sub(r"[ ,]+", ",", cpus.strip())
+
+
+def add_rights(unit, program):
+    made = {}
+    for key, own in (("CapabilityBoundingSet", "bounding"), ("AmbientCapabilities", "ambient")):
+        if (names := capabilities(unit, key)) is not None:
+            made[own] = names
+    if made:
+        program["capabilities"] = made
+    text, place = unit.last("NoNewPrivileges")
+    if text and is_true(place, "NoNewPrivileges", text):
+        program["noNewPrivileges"] = True
+
+
+def capabilities(unit, key):
+    """The set of a setting: lines are joined; one that begins with ~ takes away. None when the setting is absent."""
+    found = None
+    for text, place in unit.all(key):
+        names = [name.upper().removeprefix("CAP_") for name in text.lstrip("~").split()]
+        if unknown := [name for name in names if name not in CAPABILITIES]:
+            raise Failure(place, f"{key}: {unknown[0]!r} is not a capability")
+        if text.startswith("~"):
+            found = [name for name in (CAPABILITIES if found is None else found) if name not in names]
+            if key == "CapabilityBoundingSet":
+                unit.find(key, place, "a set is not described by what it lacks", "all others that Linux 6.1 has are named; leave out those that the container lacks")
+        else:
+            found = list(dict.fromkeys((found or []) + names))
+    return found
+
+
+def add_resources(unit, program):
+    if limits := limits_of(unit):
+        program["limits"] = limits
+    made = {}
+    for key, own in (("MemoryMax", "memoryMax"), ("MemoryLimit", "memoryMax"), ("MemoryHigh", "memoryHigh"), ("MemoryMin", "memoryMin"), ("MemorySwapMax", "swapMax")):
+        text, place = unit.last(key)
+        if text and text.endswith("%"):
+            unit.find(key, place, "a share of the machine's memory is not a limit", "write it as a size")
+        elif text:
+            made[own] = "max" if text == "infinity" else size(place, key, text)
+    for key, own in (("TasksMax", "pidsMax"), ("CPUWeight", "cpuWeight")):
+        text, place = unit.last(key)
+        if text and (text.endswith("%") or text == "idle"):
+            unit.find(key, place, f"{text} is not a number", "write it as a number")
+        elif text:
+            made[own] = "max" if text == "infinity" else number(place, key, text, 1)
+    text, place = unit.last("CPUQuota")
+    if text:
+        made["cpuMax"] = f"{number(place, 'CPUQuota', text.rstrip('%'), 1, 10 ** 6)}%"
+    if made:
+        program["cgroup"] = made
+
+
+def add_output(unit, program):
+    text, place = unit.last("StandardOutput", "journal")
+    kind, _, path = text.partition(":")
+    if kind == "null":
+        program["output"] = "null"
+    elif kind in ("file", "append", "truncate"):
+        program["output"] = {"file": path}
+        if kind != "append":
+            unit.find("StandardOutput", place, "a file is appended to", "remove it before the start")
+    elif kind not in ("journal", "inherit", "syslog", "kmsg", "journal+console", "syslog+console"):
+        unit.find("StandardOutput", place, f"{text} is not a place for output", 'it goes where the launcher\'s goes; see "output"')
+    error, place = unit.last("StandardError", "inherit")
+    if error not in ("inherit", text, "journal"):
+        unit.find("StandardError", place, "stderr goes where stdout goes", 'tell them apart by "format": "json"')
+
+
+def add_order(unit, program, names):
+    """Relations to units that are converted, too; others are reported."""
+    for key, own in (("Requires", "requires"), ("BindsTo", "requires"), ("After", "after")):
+        for text, place in unit.all(key):
+            for other in text.split():
+                if other in names and other != f"{unit.name}.service":
+                    program.setdefault(own, []).append(names[other])
+                elif other.endswith(".service"):
+                    unit.find(key, place, f"{other} is not among the units that are converted", "name its file too, or leave it out")
+    for own in ("requires", "after"):
+        if own in program:
+            program[own] = list(dict.fromkeys(program[own]))
+
+
+HANDLED = {"Type", "NotifyAccess", "Restart", "RestartSec", "SuccessExitStatus", "RestartPreventExitStatus", "RestartForceExitStatus", "StartLimitBurst", "StartLimitIntervalSec",
+           "StartLimitInterval", "KillMode", "KillSignal", "TimeoutStopSec", "TimeoutStartSec", "TimeoutSec", "ExecStop", "ExecReload", "WatchdogSec", "User", "Group",
+           "SupplementaryGroups", "WorkingDirectory", "RootDirectory", "UMask", "Nice", "OOMScoreAdjust", "CPUAffinity", "CapabilityBoundingSet", "AmbientCapabilities",
+           "NoNewPrivileges", "MemoryMax", "MemoryLimit", "MemoryHigh", "MemoryMin", "MemorySwapMax", "TasksMax", "CPUWeight", "CPUQuota", "StandardOutput", "StandardError",
+           "Requires", "After", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecCondition"}
+
+
+def report_rest(unit):
+    for key in unit.keys:
+        if key in HANDLED or key in IGNORED or key.startswith("Limit"):
+            continue
+        reason = REASONS.get(key) or next((reason for pattern, reason in FAMILIES if re.match(pattern, key)), None)
+        unit.find(key, unit.keys[key][-1][1], *(reason or ("it has no equivalent", "leave it out")))
+
+
+def program_of(unit, names):
+    """The program that a unit describes."""
+    program = {}
+    add_type(unit, program)
+    known = environment_of(unit)
+    command = command_of(unit, known, program.get("oneShot", False))
+    made = {"command": command}
+    if known:
+        made["environment"] = known
+    add_order(unit, program, names)
+    add_restart(unit, program)
+    add_stop(unit, program, known)
+    add_times(unit, program)
+    add_identity(unit, program)
+    add_rights(unit, program)
+    add_resources(unit, program)
+    add_output(unit, program)
+    report_rest(unit)
+    return made | program
+
+
+def convert(conversion, paths):
+    """Adds the programs of service units, whose relations to each other count."""
+    units = [Unit(conversion, path) for path in paths]
+    names = {f"{unit.name}.service": program_name(unit.name) for unit in units}
+    for unit in units:
+        conversion.add(unit.place, unit.name, program_of(unit, names))

@@ -1,0 +1,122 @@
+"""triton-launch-convert: exact configurations, exact findings, bad and hostile input, and units that this machine has."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.process import BINARY, TIMEOUT
+
+SOURCE = Path(__file__).resolve().parents[2]
+CONVERT = SOURCE / "programs/triton-launch-convert/triton-launch-convert"
+pytestmark = pytest.mark.skipif(not CONVERT.exists(), reason="only the tests were copied, not the program")
+
+
+def convert(*arguments, cwd=None):
+    return subprocess.run(["/usr/bin/python3", CONVERT, *arguments], capture_output=True, text=True, timeout=TIMEOUT, check=False, cwd=cwd,
+                          env={"PATH": os.environ["PATH"]})
+
+
+def check(text):
+    done = subprocess.run([BINARY, "check", "-"], input=text, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+CASES = [
+    ("s.conf", "[program:web]\ncommand=/srv/web --in %(here)s -p 80%%\nautorestart=true\nstopsignal=QUIT\nstopwaitsecs=20\npriority=2\n"
+               "[program:init]\ncommand=/srv/init\nautorestart=false\nstartsecs=0\npriority=1\n", "",
+     {"web": {"command": ["/srv/web", "--in", "AREA", "-p", "80%"], "restart": "always",
+              "startLimit": {"count": 4, "interval": "11s"}, "stopSignal": "QUIT", "stopTimeout": "20s", "output": {}, "after": ["init"]},
+      "init": {"command": ["/srv/init"], "oneShot": True, "output": {}}}),
+    ("Procfile", "web: serve --port 80\njob: a && b\n", "",
+     {"web": {"command": ["serve", "--port", "80"], "output": {}}, "job": {"command": ["sh", "-c", "a && b"], "output": {}}}),
+    ("a.service", "[Service]\nType=notify\nExecStart=/usr/bin/a -v\nUser=nobody\nRestart=always\nRestartSec=2\nPrivateTmp=yes\n",
+     'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
+     {"a": {"command": ["/usr/bin/a", "-v"], "readiness": {"type": "notify"}, "restart": "always",
+            "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "user": "nobody"}}),
+    ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
+     {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
+    ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    ports: [1]\n",
+     "AREA/compose.yml:5: ports: ports belong to the container; publish them where the container is run\n",
+     {"db": {"command": ["db"], "output": {}, "restart": "always"}}),
+]
+
+
+@pytest.mark.parametrize("name, text, findings, expected", CASES, ids=[case[0] for case in CASES])
+def test_an_input_becomes_exactly_this(area, name, text, findings, expected):
+    if name.endswith(("yaml", "yml")):
+        pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / name).write_text(text)
+    done = convert(area / name)
+    assert done.stderr == findings.replace("AREA", str(area))
+    assert json.loads(done.stdout) == {"programs": json.loads(json.dumps(expected).replace("AREA", str(area)))}
+    assert done.returncode == (3 if findings else 0)
+    check(done.stdout)
+
+
+def test_s6_rc_services_with_a_bundle(area):
+    for path, text in {"db/type": "longrun\n", "db/run": "#!/bin/sh\n", "db/notification-fd": "3\n", "db/dependencies.d/all": "",
+                       "all/type": "bundle", "all/contents": "setup\nall\n", "setup/type": "oneshot", "setup/up": "/srv/setup now\n"}.items():
+        (area / path).parent.mkdir(parents=True, exist_ok=True)
+        (area / path).write_text(text)
+    (area / "db/run").chmod(0o755)
+    done = convert(area)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["programs"] == {
+        "db": {"command": [f"{area}/db/run"], "workingDirectory": f"{area}/db", "readiness": {"type": "fd", "fd": 3}, "requires": ["setup"]},
+        "setup": {"command": ["/srv/setup", "now"], "oneShot": True}}
+    check(done.stdout)
+
+
+BAD = [
+    ("s.conf", "[program:x]\ncommand=a 'b\n", ":2: \"a 'b\" is not a command: no closing quotation"),
+    ("s.conf", "[program:x]\ncommand=%(nothing)s\n", ":2: command: %(nothing) cannot be expanded: nothing has the name nothing"),
+    ("Procfile", "web: a\nno colon\n", ":2: is not of the form NAME: COMMAND"),
+    ("a.service", "[Service]\nExecStart=/a\nTimeoutStopSec=soon\n", ":3: TimeoutStopSec: 'soon' is not a time span"),
+    ("a@.service", "[Service]\nExecStart=/a\n", ": is a template; --instance says which instance to convert"),
+    ("big.conf", "#" * ((1 << 20) + 1), ": is longer than 1048576 bytes"),
+    ("c.yml", "a: " + "[" * 100, ":1: is nested more than 40 deep"),
+    ("c.yml", "a0: &a0 [x,x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" for n in range(1, 9)),
+     ":6: has more than 50000 values with its aliases written out"),
+]
+
+
+@pytest.mark.parametrize("name, text, message", BAD)
+def test_bad_input_is_told_exactly_and_leaves_nothing(area, name, text, message):
+    if name.endswith("yml"):
+        pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / name).write_text(text)
+    done = convert("-o", area / "out.json", area / name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"triton-launch-convert: {area}/{name}{message}\n"
+    assert os.listdir(area) == [name]
+
+
+def test_a_file_that_is_there_stays(area):
+    (area / "Procfile").write_text("a: b\n")
+    (area / "out").write_text("mine")
+    done = convert("-o", area / "out", area / "Procfile")
+    assert (done.returncode, done.stderr) == (1, f"triton-launch-convert: {area}/out: exists; --force overwrites it\n")
+    assert (area / "out").read_text() == "mine"
+    assert convert("--force", "-o", area / "out", area / "Procfile").returncode == 0
+    check((area / "out").read_text())
+
+
+def test_the_page_has_the_options_of_the_help():
+    page = (SOURCE / "docs/triton-launch-convert.1.scd").read_text()
+    found = set(re.findall(r"--[a-z]+", convert("--help").stdout))
+    assert found | {"--version"} == set(re.findall(r"\*(--[a-z]+)\*", page))
+
+
+def test_thirty_systemd_units_of_this_machine_are_converted_and_checked():
+    units = [path for path in sorted(Path("/lib/systemd/system").glob("*.service"))
+             if path.is_file() and "\nExecStart=" in path.read_text()][:30]
+    if len(units) < 30:
+        pytest.skip("fewer than 30 systemd units are installed")
+    for unit in units:
+        done = convert("--instance", "x", unit)
+        assert done.returncode in (0, 3), done.stderr
+        check(done.stdout)
