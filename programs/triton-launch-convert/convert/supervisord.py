@@ -325,7 +325,7 @@ def convert(conversion, path):
         if name.startswith("group:"):
             members = keys.get("programs", ("", place))[0]
             groups.update((member.strip(), name[6:]) for member in members.split(",") if member.strip())
-            conversion.find(place, f"[{name}]", "programs have no groups", f"name them one by one: triton-launch ctl restart {' '.join(m.strip() for m in members.split(','))}")
+            conversion.find(place, f"[{name}]", "groups are not converted", f'give each of its programs "groups": ["{name[6:]}"]')
     base = {"groups": groups, "here": directory_of(path), "host": socket.gethostname()}
     levels, common = {}, environment_of_all(conversion, sections, base)
     for name, (place, keys) in sections.items():

@@ -23,7 +23,7 @@ REASONS = {
     "BusName": ("there is no message bus", 'use "readiness" of type notify, tcp or exec'),
     "UnsetEnvironment": ("variables are not removed one by one", 'name those to keep in "environmentFrom"'),
     "RootImage": ("images are not mounted", 'use "rootDirectory"'),
-    "BindsTo": ("a program is not stopped when one that it needs ends", 'the others are in "requires"; use "critical" to end all together'),
+    "BindsTo": ("it is converted like Requires", 'move the others from "requires" to "bindsTo"'),
     "PartOf": ("a stop does not reach other programs", "stop them together with triton-launch ctl stop"),
 }
 FAMILIES = (
