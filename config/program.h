@@ -85,6 +85,7 @@ struct Health {
 /// captured: through a pipe to us, and on to the file or, without one, to our own stdout and stderr.
 enum class OutputKind : std::uint8_t { inherit, null, captured };
 enum class OutputFormat : std::uint8_t { raw, prefix, json };
+enum class OutputTimestamp : std::uint8_t { none, rfc3339 };
 enum class WhenFull : std::uint8_t { block, drop };
 
 struct Output {
@@ -95,6 +96,7 @@ struct Output {
     std::uint32_t max_files = 5;             ///< FILE.1 .., beside FILE itself; 0: what is full is removed
     std::optional<std::uint32_t> mode = {};  ///< of FILE; without: 0644 less the umask, when it is made
     WhenFull when_full = WhenFull::block;
+    OutputTimestamp timestamp = OutputTimestamp::none;  ///< raw, prefix: before each line
 
     bool operator==(Output const&) const = default;
 };

@@ -9,15 +9,16 @@ namespace triton::config {
 namespace {
 
 constexpr std::array<std::string_view, 3> output_formats{"raw", "prefix", "json"};
+constexpr std::array<std::string_view, 2> output_timestamps{"none", "rfc3339"};
 constexpr std::array<std::string_view, 2> when_full_choices{"block", "drop"};
 constexpr json::Shape address_shape{.types = "string", .pattern = "^(tcp:|udp:|unix:/|unixgram:/|fifo:/)"};
 
 void check_output(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
     output.kind = OutputKind::captured;
-    if (present.has("file")) {
-        if (!present.has("format")) output.format = OutputFormat::raw;
-        return;
-    }
+    if (present.has("file") && !present.has("format")) output.format = OutputFormat::raw;
+    if (output.format == OutputFormat::json && output.timestamp != OutputTimestamp::none)
+        reading.warnings.add(json::Where{&at, "timestamp"}, "has no effect with format json, which has the time");
+    if (present.has("file")) return;
     for (std::string_view const key : {"maxSize", "maxFiles", "mode"}) {
         if (present.has(key)) reading.warnings.add(json::Where{&at, key}, "has no effect without file");
     }
@@ -55,7 +56,7 @@ void check_socket(ListenSocket const& socket, Present<ListenSocket> present, jso
 }  // namespace
 
 std::span<Field<Output> const> table(TableOf<Output>) {
-    static constexpr std::array<Field<Output>, 6> rows{{
+    static constexpr std::array<Field<Output>, 7> rows{{
         {.name = "file",
          .value = as<&Output::file, json::Path>,
          .description = "The file to append to. Absent: the launcher's own stdout and stderr."},
@@ -64,6 +65,10 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .description = "The bytes as they are (the default with `file`), lines with the name of the process before "
                         "them (the default "
                         "without), or a JSON object for each line."},
+        {.name = "timestamp",
+         .value = as<&Output::timestamp, json::Choice<OutputTimestamp, output_timestamps>>,
+         .description = "Formats raw and prefix: `rfc3339` puts the time at which the launcher read it before each "
+                        "line, in UTC with microseconds. The default is none."},
         {.name = "maxSize",
          .value = as<&Output::max_size, json::Size>,
          .description = "With `file`: it is rotated before it grows beyond that. The default is 10Mi."},

@@ -131,6 +131,7 @@ LineFormat LineFormat::json(std::string_view program, std::uint32_t number) {
 }
 
 std::size_t LineFormat::append(std::string& out, std::string_view text, Piece const& piece) const {
+    if (has_timestamp_ && kind_ != Kind::json) out.append(piece.time).append(" ");
     switch (kind_) {
         case Kind::raw: out.append(text).append("\n"); return text.size();
         case Kind::prefix:

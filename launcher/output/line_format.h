@@ -34,6 +34,9 @@ public:
     /// at the end. The unnamed program has no "program".
     static LineFormat json(std::string_view program, std::uint32_t number);
 
+    /// From now on with the time and a space before each line and each further piece of one; json has it anyway.
+    void set_timestamp(bool has_timestamp) { has_timestamp_ = has_timestamp; }
+
     struct Piece {
         OutputStream stream = OutputStream::out;
         std::string_view time = {};  ///< see TimeText
@@ -47,6 +50,7 @@ public:
 private:
     enum class Kind : std::uint8_t { raw, prefix, json };
     Kind kind_ = Kind::raw;
+    bool has_timestamp_ = false;
     std::string head_;   // prefix: "web[2] | "; json: ,"program":"web","process":2,"stream":"
     std::string again_;  // prefix: "web[2] + "
 };

@@ -24,6 +24,15 @@ std::int64_t microseconds_now() {
     return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+LineFormat format_for(config::OutputFormat format, std::string_view program, std::uint32_t process) {
+    switch (format) {
+        case config::OutputFormat::raw: return LineFormat::raw();
+        case config::OutputFormat::prefix: return LineFormat::prefix(program, process);
+        case config::OutputFormat::json: return LineFormat::json(program, process);
+    }
+    std::unreachable();
+}
+
 }  // namespace
 
 struct OutputCapture::Program {
@@ -36,7 +45,12 @@ struct OutputCapture::Program {
     std::uint64_t dropped = 0;
     int told_error = 0;
 
+    /// Both streams share a pipe, so that their order is kept.
     [[nodiscard]] bool is_raw_file() const { return file && output.format == config::OutputFormat::raw; }
+    /// The bytes go to the file as they are, ended or not.
+    [[nodiscard]] bool is_unchanged() const {
+        return is_raw_file() && output.timestamp == config::OutputTimestamp::none;
+    }
 };
 
 struct OutputCapture::Pipe {
@@ -82,15 +96,10 @@ void OutputCapture::each_pipe(std::function<void(Pipe&)> const& call) const {
         call(*pipe);
 }
 
-void OutputCapture::set_format(Pipe& pipe) const {
-    switch (pipe.program->output.format) {
-        case config::OutputFormat::raw: pipe.format = LineFormat::raw(); return;
-        case config::OutputFormat::prefix:
-            pipe.format = LineFormat::prefix(pipe.program->name, pipe.key.process);
-            return;
-        case config::OutputFormat::json: pipe.format = LineFormat::json(pipe.program->name, pipe.key.process); return;
-    }
-    std::unreachable();
+void OutputCapture::set_format(Pipe& pipe) {
+    config::Output const& output = pipe.program->output;
+    pipe.format = format_for(output.format, pipe.program->name, pipe.key.process);
+    pipe.format.set_timestamp(output.timestamp == config::OutputTimestamp::rfc3339);
 }
 
 Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, config::Output const& output,
@@ -366,7 +375,7 @@ bool OutputCapture::take_begun(Pipe& pipe) {
 /// much there was room for.
 std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) {
     Program& program = *pipe.program;
-    std::size_t const passed = program.is_raw_file() ? pass_raw(pipe, text, is_end) : pass_lines(pipe, text, is_end);
+    std::size_t const passed = program.is_unchanged() ? pass_raw(pipe, text, is_end) : pass_lines(pipe, text, is_end);
     if (passed == 0) return 0;
     LogChunk chunk{0, time_, pipe.key.process, pipe.stream};
     chunk.text = text.substr(0, passed);

@@ -146,7 +146,7 @@ private:
     enum class Progress : std::uint8_t { again, empty, blocked };
 
     [[nodiscard]] Program* find(std::uint32_t program) const;
-    void set_format(Pipe& pipe) const;
+    static void set_format(Pipe& pipe);
     Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
     void each_pipe(std::function<void(Pipe&)> const& call) const;
 

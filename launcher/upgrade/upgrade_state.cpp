@@ -246,6 +246,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("max_files", &config::Output::max_files);
     a("mode", &config::Output::mode);
     a("when_full", &config::Output::when_full);
+    a("timestamp", &config::Output::timestamp);
 }
 
 template <class A>
@@ -387,6 +388,8 @@ template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::captured);
 template <>
 constexpr std::int64_t last_of<config::OutputFormat> = static_cast<std::int64_t>(config::OutputFormat::json);
+template <>
+constexpr std::int64_t last_of<config::OutputTimestamp> = static_cast<std::int64_t>(config::OutputTimestamp::rfc3339);
 template <>
 constexpr std::int64_t last_of<config::WhenFull> = static_cast<std::int64_t>(config::WhenFull::drop);
 

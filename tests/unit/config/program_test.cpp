@@ -320,6 +320,10 @@ INSTANTIATE_TEST_SUITE_P(
                "warning: programs.web.output.mode: has no effect without file"}},
         Found{R"("output":{"file":"/log","mode":"1777"})",
               {R"(programs.web.output.mode: "1777" is not an octal number from 0 to 777)"}},
+        Found{R"("output":{"format":"json","timestamp":"rfc3339"})",
+              {"warning: programs.web.output.timestamp: has no effect with format json, which has the time"}},
+        Found{R"("output":{"format":"json","timestamp":"none"})", {}},
+        Found{R"("output":{"timestamp":"utc"})", {R"(programs.web.output.timestamp: "utc" is none of none, rfc3339)"}},
         Found{R"("output":{"file":"log","format":"text","maxSize":0,"maxFiles":-1,"whenFull":"lose"})",
               {R"(programs.web.output.file: "log" is not an absolute path)",
                R"(programs.web.output.format: "text" is none of raw, prefix, json)",
@@ -457,6 +461,8 @@ TEST(ParsePrograms, ValuesOfSeveralForms) {
     EXPECT_EQ(program_of(R"("output":{})").output, (Output{.kind = OutputKind::captured}));
     EXPECT_EQ(program_of(R"("output":{"file":"/f"})").output,
               (Output{.kind = OutputKind::captured, .file = "/f", .format = OutputFormat::raw}));
+    EXPECT_EQ(program_of(R"("output":{"timestamp":"rfc3339"})").output,
+              (Output{.kind = OutputKind::captured, .timestamp = OutputTimestamp::rfc3339}));
     EXPECT_EQ(program_of(R"("output":{"file":"/f","format":"prefix"})").output.format, OutputFormat::prefix);
     EXPECT_EQ(program_of(R"("schedule":{"every":"1h"})").schedule, Schedule(Milliseconds(1h)));
     EXPECT_EQ(program_of(R"("schedule":{"cron":"@hourly"})").schedule, Schedule(*parse_cron("0 * * * *")));

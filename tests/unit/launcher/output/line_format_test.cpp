@@ -95,6 +95,20 @@ TEST(LineFormat, Prefix) {
     EXPECT_EQ(out, "web[2] | a\0b\nweb[2] + rest\nprocess[1] | \n"s);
 }
 
+TEST(LineFormat, TimestampStandsBeforeEachPieceOfTextAndChangesNoJson) {
+    auto const rendered = [](LineFormat format, bool is_continued) {
+        format.set_timestamp(true);
+        std::string out;
+        format.append(out, "x", {OutputStream::out, "T", is_continued});
+        return out;
+    };
+    EXPECT_EQ(rendered(LineFormat::raw(), false), "T x\n");
+    EXPECT_EQ(rendered(LineFormat::prefix("web", 2), false), "T web[2] | x\n");
+    EXPECT_EQ(rendered(LineFormat::prefix("web", 2), true), "T web[2] + x\n");
+    EXPECT_EQ(rendered(LineFormat::json("", 1), false),
+              "{\"time\":\"T\",\"process\":1,\"stream\":\"stdout\",\"message\":\"x\"}\n");
+}
+
 TEST(LineFormat, Raw) {
     std::string out;
     LineFormat::raw().append(out, "as it is", {});

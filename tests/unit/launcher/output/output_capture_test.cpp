@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -237,6 +238,25 @@ TEST_F(OutputCaptureTest, RawFileKeepsTheOrderOfBothStreams) {
     write_out(web1, "3\n");
     capture->process_ended(web1);
     EXPECT_EQ(content(file), "1\n2\n3\n");
+}
+
+TEST_F(OutputCaptureTest, TimestampStandsBeforeEachLineOfARawFile) {
+    config::Output stamped = to_file(OutputFormat::raw);
+    stamped.timestamp = config::OutputTimestamp::rfc3339;
+    configure(1, "web", stamped);
+    write_out(web1, "one\ntw");
+    write_err(web1, "o\n");  // the same pipe
+    write_out(web1, "not ended");
+    run_dry();
+    capture->process_ended(web1);
+    constexpr char const* line = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}Z ";
+    EXPECT_THAT(content(file),
+                testing::MatchesRegex(std::string(line) + "one\n" + line + "two\n" + line + "not ended\n"));
+    EXPECT_EQ(log_text(1), "one\ntwo\nnot ended") << "what is kept is what was written";
+    configure(1, "web", to_file(OutputFormat::raw));
+    write_out(web1, "plain\n");
+    run_dry();
+    EXPECT_TRUE(content(file).ends_with("Z not ended\nplain\n"));
 }
 
 TEST_F(OutputCaptureTest, RawFileHasTheBytesAsTheyAre) {

@@ -114,13 +114,13 @@ UpgradeState odd_state() {
     state.supervisor.stop_deadline = at(6s);
     state.supervisor.latest_kill = at(7s);
     state.supervisor.earliest = at(-8s);
-    state.programs = {
-        {"web",
-         true,
-         {config::OutputKind::captured, "/log/\xff", config::OutputFormat::raw, 1, 0, 0640, config::WhenFull::drop},
-         {"7.1", "7.3"},
-         {1, 0, 1}},
-        {}};
+    state.programs = {{"web",
+                       true,
+                       {config::OutputKind::captured, "/log/\xff", config::OutputFormat::raw, 1, 0, 0640,
+                        config::WhenFull::drop, config::OutputTimestamp::rfc3339},
+                       {"7.1", "7.3"},
+                       {1, 0, 1}},
+                      {}};
     state.instances = {{1, 2, std::numeric_limits<std::uint64_t>::max(), true, "at\twork"}};
     state.has_configuration = true;
     state.configuration = "{\n  \"version\": \"1\"\r\n}\n" + binary();
