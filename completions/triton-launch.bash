@@ -10,7 +10,8 @@ _triton_launch() {
         --restart-max-delay --restart-factor --restart-jitter --restart-reset-after --restart-minimum-run --stop-signal
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
         --log-path --log-max-size --wait-for-pod --listen-address --cgroup --control-socket --control-mode
-        --control-group --output-dir --kubernetes --annotation-prefix --enable-node-watch"
+        --control-group --output-dir --kubernetes --annotation-prefix --enable-node-watch --ui
+        --ui-token-file"
     local agent='--listen --bind-address --probe-listen --tls --tls-certificate-file --tls-key-file
         --tls-ca-file --tls-verify-peers --certificate-path --certificate-key-path --agent-path --agent-user --agent-option'
     local stage='--mode --input-dir --output-dir --copy-file --copy-template --copy-binary --copy-library
@@ -75,7 +76,7 @@ _triton_launch() {
         ;;
     --version-file | --fdbserver-path | --binary-path | --additional-env-file | --log-path | --input-monitor-conf | \
         --copy-file | --copy-template | --require-not-empty | --control-socket | --socket | --tls-certificate-file | \
-        --tls-key-file | --tls-ca-file | --certificate-path | --certificate-key-path | --agent-path)
+        --ui-token-file | --tls-key-file | --tls-ca-file | --certificate-path | --certificate-key-path | --agent-path)
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return

@@ -172,6 +172,9 @@ complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stag
     -d 'Of the pod\'s annotations'
 complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stages' -l enable-node-watch \
     -d 'Labels of the node as variables'
+complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stages' -l ui -d 'Serve a page of what runs at /ui'
+complete -c triton-launch -n '__triton_launch_runs; and not __triton_launch_stages' -l ui-token-file -rF \
+    -d 'Holds the token for commands there'
 
 # of the agent, in each of these modes
 complete -c triton-launch -n __triton_launch_runs -l listen -x -d 'Serve HTTP on HOST:PORT or :PORT'

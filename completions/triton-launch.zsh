@@ -45,6 +45,8 @@ _triton_launch() {
         '--output-dir[the files that may be asked for]:directory:_files -/'
         '--kubernetes[report to the Kubernetes API]:when:(auto on off)'
         "--annotation-prefix[of the pod's annotations]:prefix"
+        '--ui[serve a page of what runs at /ui]'
+        '--ui-token-file[holds the token for commands there]:file:_files'
         '--enable-node-watch[labels of the node as variables]'
     )
     stage=(

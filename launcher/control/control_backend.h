@@ -168,9 +168,10 @@ enum class ProcessOwner : std::uint8_t {
 
 /// Whose a connection is, and so what it may call: see the table in control_calls.cpp.
 enum class ControlRole : std::uint8_t {
-    person,  ///< came through the control socket
-    agent,   ///< came from our own agent (ControlServer::adopt())
-    limited  ///< came through the control socket by its uid, with fewer rights than we have
+    person,   ///< came through the control socket
+    agent,    ///< came from our own agent (ControlServer::adopt())
+    limited,  ///< came through the control socket by its uid, with fewer rights than we have
+    steward   ///< the agent's, which may command programs and read their output: AgentOptions::may_command
 };
 
 /// One line of a program's captured output. `text` is borrowed, any bytes, without its newline.

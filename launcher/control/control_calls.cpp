@@ -169,6 +169,7 @@ constexpr std::array wait_parameters{
 constexpr std::array logs_parameters{
     program, process, ParameterRow{"lines", false, read_number<&CallParameters::lines, 0, most_log_lines>},
     ParameterRow{"follow", false, read_flag<&CallParameters::follows>}, ParameterRow{"after", false, read_after}};
+constexpr std::array subscribe_parameters{ParameterRow{"live", false, read_flag<&CallParameters::is_live>}};
 constexpr std::array path_only{ParameterRow{"path", true, read_path}};
 constexpr std::array what_only{ParameterRow{"what", true, read_word<&CallParameters::what, staging_kind_names>}};
 constexpr std::array result_parameters{
@@ -183,27 +184,31 @@ constexpr std::array reporter_only{ParameterRow{"reporter", true, read_reporter}
 constexpr auto person = static_cast<varlink::Role>(ControlRole::person);
 constexpr auto agent = static_cast<varlink::Role>(ControlRole::agent);
 constexpr auto limited = static_cast<varlink::Role>(ControlRole::limited);
+constexpr auto steward = static_cast<varlink::Role>(ControlRole::steward);
 
 // Who may call a method. The agent faces the network, so it may look, and have done what cannot hurt: nothing that
 // starts, stops or replaces a program. The same holds for those who have our uid and have been confined. What the agent
-// is there to tell, nobody else may.
-constexpr varlink::Roles everyone = varlink::only(person) | varlink::only(agent) | varlink::only(limited);
+// is there to tell, nobody else may. A steward is an agent that shows a page with commands: where the command line asks
+// for that and says who may give them, it may also command programs and read their output, but not replace the
+// launcher.
+constexpr varlink::Roles agents = varlink::only(agent) | varlink::only(steward);
 constexpr varlink::Roles persons = varlink::only(person);
-constexpr varlink::Roles agents = varlink::only(agent);
+constexpr varlink::Roles commanders = persons | varlink::only(steward);
+constexpr varlink::Roles everyone = persons | agents | varlink::only(limited);
 
 using M = ControlMethods;
 constexpr std::array<MethodRow, 18> methods{{
     {"GetStatus", {}, everyone, &M::get_status},
     {"List", list_parameters, everyone, &M::list},
     {"Describe", program_only, everyone, &M::describe},
-    {"Start", verb_alone_parameters, persons, &M::start},
-    {"Stop", verb_alone_parameters, persons, &M::stop},
-    {"Restart", verb_parameters, persons, &M::restart},
-    {"Signal", signal_parameters, persons, &M::signal},
+    {"Start", verb_alone_parameters, commanders, &M::start},
+    {"Stop", verb_alone_parameters, commanders, &M::stop},
+    {"Restart", verb_parameters, commanders, &M::restart},
+    {"Signal", signal_parameters, commanders, &M::signal},
     {"Reload", {}, everyone, &M::reload},
     {"Wait", wait_parameters, persons, &M::wait},
-    {"Subscribe", {}, everyone, &M::subscribe, true},
-    {"Logs", logs_parameters, persons, &M::logs},
+    {"Subscribe", subscribe_parameters, everyone, &M::subscribe, true},
+    {"Logs", logs_parameters, commanders, &M::logs},
     {"Upgrade", path_only, persons, &M::upgrade},
     {"Stage", what_only, everyone, &M::stage},
     {"WatchConfiguration", {}, everyone, &M::watch_configuration},

@@ -178,7 +178,11 @@ private:
     std::uint64_t seen_ = 0;  // of the changes
 };
 
-class SubscribeJob : public TaggedJob<JobTag::subscribe> {};
+class SubscribeJob : public TaggedJob<JobTag::subscribe> {
+public:
+    explicit SubscribeJob(bool takes) : takes_kept(takes) {}
+    bool const takes_kept;  // our agent's, for whom records are kept while it is not there
+};
 class ReloadJob : public TaggedJob<JobTag::reload> {};
 class UpgradeJob : public TaggedJob<JobTag::upgrade> {};
 class ProbesJob : public TaggedJob<JobTag::probes> {};

@@ -13,8 +13,12 @@ namespace triton::launcher {
 using varlink::Session;
 
 namespace {
-constexpr auto agent = static_cast<varlink::Role>(ControlRole::agent);
+/// Whether a connection is our agent's, whatever it may do.
+bool is_agent(varlink::Role role) {
+    return role == static_cast<varlink::Role>(ControlRole::agent) ||
+           role == static_cast<varlink::Role>(ControlRole::steward);
 }
+}  // namespace
 
 varlink::ServiceInfo ControlMethods::info() const {
     return {.vendor = "Triton", .product = "triton-launch", .version = backend_.launcher().version, .url = ""};
@@ -192,7 +196,7 @@ void ControlMethods::reload(Session& session, CallParameters const&) {
         case Reloaded::now: return reply(session, "{}");
         case Reloaded::later:
             // The agent's calls share one connection: the verdicts of its probes would wait behind this one.
-            if (session.role() == agent) return reply(session, "{}");
+            if (is_agent(session.role())) return reply(session, "{}");
             if (!session.is_oneway) session.begin(std::make_unique<ReloadJob>());
             return;
     }
@@ -274,16 +278,15 @@ void KeptRecords::hand_over(varlink::Server& server, Session& session) {
     if (!messages_.empty()) session.output(server.now()) += std::exchange(messages_, {});
 }
 
-void ControlMethods::subscribe(Session& session, CallParameters const&) {
-    session.begin(std::make_unique<SubscribeJob>());
+void ControlMethods::subscribe(Session& session, CallParameters const& parameters) {
+    session.begin(std::make_unique<SubscribeJob>(is_agent(session.role()) && !parameters.is_live));
     context_.server->reply(session, "{}", true);
-    if (session.role() == agent) kept_.hand_over(*context_.server, session);
+    if (is_agent(session.role()) && !parameters.is_live) kept_.hand_over(*context_.server, session);
 }
 
 bool ControlMethods::is_agent_subscribed() {
     bool is_subscribed = false;
-    context_.server->each<SubscribeJob>(
-        [&](Session& session, SubscribeJob&) { is_subscribed |= session.role() == agent; });
+    context_.server->each<SubscribeJob>([&](Session&, SubscribeJob& job) { is_subscribed |= job.takes_kept; });
     return is_subscribed;
 }
 
@@ -330,7 +333,7 @@ bool ControlMethods::has_followers() const {
 Duration ControlMethods::agent_deaf_for() const {
     Duration longest{};
     for (auto const& session : context_.server->sessions()) {
-        if (session->role() == agent && session->job() && session->job()->tag == ConfigurationJob::tag)
+        if (is_agent(session->role()) && session->job() && session->job()->tag == ConfigurationJob::tag)
             longest = std::max(longest, session->deaf_for(context_.server->now()));
     }
     return longest;

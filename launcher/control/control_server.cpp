@@ -31,10 +31,10 @@ varlink::Limits server_limits(ControlLimits const& limits) {
                                     .is_oldest_replaced = true,
                                     .is_reader_watched = true};
     static_assert(static_cast<int>(ControlRole::person) == 0 && static_cast<int>(ControlRole::agent) == 1 &&
-                  static_cast<int>(ControlRole::limited) == 2);
+                  static_cast<int>(ControlRole::limited) == 2 && static_cast<int>(ControlRole::steward) == 3);
     varlink::RoleLimits limited = person;
     limited.reserved = 0;
-    return {.roles = {person, agent, limited},
+    return {.roles = {person, agent, limited, agent},
             .work = limits.work,
             .stream_bytes = limits.output_bytes,
             .partial = limits.partial,

@@ -46,6 +46,7 @@ struct AgentOptions {
     std::string user;                       ///< a name or a number; empty: nobody when we are root, else ours
     bool is_wanted = false;                 ///< else it is started when a configuration needs it
     bool is_reporting = false;              ///< to Kubernetes; else nobody believes what it says of a pod
+    bool may_command = false;               ///< its page may start, stop and signal programs and read their output
     bool watches_node = false;              ///< the labels of the pod's node come by it, as variables
 };
 

@@ -52,8 +52,8 @@ public:
     void configuration_changed() const {
         if (server_) server_->configuration_changed();
     }
-    void adopt(UniqueFd connection) const {
-        if (server_) server_->adopt(std::move(connection), ControlRole::agent);
+    void adopt(UniqueFd connection, ControlRole role) const {
+        if (server_) server_->adopt(std::move(connection), role);
     }
     void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) const {
         if (server_) server_->answer_stage(ticket, answer);

@@ -151,7 +151,7 @@ void Shell::probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail
 
 void Shell::agent_connected(UniqueFd connection) {
     port_.open_for_agent();  // a configuration may have asked for the agent after our start
-    line_.adopt(std::move(connection));
+    line_.adopt(std::move(connection), options_.agent.may_command ? ControlRole::steward : ControlRole::agent);
 }
 
 void Shell::pod_told(PodState const& pod, bool have_changed) { keeper_.know_node(pod.variables, have_changed); }

@@ -152,6 +152,7 @@ struct KeptFields {
         : accept(view(head[http::field::accept])),
           host(view(head[http::field::host])),
           origin(view(head[http::field::origin])),
+          authorization(view(head[http::field::authorization])),
           last_event_id(view(head["Last-Event-ID"])),
           user_agent(view(head[http::field::user_agent])) {}
 
@@ -159,6 +160,7 @@ struct KeptFields {
         request.accept = accept;
         request.host = host;
         request.origin = origin;
+        request.authorization = authorization;
         request.last_event_id = last_event_id;
         request.user_agent = user_agent;
     }
@@ -166,6 +168,7 @@ struct KeptFields {
     std::string accept;
     std::string host;
     std::string origin;
+    std::string authorization;
     std::string last_event_id;
     std::string user_agent;
 };

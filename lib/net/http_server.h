@@ -46,6 +46,7 @@ struct HttpRequest {
     std::string_view accept;
     std::string_view host;
     std::string_view origin;
+    std::string_view authorization;
     std::string_view last_event_id;
     std::string_view user_agent;
     std::string_view body;

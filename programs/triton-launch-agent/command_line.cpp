@@ -55,6 +55,11 @@ Flags make_flags(AgentOptions& options, std::string& verify_peers) {
          into_choice(options.certificates.wants_tls13, tls_versions)},
         {"open-metrics", "", 0, "", "serve /metrics to peers without a certificate too",
          into_switch(options.has_open_metrics)},
+        {"ui", "", 0, "", "serve a page of what runs at /ui", into_switch(options.has_ui)},
+        {"ui-token-file", "", 0, "FILE", "holds the token that commands, logs and the configuration need there",
+         into(options.ui_token_file)},
+        {"ui-host", "", 0, "NAME", "by which browsers may reach the page without TLS (may be repeated)",
+         append_to(options.ui_hosts)},
         {"max-connections", "", 0, "N", "at the same time (default: 1024)", into(limits.connections, 1, 1'000'000)},
         {"request-timeout", "", 0, "DURATION", "for a handshake, a header, a body (default: 10s)",
          into_time_limit(limits.request)},
@@ -171,6 +176,8 @@ Result<AgentCommandLine> parse_agent_command_line(int argc, char const* const* a
     if (!line.text.empty()) return line;
     if (!words.positional.empty()) return fail("unexpected argument " + words.positional.front());
     TRY(complete_tls(options, std::move(verify_peers), environment));
+    if (!options.has_ui && !options.ui_token_file.empty()) return fail("--ui-token-file needs --ui");
+    if (!options.has_ui && !options.ui_hosts.empty()) return fail("--ui-host needs --ui");
     if (options.has_kubernetes) complete_kubernetes(options.kubernetes, environment);
     return line;
 }

@@ -98,6 +98,30 @@ Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
     return {};
 }
 
+/// Whether there is somebody who may give commands: who has the token, else who shows a certificate that is asked for.
+bool has_commanders(AgentFlags const& agent) {
+    if (!agent.ui_token_file.empty()) return true;
+    bool const is_plain = !agent.plain_certificate.empty() || !agent.plain_key.empty();
+    if (agent.verify_peers == "none" || (is_plain && agent.authority.empty() && agent.verify_peers.empty()))
+        return false;
+    if (!agent.authority.empty()) return true;
+    bool const has_tls = agent.has_tls || !agent.certificate.empty() || !agent.key.empty() || is_plain;
+    return has_tls && std::getenv("FDB_TLS_CA_FILE") != nullptr;
+}
+
+/// Errors: an option that nothing would come of.
+Result<> add_ui(AgentFlags const& agent, launcher::AgentOptions& options) {
+    if (!agent.has_ui) {
+        if (!agent.ui_token_file.empty()) return fail("--ui-token-file needs --ui");
+        return {};
+    }
+    if (agent.listen.empty() && agent.listen_address.empty()) return fail("--ui needs --listen");
+    options.arguments.emplace_back("--ui");
+    add(options.arguments, "ui-token-file", agent.ui_token_file);
+    options.may_command = has_commanders(agent);
+    return {};
+}
+
 /// Last, so that they win.
 void add_own_options(AgentFlags const& agent, launcher::AgentOptions& options) {
     for (std::string const& option : agent.options)
@@ -138,6 +162,9 @@ void add_report_flags(Flags& flags, AgentFlags& agent) {
     Flag const rows[] = {
         {"output-dir", "", 0, "DIR", "the files that may be asked for with --listen (default: none)",
          into(agent.output_directory)},
+        {"ui", "", 0, "", "serve a page of what runs at /ui of --listen", into_switch(agent.has_ui)},
+        {"ui-token-file", "", 0, "FILE", "holds the token that commands, logs and the configuration need there",
+         into(agent.ui_token_file)},
         {"listen-address", "", 0, "ADDRESS", "one more --listen, or none, as the shipped monitor calls it",
          into_address_or_none(agent.listen_address)},
         {"kubernetes", "", 0, "WHEN",
@@ -155,6 +182,7 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
     launcher::AgentOptions& options = launch.agent;
     TRY(fill(agent, options));
     options.output_directory = agent.output_directory;
+    TRY(add_ui(agent, options));
     add(options.arguments, "version-file", version_file);
     add(options.arguments, "main-container-version", launch.source.binary.container_version);
     add(options.arguments, "additional-env-file", launch.source.environment_file);

@@ -26,6 +26,8 @@ struct AgentFlags {
     std::string certificate, key, authority, verify_peers;
     std::string plain_certificate, plain_key;  ///< the shipped monitor's: nobody is asked for a certificate
     std::string output_directory;              ///< launch mode: empty for none
+    bool has_ui = false;                       ///< launch mode: serves the page
+    std::string ui_token_file;
     Kubernetes kubernetes = Kubernetes::automatic;
     std::string annotation_prefix;
     bool watches_node = false;

@@ -19,6 +19,7 @@
 #include "lib/base/error_kinds.h"
 #include "lib/net/accept.h"
 #include "lib/net/http_server.h"
+#include "lib/net/page_policy.h"
 #include "lib/net/turns.h"
 #include "programs/vminfod/awaited.h"
 #include "programs/vminfod/event_options.h"
@@ -86,7 +87,7 @@ public:
           around_(around),
           router_(endpoint_routes()),
           page_(shared(page())),
-          page_fields_("\r\nContent-Security-Policy: " + page_policy(page()) + "\r\nReferrer-Policy: no-referrer"),
+          page_fields_("\r\nContent-Security-Policy: " + net::page_policy(page()) + "\r\nReferrer-Policy: no-referrer"),
           turns_(around_.loop),
           events_(std::make_shared<EventStreams>(
               EventStreams::Settings{settings_.now, settings_.heartbeat, settings_.snapshot_limit}, around_.loop,

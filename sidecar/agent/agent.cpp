@@ -20,6 +20,7 @@
 #include "sidecar/agent/sandbox.h"
 #include "sidecar/agent/service.h"
 #include "sidecar/agent/substitutions.h"
+#include "sidecar/agent/ui.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
 
 namespace triton::agent {
@@ -30,7 +31,6 @@ constexpr Duration grace = std::chrono::seconds(5);
 constexpr Duration grace_of_restart = std::chrono::seconds(2);
 constexpr std::size_t probe_connections = 64;
 constexpr int exit_to_be_started_again = 3;
-constexpr std::string_view no_path = " ";  // of a route that nobody can ask for: no target has a blank
 /// Peers and servers have a say in what a line holds. Whole lines fit into a pipe at once.
 constexpr std::size_t longest_log_text = 512;
 /// Files being hashed, probes under way, and what else is not a connection of a peer.
@@ -61,7 +61,7 @@ net::HttpSettings probe_settings(net::HttpSettings const& settings) {
 }
 
 std::vector<net::HttpRoute> probe_routes() {
-    std::vector<net::HttpRoute> routes = endpoint_routes(false);
+    std::vector<net::HttpRoute> routes = endpoint_routes({});
     for (net::HttpRoute& route : routes) {
         if (!route.is_urgent) route.path = no_path;
     }
@@ -81,7 +81,7 @@ public:
           has_broker_(handed_.launcher),
           control_(io_, std::move(handed_.launcher), options_.control_socket, [this] { launcher_ended(); }),
           signals_(io_, {SIGTERM, SIGINT, SIGHUP}, [this](int signo) { signalled(signo); }),
-          router_(endpoint_routes(options_.has_open_metrics)),
+          router_(endpoint_routes({options_.has_open_metrics, options_.has_ui})),
           probe_router_(probe_routes()),
           grace_(io_) {}
 
@@ -94,6 +94,9 @@ public:
         auto probe_sockets = TRY(open_probe_sockets());
         if (sockets.empty() && probe_sockets.empty() && !has_broker_ && !options_.has_kubernetes)
             return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
+        if (options_.has_ui && sockets.empty()) return fail("--ui needs --listen");
+        std::string token;
+        if (!options_.ui_token_file.empty()) token = TRY(read_token(options_.ui_token_file));
         std::string substitutions = TRY(substitutions_json(options_.substitutions, environment));
         watch_certificates();
         SandboxReport sandbox;
@@ -105,6 +108,7 @@ public:
             server_ = TRY(make_server(options_.server, router_, certificates_ ? &*certificates_ : nullptr));
         if (!probe_sockets.empty())
             probe_server_ = TRY(make_server(probe_settings(options_.server), probe_router_, nullptr));
+        if (options_.has_ui) make_ui(std::move(token));
         TRY(filter_system_calls(rules, sandbox));
         tell_of(sandbox);
         for (UniqueFd& socket : sockets)
@@ -114,6 +118,7 @@ public:
         // The launcher lets nobody probe for it but the agent that it has started.
         if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
         TRY(start_reporter());
+        if (ui_) ui_->start();
         io_.run();
         log_.write(log::LogLevel::info, "stopped", "stopped");
         return exit_code_;
@@ -273,13 +278,28 @@ private:
                                                std::move(reload), [this] { restart(); }});
     }
 
+    void make_ui(std::string token) {
+        UiAccess::Settings settings;
+        settings.token = std::move(token);
+        settings.has_tls = options_.has_tls;
+        settings.asks_for_certificates = options_.has_tls && !options_.certificates.authority.empty();
+        settings.hosts = options_.ui_hosts;
+        ui_.emplace(io_, control_, log_, UiAccess(std::move(settings)));
+    }
+
+    net::Task<net::HttpResponse> answer(net::HttpRequest const& request) {
+        Endpoint const endpoint = endpoint_of(request.match.route);
+        bool const is_of_ui = endpoint >= Endpoint::ui && endpoint < Endpoint::none;
+        return is_of_ui ? ui_->answer(endpoint, request) : service_->answer(request);
+    }
+
     Result<net::HttpServer> make_server(net::HttpSettings settings, net::HttpRouter const& router,
                                         net::Certificates* certificates) {
         return net::HttpServer::create(
             std::move(settings),
             {.loop = io_,
              .router = router,
-             .answer = [this](net::HttpRequest const& request) { return service_->answer(request); },
+             .answer = [this](net::HttpRequest const& request) { return answer(request); },
              .answered = [this](std::size_t route, unsigned status) { count(endpoint_of(route), status); },
              .certificates = certificates,
              .figures = figures_.http,
@@ -319,6 +339,7 @@ private:
     /// When all answers are written, and at the latest after so long.
     void stop(Duration within = grace) {
         grace_.call_at(std::chrono::steady_clock::now() + within, [this] { io_.stop(); });
+        if (ui_) ui_->stop();
         auto const servers = std::make_shared<int>(0);
         for (auto* const server : {&server_, &probe_server_})
             if (*server) ++*servers;
@@ -364,6 +385,7 @@ private:
     std::optional<net::LogFlusher> log_flusher_;
     std::unique_ptr<net::FileWatch> watch_;
     std::optional<Service> service_;
+    std::optional<Ui> ui_;
     std::optional<net::HttpServer> server_;
     std::optional<net::HttpServer> probe_server_;
     std::optional<ProbeRunner> probes_;

@@ -35,7 +35,10 @@ struct AgentOptions {
     bool has_tls = false;
     net::CertificateFiles certificates;
     net::HttpSettings server;
-    bool has_open_metrics = false;  ///< /metrics for peers without a certificate too
+    bool has_open_metrics = false;      ///< /metrics for peers without a certificate too
+    bool has_ui = false;                ///< the page at /ui
+    std::string ui_token_file;          ///< empty: nobody has a token
+    std::vector<std::string> ui_hosts;  ///< names by which browsers may call us without TLS
     SubstitutionOptions substitutions;
     std::size_t hash_threads = 2;
     log::LogLevel log_level = log::LogLevel::info;

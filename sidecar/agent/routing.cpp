@@ -37,6 +37,12 @@ constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::stage, "stage", "/v1/stage", HttpMethod::post, false, "200 400 401 403 500 501 503 504"},
     {Endpoint::refresh_certs, "refresh_certs", "/refresh_certs", HttpMethod::post, false, "200 400 401 500 503"},
     {Endpoint::restart, "restart", "/restart", HttpMethod::post, false, "200 401 403 503"},
+    {Endpoint::ui, "ui", "/ui", HttpMethod::get, false, "200 401 503"},
+    {Endpoint::ui_session, "ui_session", "/ui/session", HttpMethod::post, false, "200 401 403 503"},
+    {Endpoint::ui_events, "ui_events", "/ui/events", HttpMethod::post, false, "200 400 401 403 503"},
+    {Endpoint::ui_configuration, "ui_configuration", "/ui/configuration", HttpMethod::post, false, "200 401 403 503"},
+    {Endpoint::ui_logs, "ui_logs", "/ui/logs", HttpMethod::post, false, "200 400 401 403 404 500 501 503 504"},
+    {Endpoint::ui_command, "ui_command", "/ui/command", HttpMethod::post, false, "200 400 401 403 404 500 501 503 504"},
     {Endpoint::none, "unknown", "", HttpMethod::get, false, ""},
 }};
 
@@ -57,12 +63,13 @@ bool may_answer(Endpoint endpoint, unsigned status) {
     return statuses_of(endpoint).find(std::to_string(status)) != std::string_view::npos;
 }
 
-std::vector<net::HttpRoute> endpoint_routes(bool has_open_metrics) {
+std::vector<net::HttpRoute> endpoint_routes(RoutingOptions const& options) {
     std::vector<net::HttpRoute> routes;
     for (EndpointRow const& row : endpoints) {
         if (row.endpoint == Endpoint::none) continue;
-        bool const is_open = row.is_probe || (has_open_metrics && row.endpoint == Endpoint::metrics);
-        routes.push_back({row.path, row.method, is_open, row.is_probe});
+        bool const is_open = row.is_probe || (options.has_open_metrics && row.endpoint == Endpoint::metrics);
+        bool const is_served = options.has_ui || row.endpoint < Endpoint::ui;
+        routes.push_back({is_served ? row.path : no_path, row.method, is_open, row.is_probe});
     }
     return routes;
 }

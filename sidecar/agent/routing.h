@@ -26,6 +26,12 @@ enum class Endpoint : std::uint8_t {
     stage,              ///< POST /v1/stage: copies, and says what
     refresh_certs,      ///< POST
     restart,            ///< POST
+    ui,                 ///< /ui: the page
+    ui_session,         ///< POST /ui/session: whether one may do what follows
+    ui_events,          ///< POST
+    ui_configuration,   ///< POST
+    ui_logs,            ///< POST
+    ui_command,         ///< POST: starts, stops, restarts, signals, reloads
     none                ///< there is no such path
 };
 inline constexpr std::size_t endpoint_count = static_cast<std::size_t>(Endpoint::none) + 1;
@@ -38,8 +44,16 @@ std::string_view statuses_of(Endpoint endpoint);
 /// Whether an answer is one of these, or one that every endpoint may get.
 bool may_answer(Endpoint endpoint, unsigned status);
 
-/// All but `none`, in the order of Endpoint: a route's number is its endpoint's.
-std::vector<net::HttpRoute> endpoint_routes(bool has_open_metrics);
+/// Which endpoints there are, and for whom.
+struct RoutingOptions {
+    bool has_open_metrics = false;
+    bool has_ui = false;
+};
+/// All but `none`, in the order of Endpoint: a route's number is its endpoint's. Nobody can ask for one that is not
+/// served.
+std::vector<net::HttpRoute> endpoint_routes(RoutingOptions const& options);
+/// Of a route that nobody can ask for: no target has a blank.
+inline constexpr std::string_view no_path = " ";
 
 /// What a route's number stands for.
 inline Endpoint endpoint_of(std::size_t route) {

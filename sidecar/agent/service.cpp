@@ -131,6 +131,12 @@ Task<HttpResponse> Service::answer(HttpRequest const& request) {
         case Endpoint::stage: co_return co_await stage_in_detail(request.body);
         case Endpoint::refresh_certs: co_return refresh_certificates();
         case Endpoint::restart: co_return restart(request);
+        case Endpoint::ui:
+        case Endpoint::ui_session:
+        case Endpoint::ui_events:
+        case Endpoint::ui_configuration:
+        case Endpoint::ui_logs:
+        case Endpoint::ui_command:  // of the page: see Ui
         case Endpoint::none: break;
     }
     co_return net::text_response(404, "Path not found");

@@ -23,8 +23,14 @@ std::unexpected<Error> refusal(std::string const& name, json::Node const& parame
     for (Row const& row : rows) {
         if (name == varlink::service_name(row.name)) kind = row.kind;
     }
+    static constexpr std::array<Row, 3> own_rows{{{"NoSuchProgram", ErrorKind::not_found},
+                                                  {"NoSuchProcess", ErrorKind::not_found},
+                                                  {"Refused", ErrorKind::refused}}};
+    for (Row const& row : own_rows) {
+        if (name == "org.tritonlaunch.Launcher." + std::string(row.name)) kind = row.kind;
+    }
     std::string text = name;
-    for (std::string_view const key : {"parameter", "reason"}) {
+    for (std::string_view const key : {"parameter", "program", "reason"}) {
         std::string const value = text_of(parameters, key);
         if (!value.empty()) text.append(": ").append(value);
     }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/net/page_policy.h"
 #include "programs/vminfod/page.h"
 #include "programs/vminfod/routes.h"
 
@@ -84,13 +85,13 @@ TEST(Routes, HaveNamesAndUrgentOnes) {
 }
 
 TEST(Page, AllowsItsOwnScriptOnly) {
-    std::string const policy = page_policy("<style>a</style><script>b</script><script src=x></script>");
+    std::string const policy = net::page_policy("<style>a</style><script>b</script><script src=x></script>");
     EXPECT_EQ(policy,
               "default-src 'none'; script-src 'sha256-PiPoFgA5WUoziU9lZOGxNIu9egCI1CxKy3PurtWcAJ0='; style-src "
               "'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='; img-src data:; connect-src 'self'; base-uri "
               "'none'; form-action 'none'; frame-ancestors 'none'");
-    EXPECT_NE(page_policy("x").find("script-src 'none'; style-src 'none';"), std::string::npos);
-    EXPECT_NE(page_policy(page()).find("script-src 'sha256-"), std::string::npos);
+    EXPECT_NE(net::page_policy("x").find("script-src 'none'; style-src 'none';"), std::string::npos);
+    EXPECT_NE(net::page_policy(page()).find("script-src 'sha256-"), std::string::npos);
     EXPECT_TRUE(page().ends_with("</html>\n"));
 }
 

@@ -59,7 +59,7 @@ TEST(Routing, EveryEndpointByMethodAndPath) {
         {"GET", "", Endpoint::none, RouteError::not_found, ""},
         {"GET", "/", Endpoint::none, RouteError::not_found, ""},
     };
-    net::HttpRouter const router(endpoint_routes(false));
+    net::HttpRouter const router(endpoint_routes({}));
     for (Row const& row : rows) {
         net::RouteMatch const found = router.match(row.method, row.path);
         EXPECT_EQ(endpoint_of(found.route), row.endpoint) << row.path;
@@ -72,7 +72,7 @@ TEST(Routing, EveryEndpointByMethodAndPath) {
 
 TEST(Routing, OpenAndUrgentIsWhatAKubeletAsks) {
     for (bool const has_open_metrics : {false, true}) {
-        auto const routes = endpoint_routes(has_open_metrics);
+        auto const routes = endpoint_routes({.has_open_metrics = has_open_metrics});
         ASSERT_EQ(routes.size(), endpoint_count - 1);
         for (std::size_t i = 0; i < routes.size(); ++i) {
             Endpoint const endpoint = endpoint_of(i);

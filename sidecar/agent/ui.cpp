@@ -1,0 +1,168 @@
+#include "sidecar/agent/ui.h"
+
+#include <chrono>
+#include <utility>
+
+#include "lib/base/error_kinds.h"
+#include "lib/json/writer.h"
+#include "lib/net/page_policy.h"
+#include "page_bytes.h"
+
+namespace triton::agent {
+
+using net::HttpRequest;
+using net::HttpResponse;
+using net::Task;
+
+namespace {
+
+constexpr std::string_view json_type = "application/json";
+constexpr Duration longest_wait = std::chrono::seconds(20);
+constexpr Duration call_limit = std::chrono::seconds(10);
+/// No page of another origin gets to see an answer, not even as a script or an image, and nobody keeps one.
+constexpr std::string_view own_fields =
+    "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
+
+std::string_view page_text() {
+    return {reinterpret_cast<char const*>(page_bytes), sizeof page_bytes};  // bytes are text
+}
+
+HttpResponse with_fields(HttpResponse response) {
+    response.fields = own_fields;
+    return response;
+}
+
+HttpResponse json_response(std::string body) {
+    HttpResponse response;
+    response.type = json_type;
+    response.body = std::move(body);
+    response.body += '\n';
+    return with_fields(std::move(response));
+}
+
+HttpResponse text(unsigned status, std::string_view words) {
+    return with_fields(net::text_response(status, std::string(words)));
+}
+
+HttpResponse failed(Error const& error) {
+    HttpResponse response = text(row_of(error.kind).http_status, error.text());
+    response.asks_to_retry = response.status == 503;
+    return response;
+}
+
+struct Counted {
+    explicit Counted(std::size_t& counted) : count(counted) { ++count; }
+    Counted(Counted const&) = delete;
+    Counted& operator=(Counted const&) = delete;
+    ~Counted() { --count; }
+    std::size_t& count;
+};
+
+}  // namespace
+
+Ui::Ui(net::Loop& loop, sidecar::control::ControlClient& control, log::Log& log, UiAccess access)
+    : loop_(loop),
+      control_(control),
+      log_(log),
+      access_(std::move(access)),
+      page_(std::make_shared<std::string const>(page_text())),
+      page_fields_(std::string(own_fields) + "\r\nContent-Security-Policy: " + net::page_policy(page_text()) +
+                   "\r\nReferrer-Policy: no-referrer"),
+      grown_(loop) {}
+
+void Ui::start() {
+    if (!access_.is_possible() || !control_.has_launcher()) return;
+    control_.keep_streaming(
+        "org.tritonlaunch.Launcher.Subscribe", R"({"live":true})",
+        [this](json::Node const& reply) {
+            events_.add(reply);
+            grown_.notify_all();
+        },
+        [](Error const& /*why: it is tried again*/) {});
+    control_.keep_streaming(
+        "org.tritonlaunch.Launcher.WatchConfiguration", "{}",
+        [this](json::Node const& reply) {
+            configurations_.add(reply);
+            configurations_text_.reset();
+        },
+        [](Error const& /*why: it is tried again*/) {});
+}
+
+void Ui::stop() {
+    is_stopping_ = true;
+    grown_.notify_all();
+}
+
+Task<HttpResponse> Ui::answer(Endpoint endpoint, HttpRequest const& request) {
+    if (endpoint == Endpoint::ui) co_return page();
+    auto const refusal =
+        access_.refusal_of({request.host, request.origin, request.authorization, request.has_accepted_certificate});
+    if (refusal) co_return text(refusal->status, refusal->text);
+    if (endpoint == Endpoint::ui_configuration) co_return configurations();
+    if (endpoint == Endpoint::ui_events) co_return co_await events(request);
+    if (endpoint == Endpoint::ui_logs) co_return co_await logs(request);
+    if (endpoint == Endpoint::ui_command) co_return co_await command(request);
+    co_return text(200, "OK");  // ui_session: whether this one may
+}
+
+HttpResponse Ui::page() const {
+    HttpResponse response;
+    response.type = "text/html; charset=utf-8";
+    response.shared_body = page_;
+    response.fields = page_fields_;
+    return response;
+}
+
+HttpResponse Ui::configurations() {
+    if (!configurations_text_) configurations_text_ = std::make_shared<std::string const>(configurations_.text());
+    HttpResponse response;
+    response.type = json_type;
+    response.shared_body = configurations_text_;
+    return with_fields(std::move(response));
+}
+
+/// Waits for one that is not known yet, for a while, so that nobody needs to ask often.
+Task<HttpResponse> Ui::events(HttpRequest const& request) {
+    auto const after = parse_ui_after(request.body);
+    if (!after) co_return text(400, after.error());
+    if (events_.last() == *after && waiting_ < most_waiting) {
+        Counted const counted(waiting_);
+        auto const is_late = std::make_shared<bool>(false);
+        net::Timer limit(loop_);
+        limit.call_at(std::chrono::steady_clock::now() + longest_wait, [this, is_late] {
+            *is_late = true;
+            grown_.notify_all();
+        });
+        request.caller->when_gone([this] { grown_.notify_all(); });
+        while (events_.last() == *after && !*is_late && !is_stopping_ && !request.caller->has_gone())
+            co_await grown_.wait();
+        request.caller->when_gone({});
+    }
+    co_return json_response(events_.text_after(*after));
+}
+
+Task<HttpResponse> Ui::logs(HttpRequest const& request) {
+    auto wanted = parse_ui_logs(request.body);
+    if (!wanted) co_return text(400, wanted.error());
+    auto const replies = co_await call(std::move(*wanted));
+    if (!replies) co_return failed(replies.error());
+    co_return json_response(replies->empty() ? "{}" : json::Writer{}.value(replies->front()).text());
+}
+
+Task<HttpResponse> Ui::command(HttpRequest const& request) {
+    auto wanted = parse_ui_command(request.body);
+    if (!wanted) co_return text(400, wanted.error());
+    log_.write(log::LogLevel::info, "ui-command", wanted->text, {{"peer", request.peer}});
+    auto const replies = co_await call(std::move(*wanted));
+    if (!replies) co_return failed(replies.error());
+    co_return text(200, "OK");
+}
+
+Task<Result<std::vector<json::Node>>> Ui::call(UiCall wanted) {
+    if (!control_.has_launcher()) co_return fail(ErrorKind::unsupported, "ask the launcher", "there is none");
+    if (calls_ >= most_calls) co_return fail(ErrorKind::unavailable, "ask the launcher", "too many do already");
+    Counted const counted(calls_);
+    co_return co_await control_.call(std::move(wanted.method), std::move(wanted.parameters), false, call_limit);
+}
+
+}  // namespace triton::agent

@@ -1,0 +1,155 @@
+"""The agent's page: who gets what from it, and what it has the launcher do."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.agent import AGENT, Agent, Authority, run_agent
+from harness.process import eventually, run_plainly
+from harness.programs import run, service
+
+PAGE = Path(__file__).parents[2] / "sidecar/agent/ui/index.html"
+TOKEN = "0123456789abcdef"
+UI = ("--listen", "127.0.0.1:0", "--agent-path", AGENT, "--ui")
+
+
+@pytest.fixture
+def start():
+    """Starts agents and ends them with the test."""
+    running = []
+
+    def start_one(*arguments, **how):
+        running.append(Agent(*arguments, **how))
+        return running[-1]
+    yield start_one
+    for agent in running:
+        agent.close()
+
+
+@pytest.fixture
+def token_file(area):
+    path = area / "token"
+    path.write_text(TOKEN + "\n")
+    path.chmod(0o644)
+    return path
+
+
+class Reached(Agent):
+    """An agent that a launcher has started; it is not ours to end."""
+
+    def __init__(self, launcher):
+        self.port = int(launcher.wait_for_event("listening")["address"].rsplit(":", 1)[1])
+
+
+def ask(agent, path, body=None, token=TOKEN, **fields):
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return agent.post(path, json.dumps(body or {}), headers=headers)
+
+
+# Who gets in.
+
+
+def test_page_is_one_file_with_a_policy_and_there_with_ui_alone(start):
+    assert start().get("/ui") == (404, "Path not found\n")
+    status, body, headers = start("--ui").request("GET", "/ui")
+    assert (status, body) == (200, PAGE.read_text())
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'sha256-")
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-store"
+
+
+def test_page_makes_no_markup_of_texts():
+    text = PAGE.read_text()
+    assert len(text.encode()) <= 40_000
+    assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\(|srcdoc", text) == []
+    assert re.findall(r"<[^>]* (?:style|on\w+|src|href)=|@import|url\(|https?://", text) == []
+
+
+@pytest.mark.parametrize("path", ["session", "events", "configuration", "logs", "command"])
+def test_refusals(start, token_file, path):
+    path = f"/ui/{path}"
+    agent = start("--ui", "--ui-token-file", token_file)
+    assert agent.request("GET", path)[::2][0] == 405
+    assert ask(agent, path, token=None) == (401, "this needs the token\n")
+    assert ask(agent, path, token=TOKEN[:-1]) == (401, "this is not the token\n")
+    assert ask(agent, path, Origin="http://evil.example") == (403, "Origin is not this server\n")
+    assert ask(agent, path, Host="evil.example") == (403, "Host is not an address, localhost or a name of --ui-host\n")
+    assert agent.post(f"{path}?token={TOKEN}", "{}") == (401, "this needs the token\n"), "never in URLs"
+    only = "only the status is shown here: there is neither --ui-token-file nor --tls-ca-file\n"
+    assert ask(start("--ui"), path) == (403, only)
+    assert ask(start(), path) == (404, "Path not found\n")
+
+
+def test_named_hosts_are_served(start, token_file):
+    agent = start("--ui", "--ui-token-file", token_file, "--ui-host", "pod.example")
+    assert ask(agent, "/ui/session", Host="pod.example:80", Origin="http://pod.example:80") == (200, "OK\n")
+
+
+def test_without_a_launcher_there_is_nothing_to_command(start, token_file):
+    agent = start("--ui", "--ui-token-file", token_file)
+    assert ask(agent, "/ui/command", {"command": "reload"}) == (501, "cannot ask the launcher: there is none\n")
+
+
+def test_client_certificates_let_in_where_there_is_no_token(start, area):
+    authority = Authority(area / "ca")
+    certificate, key = authority.issue("server", subject="/CN=server", alternatives="IP:127.0.0.1")
+    agent = start("--ui", "--tls-certificate-file", certificate, "--tls-key-file", key, "--tls-ca-file", authority.certificate)
+    assert agent.post("/ui/session", "{}", context=authority.client())[0] == 401
+    known = authority.client(authority.issue("client"))
+    assert agent.post("/ui/session", "{}", context=known) == (200, "OK\n")
+    evil = agent.post("/ui/session", "{}", context=known, headers={"Origin": "https://evil.example"})
+    assert evil == (403, "Origin is not this server\n"), "a browser shows the certificate for any page"
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    (["--listen", "127.0.0.1:0", "--ui-token-file", "/x"], "--ui-token-file needs --ui"),
+    (["--listen", "127.0.0.1:0", "--ui-host", "x"], "--ui-host needs --ui"),
+    (["--probe-listen", "127.0.0.1:0", "--ui"], "--ui needs --listen"),
+    (["--listen", "127.0.0.1:0", "--ui", "--ui-token-file", "/nothing"], "open /nothing: No such file or directory")])
+def test_options_that_nothing_would_come_of(arguments, reason):
+    done = run_agent(*arguments)
+    assert done.returncode != 0 and reason in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments, reason", [
+    (["--ui"], "--ui needs --listen"), (["--ui-token-file", "/x"], "--ui-token-file needs --ui")])
+def test_launcher_says_what_an_option_needs(arguments, reason):
+    done = run_plainly(*arguments)
+    assert done.returncode == 2 and reason in done.stderr
+
+
+# What it shows and does.
+
+
+def test_it_shows_and_commands_with_the_token(as_pid1, area, token_file):
+    launcher = run(as_pid1, {"web": service("web"), "say": {"command": ["sh", "-c", "echo hello; exec sleep 1000"], "output": {"format": "prefix"}}}, *UI, "--ui-token-file", token_file)
+    agent = Reached(launcher)
+    launcher.wait_up(tag="web")
+    pid = lambda: next(program["processes"][0] for program in json.loads(agent.get("/v1/status")[1])["programs"] if program["name"] == "web")["pid"]
+    first = eventually(pid, "web runs")
+    assert ask(agent, "/ui/command", {"command": "restart", "program": "web"}) == (200, "OK\n")
+    eventually(lambda: pid() not in (None, first), "web was started again")
+    assert ask(agent, "/ui/command", {"command": "stop", "program": "nothing"})[0] == 404
+    (line,) = eventually(lambda: json.loads(ask(agent, "/ui/logs", {"program": "say"})[1])["lines"], "a line is kept")
+    assert (line["text"], line["stream"]) == ("hello", "stdout")
+    assert json.loads(ask(agent, "/ui/logs", {"program": "say", "after": line["sequence"]})[1])["lines"] == []
+    (one,) = json.loads(ask(agent, "/ui/configuration")[1])["configurations"]
+    assert json.loads(one["text"])["programs"].keys() == {"web", "say"}
+    answer = json.loads(ask(agent, "/ui/events", {"after": 0})[1])
+    assert answer["next"] >= 1 and not answer["missed"]
+    launcher.wait_for_event("ui-command", message="restart web")
+
+
+def test_agent_may_command_only_where_somebody_may_tell_it(as_pid1, area):
+    """The launcher gives no right that --ui alone does not need; what a token of the agent's own option would do, too."""
+    (area / "token").write_text(TOKEN)
+    (area / "token").chmod(0o644)
+    launcher = run(as_pid1, {"web": service("web")}, *UI, "--agent-option", f"ui-token-file={area}/token")
+    agent = Reached(launcher)
+    launcher.wait_up(tag="web")
+    for path, body in (("/ui/command", {"command": "stop", "program": "web"}), ("/ui/logs", {"program": "web"})):
+        status, text = ask(agent, path, body)
+        assert status == 403 and "PermissionDenied" in text

@@ -1,0 +1,166 @@
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "sidecar/agent/ui_access.h"
+#include "sidecar/agent/ui_feed.h"
+#include "sidecar/agent/ui_request.h"
+
+namespace triton::agent {
+namespace {
+
+constexpr std::string_view token = "0123456789abcdef";
+constexpr std::string_view bearer = "Bearer 0123456789abcdef";
+
+std::string refusal(UiAccess const& access, UiAccess::Claim const& claim) {
+    auto const found = access.refusal_of(claim);
+    return found ? std::to_string(found->status) + " " + std::string(found->text) : "";
+}
+
+UiAccess with_token() { return UiAccess({.token = std::string(token), .hosts = {"pod.example"}}); }
+
+TEST(UiAccess, TheTokenLetsIn) {
+    UiAccess const access = with_token();
+    EXPECT_TRUE(access.is_possible());
+    EXPECT_EQ(refusal(access, {"localhost:80", "", bearer}), "");
+    EXPECT_EQ(refusal(access, {"10.0.0.1", "http://10.0.0.1", "bearer 0123456789abcdef"}), "");
+    EXPECT_EQ(refusal(access, {"[::1]:8080", "http://[::1]:8080", bearer}), "");
+    EXPECT_EQ(refusal(access, {"pod.example", "", bearer}), "");
+    EXPECT_EQ(refusal(access, {"localhost", "", ""}), "401 this needs the token");
+    EXPECT_EQ(refusal(access, {"localhost", "", "", true}), "401 this needs the token") << "a certificate is not one";
+    for (std::string_view const wrong :
+         {"Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "Bearer \x80"})
+        EXPECT_EQ(refusal(access, {"localhost", "", wrong}), "401 this is not the token") << wrong;
+    for (std::string_view const wrong : {"Basic 0123456789abcdef", "0123456789abcdef", "Bearer", "Bearer "})
+        EXPECT_EQ(refusal(access, {"localhost", "", wrong}), "401 Authorization is not Bearer and the token") << wrong;
+}
+
+TEST(UiAccess, PagesOfOthersAreRefused) {
+    UiAccess const access = with_token();
+    for (std::string_view const host : {"evil.example", "", "localhost.evil.example", "127.0.0.1.evil.example:80",
+                                        "1.2.3", "[::1", "[::1]x", "localhost:x", "[pod.example]"})
+        EXPECT_EQ(refusal(access, {host, "", bearer}), "403 Host is not an address, localhost or a name of --ui-host")
+            << host;
+    for (std::string_view const origin : {"http://evil.example", "null", "https://localhost:80", "http://localhost:81",
+                                          "http://localhost:80.evil.example", "file://"})
+        EXPECT_EQ(refusal(access, {"localhost:80", origin, bearer}), "403 Origin is not this server") << origin;
+}
+
+TEST(UiAccess, CertificatesLetInWhereThereIsNoToken) {
+    UiAccess const access({.token = {}, .has_tls = true, .asks_for_certificates = true});
+    EXPECT_EQ(refusal(access, {"any.example", "https://any.example", "", true}), "");
+    EXPECT_EQ(refusal(access, {"any.example", "", "", false}), "401 this needs a client certificate");
+    EXPECT_EQ(refusal(access, {"any.example", "http://any.example", "", true}), "403 Origin is not this server");
+}
+
+TEST(UiAccess, WithoutEitherNobodyGetsIn) {
+    UiAccess const access(UiAccess::Settings{});
+    EXPECT_FALSE(access.is_possible());
+    EXPECT_EQ(refusal(access, {"localhost", "", "Bearer ", true}),
+              "403 only the status is shown here: there is neither --ui-token-file nor --tls-ca-file");
+}
+
+TEST(UiAccess, TokensAreReadFromOneLine) {
+    std::string path = ::testing::TempDir() + "token.XXXXXX";
+    int const fd = ::mkstemp(path.data());
+    ASSERT_GE(fd, 0);
+    ::close(fd);
+    auto const read = [&path](std::string const& text) {
+        std::ofstream(path) << text;
+        auto const found = read_token(path);
+        return found ? *found : found.error().text().substr(path.size());
+    };
+    EXPECT_EQ(read("0123456789abcdef\n"), token);
+    EXPECT_EQ(read("0123456789abcde\n"), ": the token has fewer than 16 characters");
+    EXPECT_EQ(read(std::string(1025, 'x')), ": the token has more than 1024 characters");
+    EXPECT_EQ(read(std::string(1024, 'x') + "\n"), std::string(1024, 'x'));
+    for (char const* const odd : {"0123456789abcdef 1", "0123456789abcdef\n\n", "0123456789abcdef\r\n"})
+        EXPECT_EQ(read(odd), ": the token has characters other than printable ASCII without blanks");
+    ::unlink(path.c_str());
+    EXPECT_EQ(read_token(path).error().text(), "cannot open " + path + ": No such file or directory");
+    EXPECT_FALSE(read_token("/dev/zero")) << "a file without an end is not read to it";
+}
+
+TEST(UiRequest, CommandsAreOneOfFive) {
+    auto const call = [](std::string_view body) {
+        auto const found = parse_ui_command(body);
+        return found ? found->method.substr(found->method.rfind('.') + 1) + found->parameters + found->text
+                     : found.error();
+    };
+    EXPECT_EQ(call(R"({"command":"restart","program":"web","process":2})"),
+              R"(Restart{"program":"web","process":2}restart web 2)");
+    EXPECT_EQ(call(R"({"command":"stop","program":""})"), R"(Stop{"program":""}stop "")");
+    EXPECT_EQ(call(R"({"command":"signal","program":"a\"}\n","signal":"HUP"})"),
+              R"(Signal{"program":"a\"}\n","signal":"HUP"}signal "a\"}\n" HUP)");
+    EXPECT_EQ(call(R"({"command":"reload"})"), "Reload{}reload");
+    EXPECT_EQ(call(R"({"command":"upgrade","program":"web"})"),
+              R"("command" is not one of start, stop, restart, signal, reload)");
+    EXPECT_EQ(call(R"({"command":"stop","program":"web","wait":true})"), "unknown member wait");
+    EXPECT_EQ(call(R"({"command":"stop"})"), R"("program" is not a text of at most 512 bytes)");
+    EXPECT_EQ(call(R"({"command":"stop","program":7})"), R"("program" is not a text of at most 512 bytes)");
+    EXPECT_EQ(call(R"({"command":"stop","program":"a","process":0})"),
+              R"("process" is not a number from 1 to 4294967295)");
+    EXPECT_EQ(call(R"({"command":"stop","program":"a","signal":"HUP"})"), R"("stop" has no signal)");
+    EXPECT_EQ(call(R"({"command":"signal","program":"a"})"), R"("signal" is not a text of at most 512 bytes)");
+    EXPECT_EQ(call(R"({"command":"reload","program":"a"})"), R"("reload" has no program)");
+    for (std::string_view const body : {"", "[]", "{", "null", R"({"command":"stop","program":"a","program":"b"})"})
+        EXPECT_EQ(call(body), "the body is not a JSON object") << body;
+}
+
+TEST(UiRequest, LogsAndEventsGoOnBehindANumber) {
+    EXPECT_EQ(parse_ui_logs(R"({"program":"web","after":5})")->parameters,
+              R"({"program":"web","after":5,"lines":300})");
+    EXPECT_EQ(parse_ui_logs(R"({"program":"web","after":-1})").error(),
+              R"("after" is not a number from 0 to 9223372036854775807)");
+    EXPECT_EQ(parse_ui_logs(R"({"program":"web","follow":true})").error(), "unknown member follow");
+    EXPECT_EQ(*parse_ui_after("{}"), 0U);
+    EXPECT_EQ(*parse_ui_after(R"({"after":7})"), 7U);
+    EXPECT_EQ(parse_ui_after(R"({"after":"7"})").error(), R"("after" is not a number from 0 to 9223372036854775807)");
+}
+
+json::Node node(std::string const& text) {
+    json::ProblemList problems{1};
+    return *json::read_json(text, json::Limits{}, problems);
+}
+
+TEST(UiFeed, EventsAreNumberedAndBounded) {
+    UiEvents events;
+    events.add(node("{}"));
+    EXPECT_EQ(events.text_after(0), R"({"events":[],"next":0,"missed":false})");
+    events.add(node(R"({"event":{"event":"a"}})"));
+    events.add(node(R"({"lost":3})"));
+    EXPECT_EQ(events.text_after(0), R"({"events":[{"event":"a"},{"lost":3}],"next":2,"missed":false})");
+    EXPECT_EQ(events.text_after(1), R"({"events":[{"lost":3}],"next":2,"missed":false})");
+    EXPECT_EQ(events.text_after(9), R"({"events":[{"event":"a"},{"lost":3}],"next":2,"missed":true})");
+    events.add(node(R"({"event":{"time":"t","event":"b","message":")" + std::string(5000, 'x') + R"("}})"));
+    EXPECT_EQ(events.text_after(2), R"({"events":[{"time":"t","event":"b","message":")" + std::string(500, 'x') +
+                                        R"(..."}],"next":3,"missed":false})");
+    for (std::size_t i = 0; i < 2 * UiEvents::most; ++i)
+        events.add(node(R"({"event":{"message":")" + std::string(3000, 'y') + R"("}})"));
+    EXPECT_LE(events.text_after(0).size(), UiEvents::most_bytes + UiEvents::most + 100);
+    EXPECT_NE(events.text_after(1).find(R"("missed":true)"), std::string::npos);
+}
+
+TEST(UiFeed, ConfigurationsAreKeptWithoutTheEnvironment) {
+    UiConfigurations kept;
+    kept.add(node(R"({"configuration":null,"environment":{"A":"secret"},"rejection":[]})"));
+    EXPECT_EQ(kept.text(), R"({"configurations":[],"rejections":[]})");
+    kept.add(node(R"({"configuration":"one","environment":{"A":"secret"},"accepted_at":1.5,"rejection":[]})"));
+    kept.add(node(R"({"configuration":"one","accepted_at":1.5,"rejection":["bad"],"rejected_at":2.5})"));
+    kept.add(node(R"({"configuration":"one","accepted_at":1.5,"rejection":["bad"],"rejected_at":2.5})"));
+    EXPECT_EQ(kept.text(), R"({"configurations":[{"accepted_at":1.5,"text":"one"}],)"
+                           R"("rejections":[{"rejected_at":2.5,"reasons":["bad"]}]})");
+    for (int i = 0; i < 40; ++i) {
+        kept.add(node(R"({"configuration":")" + std::string(200'000, 'z') + R"(","accepted_at":)" + std::to_string(i) +
+                      R"(,"rejection":["no"],"rejected_at":)" + std::to_string(i) + "}"));
+    }
+    EXPECT_LE(kept.text().size(), UiConfigurations::most_bytes + 10'000);
+    EXPECT_NE(kept.text().find(R"("accepted_at":39)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace triton::agent
