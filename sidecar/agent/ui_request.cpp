@@ -99,6 +99,8 @@ std::expected<UiCall, std::string> parse_ui_command(std::string_view body) {
     } else if (json::member(*members, "program") || json::member(*members, "process")) {
         return Failure("\"" + name + "\" has no program");
     }
+    // As ctl does it: a program that others require is not stopped under them.
+    if (row->method == "Stop") out.member("alone", true);
     if (row->has_signal) {
         auto const signal = text_in(*members, "signal");
         if (!signal) return Failure(signal.error());

@@ -23,7 +23,8 @@ std::unexpected<Error> refusal(std::string const& name, json::Node const& parame
     for (Row const& row : rows) {
         if (name == varlink::service_name(row.name)) kind = row.kind;
     }
-    static constexpr std::array<Row, 3> own_rows{{{"NoSuchProgram", ErrorKind::not_found},
+    static constexpr std::array<Row, 4> own_rows{{{"NotAlone", ErrorKind::refused},
+                                                  {"NoSuchProgram", ErrorKind::not_found},
                                                   {"NoSuchProcess", ErrorKind::not_found},
                                                   {"Refused", ErrorKind::refused}}};
     for (Row const& row : own_rows) {

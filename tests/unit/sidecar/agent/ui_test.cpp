@@ -93,7 +93,7 @@ TEST(UiRequest, CommandsAreOneOfFive) {
     };
     EXPECT_EQ(call(R"({"command":"restart","program":"web","process":2})"),
               R"(Restart{"program":"web","process":2}restart web 2)");
-    EXPECT_EQ(call(R"({"command":"stop","program":""})"), R"(Stop{"program":""}stop "")");
+    EXPECT_EQ(call(R"({"command":"stop","program":""})"), R"(Stop{"program":"","alone":true}stop "")");
     EXPECT_EQ(call(R"({"command":"signal","program":"a\"}\n","signal":"HUP"})"),
               R"(Signal{"program":"a\"}\n","signal":"HUP"}signal "a\"}\n" HUP)");
     EXPECT_EQ(call(R"({"command":"reload"})"), "Reload{}reload");
