@@ -57,6 +57,34 @@ def test_an_input_becomes_exactly_this(area, name, text, findings, expected):
     check(done.stdout)
 
 
+def test_groups_of_supervisord_are_groups(area):
+    (area / "s.conf").write_text("[group:front]\nprograms=web,api\n[program:web]\ncommand=/srv/web %(process_num)d\nnumprocs=2\n"
+                                 "[program:api]\ncommand=/srv/api %(ENV_PATH)s\nautostart=false\nexitcodes=0,3\n")
+    done = convert(area / "s.conf")
+    assert done.stderr == (f"{area}/s.conf:7: command: the value that PATH has now stands in the result; "
+                           'where it changes or is a secret, write {"type": "Environment", "source": "PATH"}\n')
+    programs = json.loads(done.stdout)["programs"]
+    assert {name: program.get("groups") for name, program in programs.items()} == {
+        "web_00": ["front", "web"], "web_01": ["front", "web"], "api": ["front"]}
+    assert programs["api"]["autoStart"] is False and programs["api"]["successCodes"] == [3]
+    check(done.stdout)
+
+
+def test_relations_of_units_become_those_of_programs(area):
+    (area / "db.service").write_text("[Unit]\nBefore=web.service cache.service\n[Service]\nExecStart=/usr/bin/db\n")
+    (area / "cache.service").write_text("[Service]\nExecStart=/usr/bin/cache\n")
+    (area / "web.service").write_text("[Unit]\nBindsTo=db.service\nAfter=db.service cache.service\nRequires=gone.service\n"
+                                      "[Service]\nExecStart=/usr/bin/web\n")
+    done = convert(area / "web.service", area / "db.service", area / "cache.service")
+    assert done.stderr == (f"{area}/web.service:4: Requires: gone.service is not among the units that are converted; "
+                           "name its file too, or leave it out\n")
+    programs = json.loads(done.stdout)["programs"]
+    relations = ("requires", "bindsTo", "after", "before")
+    assert {name: {key: program[key] for key in relations if key in program} for name, program in programs.items()} == {
+        "web": {"bindsTo": ["db"], "after": ["db", "cache"]}, "db": {"before": ["web", "cache"]}, "cache": {}}
+    check(done.stdout)
+
+
 def test_s6_rc_services_with_a_bundle(area):
     for path, text in {"db/type": "longrun\n", "db/run": "#!/bin/sh\n", "db/notification-fd": "3\n", "db/dependencies.d/all": "",
                        "all/type": "bundle", "all/contents": "setup\nall\n", "setup/type": "oneshot", "setup/up": "/srv/setup now\n"}.items():

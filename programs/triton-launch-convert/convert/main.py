@@ -172,3 +172,6 @@ def main(arguments):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:
+        print(f"triton-launch-convert: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
+        return FAILED

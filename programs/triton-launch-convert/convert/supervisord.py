@@ -6,7 +6,7 @@ import socket
 from itertools import islice
 
 from .common import (MAX_COUNT, MAX_EXPANDED, MAX_FILES, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, mode,
-                     number, shell_command, signal_name, words)
+                     number, program_name, shell_command, signal_name, words)
 
 IGNORED = {"process_name", "numprocs", "numprocs_start", "command"}
 WITHOUT_EQUIVALENT = {
@@ -99,6 +99,8 @@ def value_of(conversion, place, key, name, values):
     if name in values:
         return values[name]
     if name.startswith("ENV_") and name[4:] in conversion.environment:
+        conversion.find(place, key, f"the value that {name[4:]} has now stands in the result",
+                        'where it changes or is a secret, write {"type": "Environment", "source": "' + name[4:] + '"}')
         return conversion.environment[name[4:]]
     what = f"the variable {name[4:]} is not set" if name.startswith("ENV_") else f"nothing has the name {name}"
     raise Failure(place, f"{key}: %({name}) cannot be expanded: {what}")
@@ -261,6 +263,17 @@ def needs_one_each(section):
     return any("process_num" in value for key, (value, _) in section.keys.items() if key != "process_name")
 
 
+def add_groups(conversion, names, own, groups):
+    """What supervisorctl knows as GROUP:* is @GROUP for ctl; a program that has become several is a group, too."""
+    wanted = [groups[own]] if own in groups else []
+    if len(names) > 1:
+        wanted.append(own)
+    for name in names if wanted else ():
+        program = conversion.programs.get(program_name(name))
+        if program is not None:
+            program["groups"] = [good for good in dict.fromkeys(program_name(group) for group in wanted) if good]
+
+
 def add_programs(conversion, name, place, keys, base):
     """Adds one program, or one for each process when they differ; returns their names, and the priority."""
     kind, _, own = name.partition(":")
@@ -324,8 +337,7 @@ def convert(conversion, path):
     for name, (place, keys) in sections.items():
         if name.startswith("group:"):
             members = keys.get("programs", ("", place))[0]
-            groups.update((member.strip(), name[6:]) for member in members.split(",") if member.strip())
-            conversion.find(place, f"[{name}]", "groups are not converted", f'give each of its programs "groups": ["{name[6:]}"]')
+            groups.update((member.strip(), name[6:].strip()) for member in members.split(",") if member.strip())
     base = {"groups": groups, "here": directory_of(path), "host": socket.gethostname()}
     levels, common = {}, environment_of_all(conversion, sections, base)
     for name, (place, keys) in sections.items():
@@ -333,6 +345,7 @@ def convert(conversion, path):
         if kind in ("program", "fcgi-program"):
             names, priority = add_programs(conversion, name, place, keys, base)
             levels.setdefault(priority, []).extend(names)
+            add_groups(conversion, names, name.partition(":")[2].strip(), groups)
         elif kind == "eventlistener":
             conversion.find(place, f"[{name}]", "there is no event listener protocol",
                             'follow triton-launch ctl events, or end the container with "critical": true')

@@ -23,7 +23,6 @@ REASONS = {
     "BusName": ("there is no message bus", 'use "readiness" of type notify, tcp or exec'),
     "UnsetEnvironment": ("variables are not removed one by one", 'name those to keep in "environmentFrom"'),
     "RootImage": ("images are not mounted", 'use "rootDirectory"'),
-    "BindsTo": ("it is converted like Requires", 'move the others from "requires" to "bindsTo"'),
     "PartOf": ("a stop does not reach other programs", "stop them together with triton-launch ctl stop"),
 }
 FAMILIES = (
@@ -31,7 +30,7 @@ FAMILIES = (
     (r"(Runtime|State|Cache|Logs|Configuration)Directory", DIRECTORY),
     (r"(Condition|Assert)", ("nothing is asked of the machine before a start", "leave the program out where it should not run")),
     (r"(TTY|UtmpI|UtmpM|StandardError|Log|SyslogL|IgnoreSIGPIPE)", ("terminals and logs are the container's", 'see "output"')),
-    (r"(Before|Requisite|Upholds|PropagatesS|ReloadP|StopP|JoinsN|RequiresM|WantsM|Propagates)", ("units are related by \"after\" and \"requires\" alone", "write them into the other program")),
+    (r"(Requisite|Upholds|PropagatesS|ReloadP|StopP|JoinsN|RequiresM|WantsM|Propagates)", ("units are related by \"after\" and \"requires\" alone", "write them into the other program")),
 )
 CAPABILITIES = """CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST
 NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE
@@ -500,14 +499,14 @@ def add_output(unit, program):
 
 def add_order(unit, program, names):
     """Relations to units that are converted, too; others are reported."""
-    for key, own in (("Requires", "requires"), ("BindsTo", "requires"), ("After", "after")):
+    for key, own in (("Requires", "requires"), ("BindsTo", "bindsTo"), ("After", "after"), ("Before", "before")):
         for text, place in unit.all(key):
             for other in text.split():
                 if other in names and other != f"{unit.name}.service":
                     program.setdefault(own, []).append(names[other])
                 elif other.endswith(".service"):
                     unit.find(key, place, f"{other} is not among the units that are converted", "name its file too, or leave it out")
-    for own in ("requires", "after"):
+    for own in ("requires", "bindsTo", "after", "before"):
         if own in program:
             program[own] = list(dict.fromkeys(program[own]))
 
@@ -516,7 +515,7 @@ HANDLED = {"Type", "NotifyAccess", "Restart", "RestartSec", "SuccessExitStatus",
            "StartLimitInterval", "KillMode", "KillSignal", "TimeoutStopSec", "TimeoutStartSec", "TimeoutSec", "ExecStop", "ExecReload", "WatchdogSec", "User", "Group",
            "SupplementaryGroups", "WorkingDirectory", "RootDirectory", "UMask", "Nice", "OOMScoreAdjust", "CPUAffinity", "CapabilityBoundingSet", "AmbientCapabilities",
            "NoNewPrivileges", "MemoryMax", "MemoryLimit", "MemoryHigh", "MemoryMin", "MemorySwapMax", "TasksMax", "CPUWeight", "CPUQuota", "StandardOutput", "StandardError",
-           "Requires", "After", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecCondition"}
+           "Requires", "BindsTo", "After", "Before", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecCondition"}
 
 
 def report_rest(unit):
