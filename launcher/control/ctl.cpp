@@ -368,16 +368,18 @@ Result<> Ctl::command(std::string_view method) {
 
 Result<> Ctl::command(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
                       bool is_alone) {
-    if (options_.waits) TRY(greet(connection));
-    json::Writer parameters = target_parameters(target);
-    parameters.key("wait").value(options_.waits);
-    if (is_alone) parameters.key("alone").value(true);
-    connection.call(launcher_name(method), parameters.close('}').text(), false);
-    varlink::Reply const reply = TRY(any(connection, options_.waits ? Patience::event : Patience::answer));
-    if (reply.error.empty()) return {};
-    if (reply.error == launcher_name("NotAlone"))
-        return with_others(connection, method, target, list_of(reply.parameters, "programs"));
-    Error error = with_suggestion(explain(reply), connection, target.program);
+    auto const reply = [&]() -> Result<varlink::Reply> {
+        if (options_.waits) TRY(greet(connection));
+        json::Writer parameters = target_parameters(target);
+        parameters.key("wait").value(options_.waits);
+        if (is_alone) parameters.key("alone").value(true);
+        connection.call(launcher_name(method), parameters.close('}').text(), false);
+        return any(connection, options_.waits ? Patience::event : Patience::answer);
+    }();
+    if (reply && reply->error.empty()) return {};
+    if (reply && reply->error == launcher_name("NotAlone"))
+        return with_others(connection, method, target, list_of(reply->parameters, "programs"));
+    Error error = with_suggestion(reply ? explain(*reply) : reply.error(), connection, target.program);
     error.reason = target_text(target) + ": " + error.text();
     error.attempted.clear();
     return std::unexpected(std::move(error));

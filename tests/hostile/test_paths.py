@@ -123,8 +123,8 @@ def test_a_link_in_the_place_of_a_log_file_that_is_rotated(place, theirs, victim
     steps = ["trap", "say:up", f"until:{signal.SIGUSR1:d}", "flood:20000", "say:done", "until:15"]
     launcher = run(place, {"web": probe(*steps, output={"file": str(path), "maxSize": "5000"})})
     launcher.wait_up()
-    launcher.signal(signal.SIGUSR1)
     put_link(path, victim)
+    launcher.signal(signal.SIGUSR1)
     launcher.wait_for_probe("say", text="done")
     eventually(lambda: (theirs / "log.2").exists() and not path.is_symlink(), "the file is rotated")
     assert launcher.stop() == Exit(code=0)
