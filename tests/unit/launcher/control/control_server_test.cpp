@@ -272,6 +272,26 @@ TEST_F(ControlServerTest, WhoStopsSendingStillGetsAnswers) {
 
 // Waiting.
 
+TEST_F(ControlServerTest, ACommandForOneAloneNamesWhomElseItConcerns) {
+    start();
+    backend.add("web", 2);
+    backend.add("db", 1);
+    backend.missing[0] = {"db", "api"};
+    backend.dependents[1] = {"web"};
+    auto const not_alone = [](std::string_view parameters) { return error(method("NotAlone"), parameters); };
+    EXPECT_EQ(ask_declared(method("Start"), R"({"program":"web","alone":true})"),
+              not_alone(R"({"program":"web","programs":["db","api"]})"));
+    EXPECT_EQ(ask_declared(method("Start"), R"({"program":"web","process":2,"alone":true})"),
+              not_alone(R"({"program":"web","programs":["db","api"]})"));
+    EXPECT_EQ(ask_declared(method("Stop"), R"({"program":"db","alone":true})"),
+              not_alone(R"({"program":"db","programs":["web"]})"));
+    EXPECT_TRUE(backend.done.empty() && backend.given.empty());
+    for (std::string_view const parameters : {R"({"program":"db"})", R"({"program":"db","process":1,"alone":true})"})
+        EXPECT_EQ(ask_declared(method("Stop"), parameters), R"({"parameters":{}})");
+    EXPECT_EQ(ask_declared(method("Start"), R"({"program":"db","alone":true})"), R"({"parameters":{}})");
+    EXPECT_THAT(backend.done, ElementsAre("stop 1", "stop 1:1", "start 1"));
+}
+
 TEST_F(ControlServerTest, AStopThatWaitsIsAnsweredWhenAllHaveEnded) {
     start();
     backend.add("web", 2);
@@ -844,6 +864,7 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
         std::string parameters;
         bool of_agent;
         bool of_person;
+        bool of_steward = of_agent;
     };
     std::string const web = R"({"program":"web"})";
     std::vector<Row> const rows{
@@ -854,12 +875,12 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
         {"Subscribe", "{}", true, true},
         {"Stage", R"({"what":"all"})", true, true},
         {"WatchConfiguration", "{}", true, true},
-        {"Start", web, false, true},
-        {"Stop", web, false, true},
-        {"Restart", web, false, true},
-        {"Signal", R"({"program":"web","signal":"KILL"})", false, true},
+        {"Start", web, false, true, true},
+        {"Stop", web, false, true, true},
+        {"Restart", web, false, true, true},
+        {"Signal", R"({"program":"web","signal":"KILL"})", false, true, true},
         {"Wait", R"({"program":"web","condition":"up"})", false, true},
-        {"Logs", web, false, true},
+        {"Logs", web, false, true, true},
         {"Upgrade", R"({"path":"/x"})", false, true},
         {"Probes", "{}", true, false},
         {"ProbeResult", R"({"id":1,"ok":true,"detail":""})", true, false},
@@ -870,14 +891,16 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
     std::string const denied = error(service("PermissionDenied"), "{}");
     backend.on_command = [this] { server->answer_upgrade(UpgradeVersions{"1", "2"}); };
     for (Row const& row : rows) {
-        for (bool const is_agent : {true, false}) {
+        for (ControlRole const role : {ControlRole::agent, ControlRole::person, ControlRole::steward}) {
             backend.done.clear();
             backend.given.clear();
-            auto const client = is_agent ? adopted() : connect();
+            auto const client = role == ControlRole::person ? connect() : adopted(role);
             client->call(method(row.method), row.parameters, true);
             std::string const text = reply(*client);
             expect_declared(method(row.method), text);
-            bool const is_allowed = is_agent ? row.of_agent : row.of_person;
+            bool const is_allowed = role == ControlRole::person  ? row.of_person
+                                    : role == ControlRole::agent ? row.of_agent
+                                                                 : row.of_steward;
             if (is_allowed) {
                 EXPECT_THAT(text, Not(HasSubstr("\"error\""))) << row.method;
             } else {
@@ -889,7 +912,7 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
             EXPECT_THAT(reply(*client), HasSubstr("vendor"));
         }
     }
-    EXPECT_EQ(backend.pods.size() + backend.reporters.size() + backend.results.size(), 3U);
+    EXPECT_EQ(backend.pods.size() + backend.reporters.size() + backend.results.size(), 6U);
     auto const agent = adopted();  // nor is anything done that nobody waits for
     agent->send(std::string(R"({"oneway":true,"method":"org.tritonlaunch.Launcher.Stop","parameters":)") + web + "}" +
                 '\0');
