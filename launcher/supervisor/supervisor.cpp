@@ -363,26 +363,24 @@ void Supervisor::start_waiting() {
     }
 }
 
-/// What stops makes those stop that are bound to it. Each round but the last stops at least one program, and none
-/// twice.
 void Supervisor::stop_bound() {
-    for (bool is_going_on = true; is_going_on;) {
-        is_going_on = false;
-        for (Program& program : programs_)
-            if (program.is_configured && !program.policy->binds_to.empty()) is_going_on |= stop_bound(program);
-    }
+    for (Program& program : programs_)
+        if (program.is_configured) stop_bound(program);
 }
 
-bool Supervisor::stop_bound(Program& program) {
-    if (count(program, {State::executing, State::activating, State::up}) == 0) return false;
-    if (std::ranges::all_of(program.policy->binds_to, [this](ProgramId id) { return is_ready(id); })) return false;
+/// What stops makes those stop that are bound to it. As deep as a chain of programs may be long.
+void Supervisor::stop_bound(Program& program) {
+    if (program.policy->binds_to.empty()) return;
+    if (count(program, {State::executing, State::activating, State::up}) == 0) return;
+    if (std::ranges::all_of(program.policy->binds_to, [this](ProgramId id) { return is_ready(id); })) return;
     for_each(program, [this](Place const& at) {
         State const state = at.process.state;
         if (state != State::executing && state != State::activating && state != State::up) return;
         at.process.is_to_restart = true;
         stop(at);
     });
-    return true;
+    for (ProgramId const id : program.dependants)
+        stop_bound(programs_[index(id)]);
 }
 
 /// Nothing is left that could ever do anything by itself. What waits then waits for something that has failed.

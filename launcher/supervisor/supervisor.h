@@ -229,7 +229,7 @@ private:
     [[nodiscard]] bool may_start(Program const& program) const;
     void start_waiting();
     void stop_bound();
-    bool stop_bound(Program& program);
+    void stop_bound(Program& program);
     [[nodiscard]] bool is_over() const;
     [[nodiscard]] Ending last_ending() const;
     [[nodiscard]] static std::uint32_t count(Program const& program, std::initializer_list<State> states);
