@@ -377,6 +377,9 @@ Result<> Ctl::command(varlink::Connection& connection, std::string_view method, 
         return any(connection, options_.waits ? Patience::event : Patience::answer);
     }();
     if (reply && reply->error.empty()) return {};
+    bool const is_older = reply && is_alone && reply->error == varlink::service_name("InvalidParameter") &&
+                          text_of(reply->parameters, "parameter") == "alone";
+    if (is_older) return command(connection, method, target, false);  // it never looks at whom else this concerns
     if (reply && reply->error == launcher_name("NotAlone"))
         return with_others(connection, method, target, list_of(reply->parameters, "programs"));
     Error error = with_suggestion(reply ? explain(*reply) : reply.error(), connection, target.program);

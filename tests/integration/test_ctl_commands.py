@@ -187,6 +187,21 @@ def test_groups_and_all(as_pid1):
     controlled.close()
 
 
+def test_an_older_launcher_that_does_not_know_alone(area):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(area / "older"))
+        listener.listen()
+        with subprocess.Popen([BINARY, "ctl", "--socket", str(area / "older"), "stop", "--no-wait", "web"],
+                              stderr=subprocess.PIPE, text=True) as ctl:
+            connection, _ = listener.accept()
+            with connection:
+                assert json.loads(connection.recv(65536)[:-1])["parameters"]["alone"] is True
+                connection.sendall(b'{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"alone"}}\0')
+                assert "alone" not in json.loads(connection.recv(65536)[:-1])["parameters"]
+                connection.sendall(b'{"parameters":{}}\0')
+            assert (ctl.stderr.read(), ctl.wait(TIMEOUT)) == ("", 0)
+
+
 def test_varlink_names_whom_a_command_concerns(chain):
     client = Varlink(chain.socket)
     refused = client.call("Start", {"program": "web", "alone": True})
