@@ -102,8 +102,9 @@ Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
 bool has_commanders(AgentFlags const& agent) {
     if (!agent.ui_token_file.empty()) return true;
     bool const is_plain = !agent.plain_certificate.empty() || !agent.plain_key.empty();
-    if (agent.verify_peers == "none" || (is_plain && agent.authority.empty() && agent.verify_peers.empty()))
-        return false;
+    char const* const rules = std::getenv("FDB_TLS_VERIFY_PEERS");
+    std::string_view const verify = agent.verify_peers.empty() && rules ? rules : std::string_view(agent.verify_peers);
+    if (verify == "none" || (is_plain && agent.authority.empty() && agent.verify_peers.empty())) return false;
     if (!agent.authority.empty()) return true;
     bool const has_tls = agent.has_tls || !agent.certificate.empty() || !agent.key.empty() || is_plain;
     return has_tls && std::getenv("FDB_TLS_CA_FILE") != nullptr;
