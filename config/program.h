@@ -116,6 +116,41 @@ struct ListenSocket {
 /// A schedule: from start to start, or by the calendar.
 using Schedule = std::variant<Milliseconds, CronExpression>;
 
+/// A file of variables; one that is optional may be missing.
+struct EnvironmentFile {
+    Argument path = {};
+    bool is_optional = false;
+
+    bool operator==(EnvironmentFile const&) const = default;
+};
+
+/// One signal of a stop, and how long it is given.
+struct StopStep {
+    int signal = 0;
+    Milliseconds wait{0};
+
+    bool operator==(StopStep const&) const = default;
+};
+
+enum class StdinKind : std::uint8_t { null, inherit, file };
+
+struct Stdin {
+    StdinKind kind = StdinKind::null;
+    std::optional<Argument> file = {};  ///< StdinKind::file
+
+    bool operator==(Stdin const&) const = default;
+};
+
+/// Files whose change matters to a program.
+struct WatchedFiles {
+    std::vector<std::string> paths = {};  ///< absolute, each once, not empty
+    FilesAction action = FilesAction::restart;
+    int signal = 1;  ///< SIGHUP; FilesAction::signal
+    Milliseconds quiet = std::chrono::seconds(1);
+
+    bool operator==(WatchedFiles const&) const = default;
+};
+
 /// Its surroundings, limits and sandbox are those of any process.
 struct Program : process::Settings {
     std::string name = {};
@@ -128,10 +163,15 @@ struct Program : process::Settings {
     // its surroundings
     std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
     EnvironmentFrom environment_from = EnvironmentFrom::inherit;
-    std::vector<std::string> environment_names = {};  ///< EnvironmentFrom::listed: those of ours
+    std::vector<std::string> environment_names = {};      ///< EnvironmentFrom::listed: those of ours
+    std::vector<EnvironmentFile> environment_files = {};  ///< later ones win
     // when it runs
     bool one_shot = false;
     std::optional<Schedule> schedule = {};
+    std::optional<Milliseconds> run_timeout = {};       ///< of a one-shot or a scheduled run
+    std::optional<Argument> pid_file = {};              ///< of a program that goes on as a daemon
+    StartOrder order = StartOrder::parallel;            ///< among the processes of a count
+    std::optional<std::uint32_t> max_unavailable = {};  ///< of a restart of all; at least 1
     bool auto_start = true;
     RestartWhen restart = RestartWhen::always;  ///< never, when absent for a one-shot or a schedule
     Backoff backoff = {};
@@ -148,10 +188,14 @@ struct Program : process::Settings {
     std::optional<Milliseconds> stop_timeout = {};  ///< 0: SIGKILL at once
     StopScope stop_scope = StopScope::process;
     Milliseconds drain_delay{0};
+    std::vector<StopStep> stop_sequence = {};  ///< instead of signal and timeout
     std::optional<Hook> pre_stop = {};
     OnChange on_change = OnChange::keep;
     int reload_signal = 1;  ///< SIGHUP; OnChange::signal
+    std::optional<WatchedFiles> files = {};
     std::optional<Hook> on_failure = {};
+    std::optional<Hook> on_success = {};
+    std::optional<Hook> on_stop = {};  ///< of a one-shot that is done
     // whether it is well
     std::optional<Readiness> readiness = {};  ///< absent: ready when started
     std::optional<Milliseconds> start_timeout = {};
@@ -160,6 +204,8 @@ struct Program : process::Settings {
     // what it may use
     std::optional<process::CgroupLimits> cgroup = {};
     // its descriptors
+    Stdin stdin_ = {};
+    bool tty = false;
     Output output = {};
     std::vector<ListenSocket> sockets = {};  ///< names are unique
 

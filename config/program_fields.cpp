@@ -115,7 +115,7 @@ using GroupNames = json::Kind<read_names<true>, group_names>;
 }  // namespace
 
 std::span<Field<Program> const> table(TableOf<Program>) {
-    static constexpr std::array<Field<Program>, 50> rows{{
+    static constexpr auto rows = std::to_array<Field<Program>>({
         {.name = "version",
          .value = {&version_shape, parse_program_version},
          .description =
@@ -285,7 +285,7 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .description =
              "Listening sockets and FIFOs that the launcher makes once and passes by the `LISTEN_FDS` protocol "
              "(sd_listen_fds(3))."},
-    }};
+    });
     return rows;
 }
 

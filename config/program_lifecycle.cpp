@@ -111,7 +111,7 @@ using ProbeUrl = json::Kind<read_target<parse_probe_url>, url_argument>;
 }  // namespace
 
 std::span<Field<ScheduleDraft> const> table(TableOf<ScheduleDraft>) {
-    static constexpr std::array<Field<ScheduleDraft>, 2> rows{{
+    static constexpr auto rows = std::to_array<Field<ScheduleDraft>>({
         {.name = "every",
          .value = as<&ScheduleDraft::every, json::DurationAboveZero>,
          .description = "The time from one start to the next."},
@@ -120,12 +120,12 @@ std::span<Field<ScheduleDraft> const> table(TableOf<ScheduleDraft>) {
          .description =
              "When to start, in UTC: minute, hour, day of the month, month and day of the week, as in crontab(5), or "
              "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`."},
-    }};
+    });
     return rows;
 }
 
 std::span<Field<Backoff> const> table(TableOf<Backoff>) {
-    static constexpr std::array<Field<Backoff>, 5> rows{{
+    static constexpr auto rows = std::to_array<Field<Backoff>>({
         {.name = "initial",
          .value = as<&Backoff::initial, json::DurationText>,
          .description = "The delay before the second start after failures; the first one is at once."},
@@ -139,13 +139,13 @@ std::span<Field<Backoff> const> table(TableOf<Backoff>) {
         {.name = "resetAfter",
          .value = as<&Backoff::reset_after, json::DurationText>,
          .description = "A run this long makes earlier failures forgotten."},
-    }};
+    });
     return rows;
 }
 
 std::span<Field<StartLimitDraft> const> table(TableOf<StartLimitDraft>) {
     using enum json::Need;
-    static constexpr std::array<Field<StartLimitDraft>, 4> rows{{
+    static constexpr auto rows = std::to_array<Field<StartLimitDraft>>({
         {.name = "count",
          .need = required,
          .value = as<&StartLimitDraft::count, json::Integer<std::uint32_t, 1, 1000>>,
@@ -160,13 +160,13 @@ std::span<Field<StartLimitDraft> const> table(TableOf<StartLimitDraft>) {
         {.name = "exitCode",
          .value = as<&StartLimitDraft::exit_code, json::Integer<int, 1, 255>>,
          .description = "The exit code of the container then. The default is 1."},
-    }};
+    });
     return rows;
 }
 
 std::span<Field<Hook> const> table(TableOf<Hook>) {
     using enum json::Need;
-    static constexpr std::array<Field<Hook>, 2> rows{{
+    static constexpr auto rows = std::to_array<Field<Hook>>({
         {.name = "command",
          .need = required,
          .value = as<&Hook::command, Command>,
@@ -174,13 +174,13 @@ std::span<Field<Hook> const> table(TableOf<Hook>) {
         {.name = "timeout",
          .value = as<&Hook::timeout, json::DurationAboveZero>,
          .description = "It is killed after that. The default is 10s."},
-    }};
+    });
     return rows;
 }
 
 std::span<Field<Readiness> const> table(TableOf<Readiness>) {
     using enum json::Need;
-    static constexpr std::array<Field<Readiness>, 8> rows{{
+    static constexpr auto rows = std::to_array<Field<Readiness>>({
         {.name = "type",
          .need = required,
          .value = as<&Readiness::type, json::Choice<ReadinessType, readiness_types>>,
@@ -215,12 +215,12 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
          .value = as<&Readiness::notify_access, json::Choice<NotifyAccess, notify_accesses>>,
          .description =
              "Type notify: whose messages count, those of the process itself (the default) or of all that it started."},
-    }};
+    });
     return rows;
 }
 
 std::span<Field<Health> const> table(TableOf<Health>) {
-    static constexpr std::array<Field<Health>, 9> rows{{
+    static constexpr auto rows = std::to_array<Field<Health>>({
         {.name = "type",
          .value = as<&Health::type, json::Choice<HealthType, health_types>>,
          .description = "How to look: by a command (the default), by a TCP connection, or by an HTTP request, as for "
@@ -249,7 +249,7 @@ std::span<Field<Health> const> table(TableOf<Health>) {
         {.name = "action",
          .value = as<&Health::action, json::Choice<HealthAction, health_action_names>>,
          .description = "What follows: restart the process (the default), only report it, or end the container."},
-    }};
+    });
     return rows;
 }
 

@@ -56,7 +56,7 @@ void check_socket(ListenSocket const& socket, Present<ListenSocket> present, jso
 }  // namespace
 
 std::span<Field<Output> const> table(TableOf<Output>) {
-    static constexpr std::array<Field<Output>, 7> rows{{
+    static constexpr auto rows = std::to_array<Field<Output>>({
         {.name = "file",
          .value = as<&Output::file, json::Path>,
          .description = "The file to append to. Absent: the launcher's own stdout and stderr."},
@@ -84,13 +84,13 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .description =
              "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
              "dropped and counted."},
-    }};
+    });
     return rows;
 }
 
 std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>) {
     using enum json::Need;
-    static constexpr std::array<Field<ListenSocket>, 6> rows{{
+    static constexpr auto rows = std::to_array<Field<ListenSocket>>({
         {.name = "name",
          .need = required,
          .value = {&name_shape, parse_socket_name},
@@ -109,7 +109,7 @@ std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>) {
         {.name = "backlog",
          .value = as<&ListenSocket::backlog, json::Integer<std::uint32_t, 1, 65535>>,
          .description = "How many connections may wait to be accepted. The default is 4096."},
-    }};
+    });
     return rows;
 }
 
