@@ -100,7 +100,7 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>);
 std::span<Field<Health> const> table(TableOf<Health>);
 std::span<Field<StopStep> const> table(TableOf<StopStep>);
 std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>);
-std::span<Field<EnvironmentFile> const> table(TableOf<EnvironmentFile>);
+std::span<Field<EnvironmentSource> const> table(TableOf<EnvironmentSource>);
 std::span<Field<Stdin> const> table(TableOf<Stdin>);
 std::span<Field<LimitsDraft> const> table(TableOf<LimitsDraft>);
 std::span<Field<LimitPair> const> table(TableOf<LimitPair>);

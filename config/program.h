@@ -117,11 +117,11 @@ struct ListenSocket {
 using Schedule = std::variant<Milliseconds, CronExpression>;
 
 /// A file of variables; one that is optional may be missing.
-struct EnvironmentFile {
+struct EnvironmentSource {
     Argument path = {};
     bool is_optional = false;
 
-    bool operator==(EnvironmentFile const&) const = default;
+    bool operator==(EnvironmentSource const&) const = default;
 };
 
 /// One signal of a stop, and how long it is given.
@@ -163,8 +163,8 @@ struct Program : process::Settings {
     // its surroundings
     std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
     EnvironmentFrom environment_from = EnvironmentFrom::inherit;
-    std::vector<std::string> environment_names = {};      ///< EnvironmentFrom::listed: those of ours
-    std::vector<EnvironmentFile> environment_files = {};  ///< later ones win
+    std::vector<std::string> environment_names = {};        ///< EnvironmentFrom::listed: those of ours
+    std::vector<EnvironmentSource> environment_files = {};  ///< later ones win
     // when it runs
     bool one_shot = false;
     std::optional<Schedule> schedule = {};
