@@ -135,6 +135,7 @@ complete -c triton-launch -n __triton_launch_configures -l export-env-file -d 'P
 # for check
 complete -c triton-launch -n '__triton_launch_is check' -F
 complete -c triton-launch -n '__triton_launch_is check' -l process-number -x -d 'Only this process'
+complete -c triton-launch -n '__triton_launch_is check' -l merged -d 'Print the document with all that it includes'
 complete -c triton-launch -n '__triton_launch_is check' -l strict -d 'Check what depends on this machine, too'
 complete -c triton-launch -n '__triton_launch_is check' -l format -xa 'text json' -d 'Form of the answer'
 

@@ -130,6 +130,7 @@ _triton_launch() {
             shift words
             ((--CURRENT))
             _arguments $shared '--process-number[only this process]:number' \
+                '--merged[print the document with all that it includes]' \
                 '--strict[check what depends on this machine, too]' '--format[form of the answer]:format:(text json)' \
                 '1:configuration:_files'
             return

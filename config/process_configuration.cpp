@@ -5,6 +5,7 @@
 
 #include "config/program_parser.h"
 #include "config/reading.h"
+#include "lib/json/writer.h"
 
 namespace triton::config {
 
@@ -39,6 +40,18 @@ constexpr json::Shape program{.types = "object", .definition = "Program"};
 constexpr json::Shape program_map_shape{
     .types = "object", .elements = &program, .names = "^(?!triton-)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"};
 
+constexpr json::Shape include_shape{.types = "array", .elements = &json::some_text};
+
+/// Where it is followed it does not come this far.
+void parse_include(json::Node const& node, json::Where const& at, ProcessConfiguration&, Reading& reading) {
+    auto const paths = json::List<json::Text>::read(node, at, reading);
+    if (!paths || paths->empty()) return;
+    if (paths->size() > most_layers)
+        return reading.problems.add(at, "more than " + std::to_string(most_layers) + " files");
+    reading.problems.add(at, "only the configuration file itself includes others, when it has at most " +
+                                 std::to_string(most_including_bytes) + " bytes");
+}
+
 /// Whether an object has a key that is not null.
 bool has_key(json::Object const& json, std::string_view key) {
     auto const member = std::ranges::find(json, key, &json::Member::key);
@@ -48,7 +61,7 @@ bool has_key(json::Object const& json, std::string_view key) {
 }  // namespace
 
 std::span<Field<ProcessConfiguration> const> table(TableOf<ProcessConfiguration>) {
-    static constexpr std::array<Field<ProcessConfiguration>, 5> rows{{
+    static constexpr auto rows = std::to_array<Field<ProcessConfiguration>>({
         {.name = "version",
          .needed_when = without_programs,
          .value = {&version_shape, parse_version},
@@ -69,30 +82,69 @@ std::span<Field<ProcessConfiguration> const> table(TableOf<ProcessConfiguration>
                         "digit and up to 63 more of them, or of `.`, `_` and `-`; those that begin with `triton-` are "
                         "the launcher's "
                         "own. Up to 1024 programs, and 65535 processes in all."},
-    }};
+        {.name = "include",
+         .value = {&include_shape, parse_include},
+         .description = "Further files, whose content is merged into this document in their order (RFC 7396: objects "
+                        "key by key, null takes a key away, all else is replaced). A path is relative to the "
+                        "directory of this document; its last part may be a pattern (`conf.d/*.json`), whose matches "
+                        "come in the order of their names. Only the document itself includes others, and is a file "
+                        "of at most 64 KiB then."},
+    });
     return rows;
 }
 
+namespace {
+
+Draft out_of_memory() {
+    Draft draft;
+    draft.problems = {{"", "out of memory"}};
+    return draft;
+}
+
+void read_root(json::Node const& root, Draft& draft, Reading& reading) {
+    json::Where const document;
+    auto const* const json = expect<json::Object>("an object", root, document, reading);
+    if (!json) return;
+    reading.has_programs = has_key(*json, "programs");
+    reading.has_version = has_key(*json, "version");
+    draft.configuration.has_programs = reading.has_programs;
+    parse_fields(*json, document, draft.configuration, reading);
+    draft.is_object = true;
+}
+
+}  // namespace
+
 Draft read(std::string_view text, Limits const& limits) try {
     Reading reading{limits};
-    json::Where const document;
     Draft draft;
-    if (auto const root = json::read_json(text, limits.document, reading.problems)) {
-        if (auto const* const json = expect<json::Object>("an object", *root, document, reading)) {
-            reading.has_programs = has_key(*json, "programs");
-            reading.has_version = has_key(*json, "version");
-            draft.configuration.has_programs = reading.has_programs;
-            parse_fields(*json, document, draft.configuration, reading);
-            draft.is_object = true;
-        }
-    }
+    if (auto const root = json::read_json(text, limits.document, reading.problems)) read_root(*root, draft, reading);
     draft.problems = std::move(reading.problems).take();
     draft.warnings = std::move(reading.warnings).take();
     return draft;
 } catch (std::bad_alloc const&) {
+    return out_of_memory();
+}
+
+Draft read(std::span<Layer const> layers, Limits const& limits) try {
+    if (layers.size() == 1 && !layers.front().is_including) return read(layers.front().text, limits);
     Draft draft;
-    draft.problems = {{"", "out of memory"}};
+    draft.layers.emplace(layers, limits, draft.problems);
+    auto const root = draft.layers->merged();
+    if (!root) return draft;
+    Reading reading{limits};
+    read_root(*root, draft, reading);
+    auto const add = [&](json::Problems& all, json::ProblemList&& found) {
+        for (json::Problem& problem : std::move(found).take()) {
+            if (!problem.where.empty()) problem.file = draft.layers->file_of(problem.where);
+            all.push_back(std::move(problem));
+        }
+    };
+    add(draft.problems, std::move(reading.problems));
+    add(draft.warnings, std::move(reading.warnings));
+    draft.merged = json::Writer().value(*root).text();
     return draft;
+} catch (std::bad_alloc const&) {
+    return out_of_memory();
 }
 
 std::expected<Parsed, json::Problems> parse(std::string_view text, Limits const& limits) {

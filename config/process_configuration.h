@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <expected>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/argument.h"
+#include "config/layers.h"
 #include "config/limits.h"
 #include "config/program.h"
 #include "lib/json/problem.h"
@@ -38,13 +40,18 @@ struct Draft {
     ProcessConfiguration configuration;  ///< with problems: what could be read; every argument is in its place
     json::Problems problems;
     json::Problems warnings;
-    bool is_object = false;  ///< false: there is nothing in `configuration`, the text is not a JSON object
+    bool is_object = false;             ///< false: there is nothing in `configuration`, the text is not a JSON object
+    std::optional<Layers> layers = {};  ///< of a document of several: for whoever finds more problems in it
+    std::string merged = {};            ///< what such a document says as a whole, as JSON
 };
 
 /// Reads a ProcessConfiguration from JSON text (RFC 8259, UTF-8 without BOM).
 /// Keys are exact; null for an optional key means that it is absent. Nothing is substituted here.
 /// Everything that is wrong is reported, not only the first; a syntax error ends the reading.
 Draft read(std::string_view text, Limits const& limits = {});
+
+/// The same of a document of one or more layers, at least one.
+Draft read(std::span<Layer const> layers, Limits const& limits = {});
 
 /// The same for whoever takes only what is good. Errors: the problems, never none.
 std::expected<Parsed, json::Problems> parse(std::string_view text, Limits const& limits = {});

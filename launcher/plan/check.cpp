@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/plan/configuration_source.h"
+#include "launcher/plan/document.h"
 #include "lib/base/read_file.h"
 #include "lib/json/writer.h"
 
@@ -154,17 +155,19 @@ std::uint32_t count_of(Accepted const& accepted, ProgramPlan const& program, Sou
 }  // namespace
 
 CheckResult check(CheckOptions const& options, char const* const* environment) {
-    std::size_t const limit = json::Limits{}.document_bytes;
     bool const is_piped = options.configuration_path == "-";
-    auto const text = is_piped ? read_standard_input(limit) : read_file(options.configuration_path, limit);
-    auto const loaded = load_configuration(text, options.source, environment,
-                                           options.is_strict ? BinaryCheck::required : BinaryCheck::skipped);
+    auto document = is_piped ? one_layer(read_standard_input(json::Limits{}.document_bytes))
+                             : read_document(options.configuration_path).layers;
+    auto const loaded =
+        load_configuration(read_source(std::move(document), options.source), options.source, environment,
+                           options.is_strict ? BinaryCheck::required : BinaryCheck::skipped, LoadKind::whole, nullptr);
     if (!loaded) {
         std::vector<std::string> all = loaded.error().errors;
         all.insert(all.end(), loaded.error().warnings.begin(), loaded.error().warnings.end());
         return failed(options, all);
     }
     if (!loaded->warnings.empty()) return failed(options, loaded->warnings);
+    if (options.is_merged) return {.output = loaded->text + "\n", .errors = {}};
 
     std::uint32_t highest = 0;
     std::vector<Selection> selections;

@@ -154,13 +154,13 @@ class Planner {
 public:
     Planner(SourceOptions const& options, config::ProcessConfiguration const& configuration,
             config::Variables const& variables, std::vector<std::string> inherited, BinaryCheck check,
-            json::Problems const& known, LoadKind kind, Findings* findings, Rejected& rejected)
+            config::Draft const& draft, LoadKind kind, Findings* findings, Rejected& rejected)
         : options_(options),
           configuration_(configuration),
           variables_(variables),
           inherited_(std::move(inherited)),
           check_(check),
-          known_(known),
+          draft_(draft),
           kind_(kind),
           findings_(findings),
           rejected_(rejected) {
@@ -210,7 +210,7 @@ private:
     config::Variables const& variables_;
     std::vector<std::string> inherited_;
     BinaryCheck check_;
-    json::Problems const& known_;  // of the document
+    config::Draft const& draft_;
     LoadKind kind_;
     Findings* findings_;
     std::vector<std::string> commands_;  // that were found
@@ -222,8 +222,10 @@ private:
 };
 
 void Planner::add(json::Problems const& problems) {
-    for (json::Problem const& problem : problems) {
-        if (!is_known(known_, problem.where)) rejected_.errors.push_back(problem.text());
+    for (json::Problem problem : problems) {
+        if (is_known(draft_.problems, problem.where)) continue;
+        if (draft_.layers) problem.file = draft_.layers->file_of(problem.where);
+        rejected_.errors.push_back(problem.text());
     }
 }
 
@@ -243,8 +245,9 @@ bool is_descriptor_limit_raised(SourceOptions const& options) {
 }
 
 std::shared_ptr<ProgramPlan const> Planner::unnamed() {
-    std::string const binary =
-        is_known(known_, "version") ? std::string() : find_binary(options_, configuration_.version, check_, rejected_);
+    std::string const binary = is_known(draft_.problems, "version")
+                                   ? std::string()
+                                   : find_binary(options_, configuration_.version, check_, rejected_);
     std::uint32_t const count = configuration_.count.value_or(options_.server_count);
     auto command = checked(config::substitute(configuration_, variables_, count));
     if (!command) return nullptr;
@@ -381,7 +384,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     auto const whole = checked(config::substitute(lists, variables_, count));
     if (!whole) return nullptr;
     if (program.command.empty()) {
-        if (is_known(known_, command_at.text())) return nullptr;
+        if (is_known(draft_.problems, command_at.text())) return nullptr;
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
         return std::make_shared<process::StartPlan const>(binary, environment.fixed, *whole, environment.numbered,
@@ -487,6 +490,7 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
             StartLimit{program.start_limit->count, program.start_limit->interval, program.start_limit->exit_code};
     }
     policy.critical = program.critical;
+    policy.is_main = program.name == command_name;
     policy.stop_signal = program.stop_signal.value_or(options_.defaults.stop_signal);
     if (program.stop_timeout) policy.stop_timeout = *program.stop_timeout;
     policy.drain = program.drain_delay;
@@ -529,6 +533,7 @@ process::Attributes Planner::attributes(config::Program const& program, json::Wh
                 .working_directory = program.working_directory.value_or("")};
     }
     resolved->has_default_signals = true;
+    resolved->is_foreground = program.name == command_name;
     bool const has_own_limit =
         std::ranges::find(resolved->limits, RLIMIT_NOFILE, &process::ResourceLimit::resource) != resolved->limits.end();
     if (options_.descriptor_limit && !has_own_limit) resolved->limits.push_back(*options_.descriptor_limit);
@@ -588,6 +593,27 @@ std::vector<config::EnvironmentVariable> with_variables(
     return values;
 }
 
+/// The container's own command, as one more program.
+void add_command(std::vector<std::string> const& command, config::ProcessConfiguration& configuration,
+                 Rejected& rejected) {
+    if (!configuration.has_programs) {
+        rejected.errors.emplace_back("-- " + command.front() +
+                                     ": a command can run beside named programs alone, and there is no \"programs\"");
+        return;
+    }
+    config::Program program;
+    program.name = command_name;
+    for (std::string const& word : command)
+        program.command.push_back({.value = word});
+    for (config::Program const& other : configuration.programs) {
+        if (!other.schedule) program.after.push_back(other.name);
+    }
+    program.restart = config::RestartWhen::never;
+    program.critical = true;
+    program.stdin_.kind = config::StdinKind::inherit;
+    configuration.programs.push_back(std::move(program));
+}
+
 std::string directory_of(std::string_view path) {
     std::size_t const slash = path.rfind('/');
     if (slash == std::string_view::npos) return ".";
@@ -610,9 +636,9 @@ std::vector<std::pair<std::string, std::string>> used_environment(Accepted const
 
 }  // namespace
 
-bool needs_container_version(Result<std::string> const& text) {
-    if (!text) return false;
-    config::Draft const draft = config::read(*text);
+bool needs_container_version(Result<std::vector<config::Layer>> const& document) {
+    if (!document) return false;
+    config::Draft const draft = config::read(*document);
     if (!draft.is_object || !draft.problems.empty() || !draft.warnings.empty()) return false;
     return !draft.configuration.has_programs ||
            std::ranges::any_of(draft.configuration.programs,
@@ -644,7 +670,19 @@ bool Findings::operator==(Findings const& other) const {
            });
 }
 
-SourceTexts read_source(Result<std::string> document, SourceOptions const& options) {
+std::size_t hash_of(std::vector<config::Layer> const& document) {
+    std::size_t hash = std::hash<std::string>{}(document.front().text);
+    for (config::Layer const& layer : std::span(document).subspan(1))
+        hash = hash * 31 + std::hash<std::string>{}(layer.file + '\0' + layer.text);
+    return hash;
+}
+
+Result<std::vector<config::Layer>> one_layer(Result<std::string> text) {
+    if (!text) return std::unexpected(std::move(text.error()));
+    return std::vector<config::Layer>{{.file = {}, .text = std::move(*text)}};
+}
+
+SourceTexts read_source(Result<std::vector<config::Layer>> document, SourceOptions const& options) {
     SourceTexts texts{std::move(document), std::string()};
     if (!options.environment_file.empty())
         texts.environment_file = read_file(options.environment_file, config::Limits{}.document.document_bytes);
@@ -652,7 +690,12 @@ SourceTexts read_source(Result<std::string> document, SourceOptions const& optio
 }
 
 bool may_be_small(SourceTexts const& texts, char const* const* environment) {
-    if (texts.document && texts.document->size() > most_small_document) return false;
+    std::size_t document = 0;
+    if (texts.document) {
+        for (config::Layer const& layer : *texts.document)
+            document += layer.text.size();
+    }
+    if (document > most_small_document) return false;
     std::size_t bytes = texts.environment_file ? texts.environment_file->size() : 0;
     for (; *environment && bytes <= most_small_environment; ++environment)
         bytes += std::string_view(*environment).size();
@@ -661,7 +704,8 @@ bool may_be_small(SourceTexts const& texts, char const* const* environment) {
 
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment, BinaryCheck binary_check) {
-    return load_configuration(read_source(text, options), options, environment, binary_check, LoadKind::whole, nullptr);
+    return load_configuration(read_source(one_layer(text), options), options, environment, binary_check,
+                              LoadKind::whole, nullptr);
 }
 
 std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, SourceOptions const& options,
@@ -669,25 +713,25 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
                                                      LoadKind kind, Findings* findings) {
     Rejected rejected;
     auto const values = parse_environment_file(options.environment_file, texts.environment_file, rejected);
-    Result<std::string> const& text = texts.document;
-    if (!text) {
-        rejected.errors.push_back(text.error().text());
+    if (!texts.document) {
+        rejected.errors.push_back(texts.document.error().text());
         return std::unexpected(std::move(rejected));
     }
-    rejected.document = std::hash<std::string>{}(*text);
-    config::Draft draft = config::read(*text);
+    rejected.document = hash_of(*texts.document);
+    config::Draft draft = config::read(*texts.document);
     add_texts(rejected.errors, draft.problems);
     add_texts(rejected.warnings, draft.warnings);
     if (!draft.is_object) return std::unexpected(std::move(rejected));
 
     // With problems too: the rest of what is wrong is worth to be told at once.
     config::ProcessConfiguration& configuration = draft.configuration;
+    if (!options.command.empty()) add_command(options.command, configuration, rejected);
     config::Variables const variables(with_variables(values, options.variables), environment);
     Planner planner(
         options, configuration, variables,
         inherited_environment(environment,
                               options.export_environment_file ? values : std::vector<config::EnvironmentVariable>{}),
-        binary_check, draft.problems, kind, findings, rejected);
+        binary_check, draft, kind, findings, rejected);
     Accepted accepted;
     if (!configuration.has_programs) {
         accepted.programs.push_back(planner.unnamed());
@@ -706,7 +750,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     }
 
     if (findings && kind == LoadKind::whole) planner.record(*findings);
-    accepted.text = *text;
+    accepted.text = draft.layers ? std::move(draft.merged) : texts.document->front().text;
     accepted.variables = config::referenced_variables(configuration, variables);
     accepted.environment = used_environment(accepted, variables);
     accepted.warnings = std::move(rejected.warnings);

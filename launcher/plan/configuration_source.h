@@ -13,9 +13,12 @@
 
 namespace triton::launcher {
 
+/// The command beside the programs, among them. No program of a configuration can have such a name.
+inline constexpr std::string_view command_name = "triton-command";
+
 /// A configuration that passed every check: it can be started without looking at anything again.
 struct Accepted {
-    std::string text;  ///< as it was read
+    std::string text;  ///< as it was read; of a document of several files what they say together
     config::ProcessConfiguration configuration;
     /// In the document's order; one, unnamed, for the design's form.
     std::vector<std::shared_ptr<ProgramPlan const>> programs;
@@ -46,10 +49,16 @@ struct Rejected {
 
 /// What a configuration is made of, as it was read.
 struct SourceTexts {
-    Result<std::string> document;
+    Result<std::vector<config::Layer>> document;
     Result<std::string> environment_file;  ///< empty when there is none
 };
-SourceTexts read_source(Result<std::string> document, SourceOptions const& options);
+SourceTexts read_source(Result<std::vector<config::Layer>> document, SourceOptions const& options);
+
+/// Tells documents apart.
+std::size_t hash_of(std::vector<config::Layer> const& document);
+
+/// A document that is one text.
+Result<std::vector<config::Layer>> one_layer(Result<std::string> text);
 
 /// What a load has found out that takes long, in the order of its questions, so that another process need not ask
 /// again.
@@ -73,7 +82,7 @@ bool may_be_small(SourceTexts const& texts, char const* const* environment);
 
 /// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:
 /// the configuration cannot be read, or something in it is wrong or odd ("comand").
-bool needs_container_version(Result<std::string> const& text);
+bool needs_container_version(Result<std::vector<config::Layer>> const& document);
 
 enum class BinaryCheck : std::uint8_t { required, skipped };
 

@@ -25,6 +25,9 @@ struct SourceOptions {
     std::uint32_t server_count = 1;
     std::string missing_version;  ///< why binary.container_version is empty: told when a binary is chosen by it
     ProgramPolicy defaults;       ///< what a configuration does not say
+    /// Beside the programs, when they are up, in the foreground of the terminal: its end is the container's. Empty:
+    /// none.
+    std::vector<std::string> command{};
     /// Of the processes: the one that the launcher was started with, which raises its own.
     std::optional<process::ResourceLimit> descriptor_limit{};
 };

@@ -23,7 +23,7 @@ ReadyChannel channel_of(std::optional<config::Readiness> const& readiness) {
 
 void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
-    plan.needs = {.has_null_input = is_named,
+    plan.needs = {.has_null_input = is_named && plan.settings.stdin_.kind == config::StdinKind::null,
                   .output = target_of(plan.settings.output.kind),
                   .readiness = channel_of(plan.settings.readiness),
                   .notify = {},

@@ -143,7 +143,7 @@ Verdict judge(SourceTexts const& texts, SourceOptions const& options, char const
         verdict.rejected = rehearsed.error();
     } else if (taken > most) {
         verdict.rejected = Rejected{.errors = {"it takes more than " + format_duration(most) + " to follow"},
-                                    .document = std::hash<std::string>{}(*texts.document)};
+                                    .document = hash_of(*texts.document)};
     }
     return verdict;
 }

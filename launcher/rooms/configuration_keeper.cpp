@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "launcher/plan/document.h"
 #include "lib/base/duration.h"
-#include "lib/base/read_file.h"
-#include "lib/json/limits.h"
 
 namespace triton::launcher {
 
@@ -45,9 +44,11 @@ ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOpt
       watch_(loop, log, [this] { look_again(); }),
       began_(steady_clock::now()) {}
 
-Result<std::string> ConfigurationKeeper::read() const {
-    if (!options_.built_in.configuration.empty()) return options_.built_in.configuration;
-    return read_file(options_.configuration_path, json::Limits{}.document_bytes);
+Result<std::vector<config::Layer>> ConfigurationKeeper::read() {
+    if (!options_.built_in.configuration.empty()) return one_layer(options_.built_in.configuration);
+    Document document = read_document(options_.configuration_path);
+    included_ = std::move(document.watched);
+    return std::move(document.layers);
 }
 
 // The start.
@@ -224,6 +225,7 @@ Result<> ConfigurationKeeper::watch_files() {
     std::vector<std::string> paths = missing_binaries_;
     if (options_.built_in.configuration.empty()) paths.push_back(options_.configuration_path);
     if (!options_.source.environment_file.empty()) paths.push_back(options_.source.environment_file);
+    paths.insert(paths.end(), included_.begin(), included_.end());
     return watch_.watch(paths);
 }
 
@@ -241,16 +243,19 @@ void ConfigurationKeeper::look_again() {
     }
     tell_that_the_pod_is_unknown();
     watched_binaries_ = missing_binaries_;
+    watched_includes_ = included_;
     is_second_load_ = false;
     watch_.end_look(watch_files());
     if (begin_load()) end_look();
 }
 
-/// Missing binaries add paths to watch, and what they wait for may have come before they were watched: hence the second
-/// load.
+/// Missing binaries and included files add paths to watch, and what they wait for may have come before they were
+/// watched: hence the second load.
 void ConfigurationKeeper::end_look() {
-    bool const has_more_to_watch = !missing_binaries_.empty() && missing_binaries_ != watched_binaries_;
+    bool const has_more_to_watch =
+        (!missing_binaries_.empty() && missing_binaries_ != watched_binaries_) || included_ != watched_includes_;
     if (has_more_to_watch && !std::exchange(is_second_load_, true)) {
+        watched_includes_ = included_;
         watch_.end_look(watch_files());
         if (!begin_load()) return;
     }
@@ -303,8 +308,7 @@ void ConfigurationKeeper::follow(DocumentJudge::Judged& judged) {
         take(load_configuration(judged.texts, source_, environment_, BinaryCheck::required, LoadKind::follow,
                                 &judged.verdict.findings));
     } catch (std::bad_alloc const&) {
-        reject(
-            {.errors = {"not enough memory to load it"}, .document = std::hash<std::string>{}(*judged.texts.document)});
+        reject({.errors = {"not enough memory to load it"}, .document = hash_of(*judged.texts.document)});
     }
 }
 
@@ -329,7 +333,7 @@ void ConfigurationKeeper::restore(UpgradeState const& state) {
     is_node_known_ = true;
     ledger_.restore(state);
     if (!state.has_configuration) return;
-    auto loaded = load_configuration(read_source(state.configuration, source_), source_, environment_,
+    auto loaded = load_configuration(read_source(one_layer(state.configuration), source_), source_, environment_,
                                      BinaryCheck::required, LoadKind::again, nullptr);
     if (loaded) {
         ledger_.restore(std::move(*loaded));

@@ -75,7 +75,7 @@ public:
     void restore(UpgradeState const& state);
 
 private:
-    [[nodiscard]] Result<std::string> read() const;
+    Result<std::vector<config::Layer>> read();
     Result<> activate(Accepted loaded);
     bool begin_load();
     void take(std::expected<Accepted, Rejected> loaded);
@@ -104,6 +104,8 @@ private:
     ReloadWatch watch_;
     std::vector<std::string> missing_binaries_;
     std::vector<std::string> watched_binaries_;  // that were missing when the latest look began
+    std::vector<std::string> included_;          // what Document::watched was at the latest reading
+    std::vector<std::string> watched_includes_;  // and when the latest look began
     TimePoint began_;
     bool is_node_known_ = false;       // the agent has told of it
     bool waits_for_labels_ = false;    // it is told that we do

@@ -86,7 +86,7 @@ Verdict DocumentJudge::verdict_of(Children::Outcome const& outcome) const {
         case How::cancelled:
         case How::not_started: std::unreachable();  // see ended()
     }
-    std::size_t const document = texts_->document ? std::hash<std::string>{}(*texts_->document) : 0;
+    std::size_t const document = texts_->document ? hash_of(*texts_->document) : 0;
     return {.rejected = Rejected{.errors = {std::move(why)}, .document = document}};
 }
 

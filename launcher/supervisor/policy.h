@@ -79,6 +79,7 @@ struct ProgramPolicy {
     RestartPolicy backoff;
     std::optional<StartLimit> start_limit{};
     bool critical = false;  ///< the container ends when one of its processes has ended and is not started again
+    bool is_main = false;   ///< a stop without a fault ends with its exit code
     /// It serves the launcher itself. Whatever becomes of it neither ends the container nor keeps it; it counts for
     /// nothing, gets no signal that is passed on, and stops last. Such programs and others do not depend on each other.
     bool auxiliary = false;

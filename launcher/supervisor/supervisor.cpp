@@ -146,6 +146,8 @@ void Supervisor::on(event::Exited const& event) {
     bool const is_expected = !event.error && is_among(policy.success_ends, event.status);
     bool const is_success = (event.status == 0 && !event.error) || is_expected;
     bool const is_clean = is_success && !at.process.has_run_badly && !is_too_early;
+    if (policy.is_main && phase_ == Phase::stopping && exit_code_ == 0 && !is_success)
+        exit_code_ = at.process.exit_code;
     bool const is_permanent = !event.error && is_among(policy.permanent_ends, event.status);
     Run const run{now_ - at.process.since, is_clean, is_permanent};
     bool const was_stopped = before != State::executing && before != State::activating && before != State::up;

@@ -62,6 +62,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("backoff", &ProgramPolicy::backoff);
     a("start_limit", &ProgramPolicy::start_limit);
     a("critical", &ProgramPolicy::critical);
+    a("is_main", &ProgramPolicy::is_main);
     a("auxiliary", &ProgramPolicy::auxiliary);
     a("stop_signal", &ProgramPolicy::stop_signal);
     a("stop_timeout", &ProgramPolicy::stop_timeout);

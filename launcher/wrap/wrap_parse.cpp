@@ -199,10 +199,19 @@ WrapParse apply_argument(int argc, char** argv, int& index, WrapOptions& options
     return WrapParse::wrap;
 }
 
-/// Ours only when a `--` stands where an option may, or when it asks for a pause: other modes have neither.
+/// Whether an argument names the configuration, beside whose programs the command is to run then.
+bool names_configuration(char const* argument) {
+    char const* rest = after(argument, "--input-dir");
+    if (!rest) rest = after(argument, "--input-monitor-conf");
+    return rest && (!*rest || *rest == '=');
+}
+
+/// Ours only when a `--` stands where an option may, or when it asks for a pause: other modes have neither, but for a
+/// command beside programs.
 bool is_for_wrap(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
         char const* const end = end_of(argv[i]);
+        if (names_configuration(argv[i])) return false;
         if (equal(argv[i], end, "--") || equal(argv[i], end, "-P") || equal(argv[i], end, "--pause")) return true;
     }
     return false;

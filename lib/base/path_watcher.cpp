@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include <fnmatch.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,6 +39,11 @@ std::optional<std::string> read_link(std::string const& path) {
     ssize_t const length = ::readlink(path.c_str(), target.data(), target.size());
     if (length <= 0) return std::nullopt;
     return std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+/// Whether a name that is watched for, or the pattern that it is, means this one.
+bool means(std::string const& name, char const* found) {
+    return name == found || (name.find_first_of("*?[") != name.npos && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
 }
 
 std::string parent_of(std::string const& directory) {
@@ -163,7 +169,8 @@ bool PathWatcher::take_events() {
             if (watch == names_.end() || (event->mask & IN_IGNORED)) continue;
             if (event->len == 0) {
                 concerns = concerns || (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
-            } else if (std::ranges::find(watch->second, std::string_view(event->name)) != watch->second.end()) {
+            } else if (std::ranges::any_of(watch->second,
+                                           [&](std::string const& name) { return means(name, event->name); })) {
                 concerns = true;
             }
         }

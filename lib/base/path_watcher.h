@@ -20,7 +20,8 @@ public:
     /// Borrowed; readable when there may be something to see.
     [[nodiscard]] int fd() const { return inotify_.get(); }
 
-    /// Watches for these paths from now on, as the file system stands now. Call it again after each change.
+    /// Watches for these paths from now on, as the file system stands now. Call it again after each change. The last
+    /// part of one may be a pattern of names (glob(7)).
     /// Errors: those of inotify_add_watch(2), the rest is watched all the same; directories that change all the time.
     Result<> watch(std::vector<std::string> const& paths);
 

@@ -4,7 +4,11 @@
 
 namespace triton::json {
 
-std::string Problem::text() const { return where.empty() ? reason : where + ": " + reason; }
+std::string Problem::text() const {
+    std::string text = file.empty() ? std::string() : file + ": ";
+    if (!where.empty()) text.append(where).append(": ");
+    return text += reason;
+}
 
 void ProblemList::add(std::string where, std::string reason) {
     if (has_room()) {

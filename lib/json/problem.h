@@ -10,10 +10,11 @@ namespace triton::json {
 
 /// One thing that is wrong (or odd) in a document, ready to be shown to an operator.
 struct Problem {
-    std::string where;   ///< "arguments[3].values[1].type", "line 3, column 7"; empty: the document as a whole
-    std::string reason;  ///< "unknown type \"Foo\""
+    std::string where;      ///< "arguments[3].values[1].type", "line 3, column 7"; empty: the document as a whole
+    std::string reason;     ///< "unknown type \"Foo\""
+    std::string file = {};  ///< of a document of several files; empty: the one that everybody knows
 
-    /// "<where>: <reason>", or the reason alone when there is no place.
+    /// "<file>: <where>: <reason>", without what there is not.
     [[nodiscard]] std::string text() const;
 
     bool operator==(Problem const&) const = default;

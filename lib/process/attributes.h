@@ -34,6 +34,7 @@ struct Attributes {
     std::optional<int> parent_death_signal = {};  ///< absent: the Spawner's orphan signal; 0: none
     std::vector<std::string> listen_names = {};   ///< of StartFiles::listen, in the same order
     std::uint64_t watchdog_microseconds = 0;      ///< 0: none
+    bool is_foreground = false;                   ///< its group is the terminal's, where its input is one
     bool has_default_signals = false;             ///< none is ignored, whatever is with us
     std::optional<int> ready_target = {};         ///< as which descriptor the process finds its readiness descriptor
 

@@ -175,6 +175,11 @@ void run_spawn_child(void* spawn_child) {
     if (child.move_count > 0) place_descriptors(child, landlock);
     // A group of its own: the terminal's ^C is for the launcher, and the whole group can be signalled.
     (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
+    // Where there is a terminal; SIGTTOU is blocked as all signals are. Source: tcsetpgrp(3).
+    if (with && with->is_foreground) {
+        auto const group = static_cast<int>(raw::call(SYS_getpid));
+        (void)raw::call(SYS_ioctl, 0, 0x5410 /* TIOCSPGRP */, raw::address(&group));
+    }
     if (child.mark != 0) set_mark(child.mark);
     if (with) {
         set_resources(child, *with);

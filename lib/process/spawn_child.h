@@ -43,6 +43,7 @@ struct ChildAttributes {
     bool has_parent_death_signal;
     bool has_capabilities;
     bool no_new_privileges;
+    bool is_foreground;  // the terminal that its input is has its group in the foreground
 };
 
 /// A descriptor that the program finds under another number.

@@ -154,6 +154,7 @@ void StartPlan::prepare_child() {
         child_.ambient = with.capabilities->ambient;
     }
     child_.no_new_privileges = with.no_new_privileges;
+    child_.is_foreground = with.is_foreground;
     if (with.seccomp) {
         seccomp_ = with.seccomp->program();
         child_.seccomp = &seccomp_;
@@ -163,7 +164,7 @@ void StartPlan::prepare_child() {
                       child_.cpu_mask_bytes > 0 || child_.has_groups || child_.has_group || child_.has_user ||
                       child_.has_umask || child_.has_nice || child_.has_parent_death_signal ||
                       child_.oom_score_adj_length > 0 || child_.has_capabilities || child_.no_new_privileges ||
-                      child_.seccomp || child_.landlock >= 0;
+                      child_.is_foreground || child_.seccomp || child_.landlock >= 0;
 }
 
 }  // namespace triton::process

@@ -166,6 +166,7 @@ void add_check_flags(Flags& flags, CheckOptions& options, std::uint32_t& process
         {"process-number", "", 0, "N", "only that process (default: all)", into(process_number, 1, 65535)},
         {"strict", "", 0, "", "also check what depends on this machine: the binary", into_switch(options.is_strict)},
         {"format", "", 0, "FORMAT", "text (default) or json", into_choice(options.as_json, check_formats)},
+        {"merged", "", 0, "", "print the document as it is with all that it includes", into_switch(options.is_merged)},
     };
     flags.insert(flags.end(), std::begin(rows), std::end(rows));
 }

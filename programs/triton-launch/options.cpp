@@ -10,6 +10,7 @@
 
 #include "config/limits.h"
 #include "launcher/plan/configuration_source.h"
+#include "launcher/plan/document.h"
 #include "launcher/plan/version.h"
 #include "launcher/wrap/wrap.h"
 #include "lib/base/nearest.h"
@@ -54,6 +55,7 @@ constexpr std::string_view usage =
     "Usage: triton-launch [--mode launch] [OPTIONS]        processes from a ProcessConfiguration\n"
     "       triton-launch --mode init|sidecar [OPTIONS]    copy files for other containers; sidecar then waits\n"
     "       triton-launch [OPTIONS] -- COMMAND [ARG...]    one command, as tini or dumb-init\n"
+    "       triton-launch --input-dir DIR -- COMMAND ..    programs of DIR, then the command in the foreground\n"
     "       triton-launch ctl COMMAND [ARG...]             asks a running launcher, or tells it what to do\n"
     "       triton-launch check FILE [OPTIONS]             what a configuration would run, or all that is wrong\n"
     "       triton-launch schema [--markdown]              the JSON Schema of a configuration, or its reference page\n"
@@ -154,6 +156,13 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
 Result<Command> parse_launch(std::span<char const* const> arguments) {
     Command command;
     LaunchOptions& launch = command.launch;
+    auto const separator =
+        std::ranges::find(arguments, std::string_view("--"), [](char const* word) { return std::string_view(word); });
+    if (separator != arguments.end()) {
+        launch.source.command.assign(separator + 1, arguments.end());
+        arguments = arguments.first(static_cast<std::size_t>(separator - arguments.begin()));
+        if (launch.source.command.empty()) return fail("--: a command has to follow");
+    }
     std::string directory = ".";
     std::string name = "config.json";
     Mode mode = Mode::launch;
@@ -172,7 +181,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
         // Nobody who runs commands has to know what a version is. What comes later may need one after all, and is
         // rejected then.
-        if (needs_container_version(read_file(launch.configuration_path, json::Limits{}.document_bytes)))
+        if (needs_container_version(read_document(launch.configuration_path).layers))
             return std::unexpected(std::move(resolved.error()));
         launch.source.missing_version = resolved.error().text();
     }

@@ -111,6 +111,7 @@ ProgramPolicy Documents::policy() {
     policy.backoff = random_backoff(random_);
     if (some(4)) policy.start_limit = random_start_limit(random_);
     policy.critical = some(8);
+    policy.is_main = policy.critical && some(4);
     policy.auxiliary = some(4);
     add_stop(policy, random_);
     if (some(3)) policy.drain = random_.pick(short_times);

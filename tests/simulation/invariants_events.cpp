@@ -304,6 +304,7 @@ void Invariants::apply(event::Exited const& event) {
     bool const is_expected = is_one_of(that.policy().success_ends);
     bool const is_permanent = is_one_of(that.policy().permanent_ends);
     bool const is_success = is_expected || (event.status == 0 && !event.error);
+    if (is_stopping() && that.policy().is_main && exit_code_ == 0 && !is_success) exit_code_ = record.exit_code;
     Run const run{now_ - record.started, is_success && !record.went_bad && !is_too_early, is_permanent};
     bool const is_its_own_end = before == State::executing || before == State::activating || before == State::up;
     bool const was_asked_for = !record.went_bad && !is_its_own_end;

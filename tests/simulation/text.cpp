@@ -282,6 +282,7 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("minimum_run", policy.backoff.minimum_run, plain.backoff.minimum_run);
     say("start_limit", policy.start_limit, plain.start_limit);
     say("critical", policy.critical, plain.critical);
+    say("is_main", policy.is_main, plain.is_main);
     say("auxiliary", policy.auxiliary, plain.auxiliary);
     say("stop_signal", policy.stop_signal, plain.stop_signal);
     say("stop_timeout", policy.stop_timeout, plain.stop_timeout);

@@ -20,7 +20,7 @@ constexpr char const* sandboxed = R"({"programs":{
     "b":{"command":["/bin/true"],"seccomp":{"profile":"none","deny":["mount"]}},
     "c":{"command":["/bin/true"],"seccomp":{"profile":"none","deny":["ptrace"]}}}})";
 
-SourceTexts texts(std::string document) { return {std::move(document), std::string()}; }
+SourceTexts texts(std::string document) { return {one_layer(std::move(document)), std::string()}; }
 
 TEST(Verdict, OfAGoodConfigurationHasWhatTakesLong) {
     Verdict const verdict = judge(texts(sandboxed), {}, environment);

@@ -39,6 +39,7 @@ ProgramPolicy any_program(Random& random, std::uint32_t id) {
         if (random.one_in(8)) policy.start_limit->exit_code = 9;
     }
     policy.critical = random.one_in(16);
+    policy.is_main = random.one_in(8);
     policy.auxiliary = id == 3;  // nothing depends on the last one
     policy.stop_timeout = any_time(random);
     if (random.one_in(2)) policy.drain = any_time(random);

@@ -1,0 +1,92 @@
+#include "launcher/plan/document.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace triton::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+class DocumentTest : public testing::Test {
+protected:
+    DocumentTest() {
+        std::string name = fs::temp_directory_path() / "document.XXXXXX";
+        root = ::mkdtemp(name.data());
+    }
+    ~DocumentTest() override { fs::remove_all(root); }
+
+    void write(std::string const& name, std::string const& text) const {
+        fs::create_directories((root / name).parent_path());
+        std::ofstream(root / name) << text;
+    }
+    [[nodiscard]] Document read() const { return read_document(root / "config.json"); }
+    [[nodiscard]] std::string error() const {
+        auto const document = read();
+        return document.layers ? "none" : document.layers.error().text();
+    }
+    [[nodiscard]] std::vector<std::string> files() const {
+        std::vector<std::string> names;
+        auto const document = read();
+        for (config::Layer const& layer : document.layers.value())
+            names.push_back(layer.file + "=" + layer.text);
+        return names;
+    }
+
+    fs::path root;
+};
+
+TEST_F(DocumentTest, OneFileIsOneLayer) {
+    write("config.json", "{}");
+    EXPECT_THAT(files(), ElementsAre("={}"));
+    EXPECT_THAT(read().watched, testing::IsEmpty());
+    fs::remove(root / "config.json");
+    EXPECT_THAT(error(), testing::HasSubstr("No such file"));
+}
+
+TEST_F(DocumentTest, LayersComeInTheOrderOfTheListAndOfNames) {
+    write("config.json", R"({"include":["conf.d/*.json","last.json","none.d/*","conf.d/1?.json"]})");
+    for (auto const* name : {"conf.d/9.json", "conf.d/10.json", "conf.d/.hidden.json", "conf.d/10.json~", "last.json"})
+        write(name, name);
+    auto const document = read();
+    std::string const first = document.layers.value().front().text;
+    EXPECT_THAT(files(), ElementsAre("=" + first, "conf.d/10.json=conf.d/10.json", "conf.d/9.json=conf.d/9.json",
+                                     "last.json=last.json", "conf.d/10.json=conf.d/10.json"));
+    std::string const dir = root.string() + "/";
+    EXPECT_THAT(read().watched,
+                ElementsAre(dir + "conf.d/*.json", dir + "conf.d/10.json", dir + "conf.d/9.json", dir + "last.json",
+                            dir + "none.d/*", dir + "conf.d/1?.json", dir + "conf.d/10.json"));
+}
+
+TEST_F(DocumentTest, WhatCannotBeReadNamesItsPlace) {
+    write("config.json", R"({"include":["a.json","missing.json"]})");
+    write("a.json", "{}");
+    EXPECT_EQ(error(), "include[1]: cannot open " + (root / "missing.json").string() + ": No such file or directory");
+    EXPECT_THAT(read().watched, testing::Contains((root / "missing.json").string()));
+    fs::create_directory(root / "missing.json");
+    EXPECT_THAT(error(), testing::EndsWith("Is a directory"));
+}
+
+TEST_F(DocumentTest, FilesAndBytesAreBounded) {
+    write("config.json", R"({"include":["d/*"]})");
+    std::string const half(config::most_layer_bytes / 2, ' ');
+    write("d/1", half);
+    EXPECT_EQ(error(), "none");
+    write("d/2", half);
+    EXPECT_THAT(error(), testing::EndsWith("the files have more than 1048576 bytes in all"));
+    fs::remove_all(root / "d");
+    for (std::size_t i = 0; i < config::most_layers; ++i)
+        write("d/" + std::to_string(i), "{}");
+    EXPECT_THAT(error(), testing::EndsWith("there are more than 256 files"));
+    for (std::size_t i = 0; i < 4100; ++i)
+        write("d/." + std::to_string(i), "");
+    EXPECT_THAT(error(), testing::EndsWith("it has more than 4096 entries"));
+}
+
+}  // namespace
+}  // namespace triton::launcher
