@@ -55,6 +55,9 @@ struct ArgumentDraft {
 struct ScheduleDraft {
     std::optional<Milliseconds> every = {};
     std::optional<CronExpression> cron = {};
+    std::string time_zone = {};
+    bool has_first_run = false;
+    Missed missed = Missed::skip;
 };
 
 enum class StartLimitAction : std::uint8_t { give_up, exit };

@@ -59,6 +59,21 @@ void check_kind(Subject const& subject) {
         subject.warn("backoff", "has no effect when restart is \"never\"");
 }
 
+void check_runs(Subject const& subject) {
+    bool const runs_once = subject.program.one_shot || subject.has("schedule");
+    if (subject.has("timeout") && !runs_once) subject.warn("timeout", "has no effect without oneShot or schedule");
+    if (subject.has("onStop") && !subject.program.one_shot) subject.warn("onStop", "has no effect without oneShot");
+    if (subject.has("onSuccess") && !runs_once && subject.program.restart == RestartWhen::always)
+        subject.warn("onSuccess", "has no effect when restart is \"always\"");
+}
+
+void check_stop(Subject const& subject) {
+    if (!subject.has("stopSequence")) return;
+    for (std::string_view const key : {"stopSignal", "stopTimeout"}) {
+        if (subject.has(key)) subject.problem(key, "cannot be used together with stopSequence");
+    }
+}
+
 void check_change(Subject const& subject) {
     if (subject.has("reloadSignal") && subject.program.on_change != OnChange::signal)
         subject.warn("reloadSignal", "has no effect unless onConfigurationChange is \"signal\"");
@@ -102,6 +117,8 @@ void check_program(Program& program, Present<Program> present, json::Where const
     Subject const subject{program, present, at, reading};
     check_command(subject);
     check_kind(subject);
+    check_runs(subject);
+    check_stop(subject);
     check_change(subject);
     check_readiness_keys(subject);
     check_privileges(subject);

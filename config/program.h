@@ -114,7 +114,14 @@ struct ListenSocket {
 };
 
 /// A schedule: from start to start, or by the calendar.
-using Schedule = std::variant<Milliseconds, CronExpression>;
+struct Schedule {
+    std::variant<Milliseconds, CronExpression> when = {};
+    std::string time_zone = {};  ///< of the calendar: a name of the IANA's database; empty: UTC
+    bool has_first_run = false;  ///< when the configuration brings the program
+    Missed missed = Missed::skip;
+
+    bool operator==(Schedule const&) const = default;
+};
 
 /// A file of variables; one that is optional may be missing.
 struct EnvironmentSource {

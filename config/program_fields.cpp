@@ -25,6 +25,8 @@ constexpr json::Shape program_names{.types = "array", .elements = &program_name}
 constexpr json::Shape schedule_shape = json::object_shape("Schedule");
 constexpr json::Shape backoff_shape = json::object_shape("Backoff");
 constexpr json::Shape start_limit_shape = json::object_shape("StartLimit");
+constexpr json::Shape stop_step_shape = json::object_shape("StopStep");
+constexpr json::Shape stop_sequence_shape{.types = "array", .fewest = 1, .elements = &stop_step_shape};
 constexpr json::Shape hook_shape = json::object_shape("Hook");
 constexpr json::Shape readiness_shape = json::object_shape("Readiness");
 constexpr json::Shape health_shape = json::object_shape("Health");
@@ -191,12 +193,22 @@ std::span<Field<Program> const> table(TableOf<Program>) {
         {.name = "permanentFailureCodes",
          .value = {&ends_shape, parse_permanent_codes},
          .description = "Exit codes and signals after which a process is not started again, whatever `restart` says."},
+        {.name = "timeout",
+         .value = as<&Program::run_timeout, json::DurationAboveZero>,
+         .description = "With `oneShot` or `schedule`: a run that takes longer is stopped, and has failed. Absent: "
+                        "there is no limit."},
         {.name = "stopSignal",
          .value = as<&Program::stop_signal, Signal>,
          .description = "The signal that ends a process. The default is that of the command line, else `TERM`."},
         {.name = "stopTimeout",
          .value = as<&Program::stop_timeout, json::DurationText>,
          .description = "After that it is killed; 0s: at once. The default is that of the command line, else 10s."},
+        {.name = "stopSequence",
+         .value = {&stop_sequence_shape, parse_stop_sequence},
+         .description =
+             "Several signals instead of `stopSignal` and `stopTimeout`, each with the time that it is given: "
+             "`[{\"signal\": \"TERM\", \"wait\": \"5s\"}, {\"signal\": \"INT\", \"wait\": \"2s\"}]`. KILL "
+             "follows the last."},
         {.name = "stopScope",
          .value = as<&Program::stop_scope, json::Choice<StopScope, stop_scope_names>>,
          .description = "Who gets the signal: the process alone (the default), or all that it started too."},
@@ -217,6 +229,15 @@ std::span<Field<Program> const> table(TableOf<Program>) {
         {.name = "onFailure",
          .value = {&hook_shape, parse_on_failure},
          .description = "A command that runs when a process is given up, or has failed and is not started again."},
+        {.name = "onSuccess",
+         .value = {&hook_shape, parse_on_success},
+         .description =
+             "A command that runs when a process has ended well and is not started again, or a scheduled run "
+             "has succeeded."},
+        {.name = "onStop",
+         .value = {&hook_shape, parse_on_stop},
+         .description = "With `oneShot`: a command that undoes what one that is done has done, when it is stopped, "
+                        "removed, or the container ends; then after all that depend on it."},
         {.name = "after",
          .value = as<&Program::after, ProgramNames>,
          .description = "Programs that are waited for: until each is ready, has succeeded, failed, or was stopped."},

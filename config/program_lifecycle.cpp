@@ -3,6 +3,7 @@
 
 #include "config/probe_target.h"
 #include "config/program_parser.h"
+#include "config/time_zone.h"
 #include "lib/base/signal_text.h"
 
 // How a program starts, restarts, stops, and how it is seen to be well.
@@ -29,6 +30,18 @@ void parse_cron_key(json::Node const& node, json::Where const& at, ScheduleDraft
 
 void check_schedule(ScheduleDraft const&, Present<ScheduleDraft> present, json::Where const& at, Reading& reading) {
     if (present.has("every") == present.has("cron")) reading.problems.add(at, "needs either every or cron");
+    if (present.has("timeZone") && !present.has("cron"))
+        reading.warnings.add(json::Where{&at, "timeZone"}, "has no effect without cron");
+}
+
+void parse_time_zone(json::Node const& node, json::Where const& at, ScheduleDraft& draft, Reading& reading) {
+    auto name = read_text(node, at, reading);
+    if (!name) return;
+    if (!is_time_zone_name(*name)) {
+        reading.problems.add(at, json::quoted(*name) + " is not the name of a time zone (for example Europe/Berlin)");
+    } else {
+        draft.time_zone = std::move(*name);
+    }
 }
 
 void check_backoff(Backoff const& backoff, Present<Backoff>, json::Where const& at, Reading& reading) {
@@ -41,6 +54,8 @@ void check_start_limit(StartLimitDraft const& limit, Present<StartLimitDraft> pr
     if (present.has("exitCode") && limit.action != StartLimitAction::exit)
         reading.warnings.add(json::Where{&at, "exitCode"}, "has no effect unless action is \"exit\"");
 }
+
+constexpr json::Shape time_zone_shape{.types = "string", .pattern = "^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"};
 
 /// For which types of its object a key means something, one bit each, and whether they cannot do without it.
 struct KeyOfType {
@@ -117,9 +132,22 @@ std::span<Field<ScheduleDraft> const> table(TableOf<ScheduleDraft>) {
          .description = "The time from one start to the next."},
         {.name = "cron",
          .value = {&json::some_text, parse_cron_key},
+         .description = "When to start, in UTC or `timeZone`: minute, hour, day of the month, month and day of the "
+                        "week, as in crontab(5), or "
+                        "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`."},
+        {.name = "timeZone",
+         .value = {&time_zone_shape, parse_time_zone},
+         .description = "With `cron`: the time zone, by its name in the IANA's database (`Europe/Berlin`), which the "
+                        "container has to have (Debian's tzdata). A time that a change of the clock leaves out comes "
+                        "right after it; one that it repeats comes once, but for expressions with every hour."},
+        {.name = "onStart",
+         .value = as<&ScheduleDraft::has_first_run, json::Boolean>,
          .description =
-             "When to start, in UTC: minute, hour, day of the month, month and day of the week, as in crontab(5), or "
-             "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`."},
+             "Whether there is a first run when the configuration brings the program. The default is false."},
+        {.name = "missed",
+         .value = as<&ScheduleDraft::missed, json::Choice<Missed, missed_names>>,
+         .description = "What becomes of a run that is due while `count` processes run: `skip` leaves it out (the "
+                        "default), `run` has one run, however many were missed, as soon as one of them has ended."},
     });
     return rows;
 }
@@ -174,6 +202,18 @@ std::span<Field<Hook> const> table(TableOf<Hook>) {
         {.name = "timeout",
          .value = as<&Hook::timeout, json::DurationAboveZero>,
          .description = "It is killed after that. The default is 10s."},
+    });
+    return rows;
+}
+
+std::span<Field<StopStep> const> table(TableOf<StopStep>) {
+    using enum json::Need;
+    static constexpr auto rows = std::to_array<Field<StopStep>>({
+        {.name = "signal", .need = required, .value = as<&StopStep::signal, Signal>, .description = "The signal."},
+        {.name = "wait",
+         .need = required,
+         .value = as<&StopStep::wait, json::DurationText>,
+         .description = "How long to wait for the end before what comes next."},
     });
     return rows;
 }
@@ -305,8 +345,11 @@ void parse_permanent_codes(json::Node const& node, json::Where const& at, Progra
 
 void parse_schedule(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     auto const draft = read_object<ScheduleDraft, check_schedule>(node, at, reading);
-    if (draft && draft->every) program.schedule = *draft->every;
-    if (draft && draft->cron) program.schedule = *draft->cron;
+    if (!draft || (!draft->every && !draft->cron)) return;
+    program.schedule = Schedule{
+        .when = {}, .time_zone = draft->time_zone, .has_first_run = draft->has_first_run, .missed = draft->missed};
+    if (draft->every) program.schedule->when = *draft->every;
+    if (draft->cron) program.schedule->when = *draft->cron;
 }
 
 void parse_backoff(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
@@ -326,6 +369,27 @@ void parse_pre_stop(json::Node const& node, json::Where const& at, Program& prog
 
 void parse_on_failure(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     program.on_failure = read_object<Hook>(node, at, reading);
+}
+
+void parse_on_success(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    program.on_success = read_object<Hook>(node, at, reading);
+}
+
+void parse_on_stop(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    program.on_stop = read_object<Hook>(node, at, reading);
+}
+
+void parse_stop_sequence(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    constexpr std::size_t most_steps = 16;
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    if (!array) return;
+    if (array->empty()) reading.problems.add(at, "must not be empty");
+    if (array->size() > most_steps)
+        return reading.problems.add(at, "more than " + std::to_string(most_steps) + " signals");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        if (auto step = read_object<StopStep>((*array)[i], json::Where{&at, i}, reading))
+            program.stop_sequence.push_back(*step);
+    }
 }
 
 void parse_readiness(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {

@@ -214,6 +214,8 @@ public:
             add(value);
         if (program.pre_stop) add(program.pre_stop->command);
         if (program.on_failure) add(program.on_failure->command);
+        if (program.on_success) add(program.on_success->command);
+        if (program.on_stop) add(program.on_stop->command);
         if (program.readiness) add_probe(*program.readiness);
         if (program.health) add_probe(*program.health);
     }

@@ -23,9 +23,9 @@ namespace triton::launcher {
 
 /// What a process is doing, as the supervisor tells it. The names stand in the interface description too.
 inline constexpr std::array<std::string_view, process_states> process_state_names{
-    "down",     "waiting", "starting", "activating", "up",     "draining", "pre_stop",
-    "stopping", "killing", "backoff",  "done",       "failed", "held",     "executing"};
-static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::executing) + 1);
+    "down",    "waiting", "starting", "activating", "up",   "draining",  "pre_stop", "stopping",
+    "killing", "backoff", "done",     "failed",     "held", "executing", "undoing"};
+static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::undoing) + 1);
 
 constexpr std::string_view name_of(ProcessState state) { return process_state_names[static_cast<std::size_t>(state)]; }
 

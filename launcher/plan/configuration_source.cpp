@@ -128,6 +128,7 @@ std::vector<config::EnvironmentVariable> parse_environment_file(std::string cons
     return std::move(file.values);
 }
 
+constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
 // What a small load may cost. Whoever writes the document controls how many programs, filters, trials and targets there
@@ -203,6 +204,7 @@ private:
                              process::Attributes const& attributes);
     process::Attributes attributes(config::Program const& program, json::Where const& at);
     std::vector<SocketRequest> sockets(config::Program const& program, json::Where const& at);
+    std::shared_ptr<config::TimeZone const> time_zone(std::string const& name, json::Where const& at);
     [[nodiscard]] ProgramPolicy policy(config::Program const& program) const;
 
     SourceOptions const& options_;
@@ -215,7 +217,8 @@ private:
     Findings* findings_;
     std::vector<std::string> commands_;  // that were found
     std::uint64_t copies_ = 0;           // bytes of the environment, for all programs so far
-    std::size_t looks_ = 0;              // places where commands were looked for
+    std::size_t looks_ = 0;              // places where commands, and time zones, were looked for
+    std::map<std::string, std::shared_ptr<config::TimeZone const>> zones_;
     Rejected& rejected_;
     process::LoadMemory memory_;
     std::uint64_t rendered_ = most_rendered_bytes;  // that may still be, to check what probes ask
@@ -475,6 +478,8 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     if (program.one_shot) policy.kind = ProgramKind::one_shot;
     if (program.schedule) policy.kind = ProgramKind::scheduled;
     policy.auto_start = program.auto_start;
+    if (program.run_timeout && policy.kind != ProgramKind::service) policy.run_timeout = *program.run_timeout;
+    policy.makes_up = program.schedule && program.schedule->missed == config::Missed::run;
     policy.restart = program.restart;
     policy.success_ends = program.success_ends;
     policy.permanent_ends = program.permanent_ends;
@@ -493,6 +498,14 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.is_main = program.name == command_name;
     policy.stop_signal = program.stop_signal.value_or(options_.defaults.stop_signal);
     if (program.stop_timeout) policy.stop_timeout = *program.stop_timeout;
+    if (!program.stop_sequence.empty()) {
+        policy.stop_signal = program.stop_sequence.front().signal;
+        policy.stop_timeout = Duration{};
+        for (config::StopStep const& step : program.stop_sequence) {
+            policy.stop_steps.push_back({step.signal, step.wait});
+            policy.stop_timeout += step.wait;
+        }
+    }
     policy.drain = program.drain_delay;
     policy.has_pre_stop = program.pre_stop.has_value();
     if (program.pre_stop) policy.pre_stop_timeout = program.pre_stop->timeout;
@@ -501,6 +514,9 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.on_change = program.on_change;
     policy.change_signal = program.reload_signal;
     policy.has_on_failure = program.on_failure.has_value();
+    policy.has_on_success = program.on_success.has_value();
+    policy.has_on_stop = program.on_stop && policy.kind == ProgramKind::one_shot;
+    if (program.on_stop) policy.on_stop_timeout = program.on_stop->timeout;
     if (program.readiness) {
         switch (program.readiness->type) {
             case config::ReadinessType::notify:
@@ -518,6 +534,33 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
                                program.health->action};
     }
     return policy;
+}
+
+/// Each zone is read once for a load.
+std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& name, json::Where const& at) {
+    if (auto const known = zones_.find(name); known != zones_.end()) return known->second;
+    if (name == "UTC" || check_ == BinaryCheck::skipped) return nullptr;
+    if (++looks_ > most_small_looks && kind_ == LoadKind::small) {
+        rejected_.is_too_much = true;
+        return nullptr;
+    }
+    json::Where const schedule_at{&at, "schedule"};
+    json::Where const zone_at{&schedule_at, "timeZone"};
+    auto const directory = variables_.find("TZDIR");
+    bool const has_directory = directory && directory->starts_with('/');
+    std::string const path = std::string(has_directory ? std::string_view(*directory) : zone_directory) + "/" + name;
+    auto const bytes = read_file(path, config::most_zone_bytes);
+    if (!bytes) {
+        std::string const hint = bytes.error().kind == ErrorKind::not_found ? " (the package tzdata has it)" : "";
+        add(zone_at, bytes.error().text() + hint);
+        return nullptr;
+    }
+    auto parsed = config::TimeZone::parse(*bytes);
+    if (!parsed) {
+        add(zone_at, "cannot use " + path + ": " + parsed.error());
+        return nullptr;
+    }
+    return zones_.emplace(name, std::make_shared<config::TimeZone const>(std::move(*parsed))).first->second;
 }
 
 process::Attributes Planner::attributes(config::Program const& program, json::Where const& at) {
@@ -576,6 +619,12 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
     if (program.on_failure)
         add_helper(Helper::on_failure, program.on_failure->command, "onFailure", program.on_failure->timeout);
+    if (program.on_success)
+        add_helper(Helper::on_success, program.on_success->command, "onSuccess", program.on_success->timeout);
+    if (program.on_stop) add_helper(Helper::on_stop, program.on_stop->command, "onStop", program.on_stop->timeout);
+    if (program.schedule && !program.schedule->time_zone.empty())
+        plan->zone = time_zone(program.schedule->time_zone, at);
+    if (rejected_.errors.size() > errors_before) return nullptr;
     if (program.readiness) add_probe(Helper::readiness, *program.readiness, "readiness");
     if (program.health) add_probe(Helper::health, *program.health, "health");
     decide_needs(*plan);

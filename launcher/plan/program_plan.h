@@ -10,6 +10,7 @@
 #include "config/probe_target.h"
 #include "config/program.h"
 #include "config/substitution.h"
+#include "config/time_zone.h"
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/sockets.h"
 #include "launcher/supervisor/supervisor.h"
@@ -70,11 +71,14 @@ struct ProgramPlan {
         start;  ///< null: taken over from another version, and gone from the document
     std::array<HelperPlan, helper_kinds> helpers;  ///< by Helper
     std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
+    std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
     StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
 
     /// Whether they say the same.
     bool operator==(ProgramPlan const& other) const {
-        return policy == other.policy && settings == other.settings && helpers == other.helpers && starts_like(other);
+        bool const has_same_clock = zone == other.zone || (zone && other.zone && *zone == *other.zone);
+        return has_same_clock && policy == other.policy && settings == other.settings && helpers == other.helpers &&
+               starts_like(other);
     }
     /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {

@@ -27,6 +27,8 @@ std::string_view text(Helper helper) {
         case Helper::on_failure: return "onFailure";
         case Helper::readiness: return "readiness";
         case Helper::health: return "health";
+        case Helper::on_success: return "onSuccess";
+        case Helper::on_stop: return "onStop";
     }
     std::unreachable();
 }
@@ -51,8 +53,10 @@ std::string_view result_of(ProcessView const& view, bool was_oom_killed, Helper 
         case Fault::start_timeout: return "timeout";
         case Fault::watchdog: return "watchdog";
         case Fault::unhealthy: return "unhealthy";
+        case Fault::run_timeout: return "run-timeout";
     }
-    if (helper == Helper::pre_stop) return "stop";
+    if (helper == Helper::pre_stop || helper == Helper::on_stop) return "stop";
+    if (helper == Helper::on_success) return "success";
     if (view.last_error) return "start-failed";
     if (was_oom_killed) return "oom-kill";
     int const status = view.last_status.value_or(0);
@@ -124,7 +128,11 @@ void HelperCommands::cancel(action::CancelHelper const& action) {
 void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) {
     ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
+    tell_failure(id, helper, outcome);  // first: it may be the last thing that a stop waits for
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
+}
+
+void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const {
     if (outcome.is_ok() || outcome.how == CommandRunner::How::cancelled) return;
     // A readiness probe fails until it is ready; that of the health is told when it matters.
     log::LogLevel const level = is_probe(helper) ? log::LogLevel::debug : log::LogLevel::warning;

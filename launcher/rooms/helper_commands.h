@@ -39,6 +39,7 @@ public:
     void ended(Children::Key key, Children::Outcome const& outcome);
 
 private:
+    void tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const;
     [[nodiscard]] std::vector<std::string> variables_of(ProcessId id, Helper helper) const;
 
     log::Log& log_;

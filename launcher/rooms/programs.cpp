@@ -185,7 +185,7 @@ void Programs::set_schedules(std::vector<ProgramId> const& ids, bool runs_server
             schedules_ = std::make_unique<Schedules>(
                 loop_, [this](ProgramId due) { events_.dispatch(event::ScheduleDue{due}); });
         }
-        Result<> const set = schedules_->set(id, *schedule, steady_clock::now());
+        Result<> const set = schedules_->set(id, *schedule, table_[id].plan->zone, steady_clock::now());
         if (set) continue;
         log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
                    {{"error", std::string_view(set.error().text())}});

@@ -170,6 +170,7 @@ void ReportWriter::on(action::ReportTimedOut const& late) {
     auto const words = [&]() -> Words {
         switch (late.what) {
             case action::TimedOut::start: return {"start", " was not ready in time: killed"};
+            case action::TimedOut::run: return {"run", " has taken too long: stopped"};
             case action::TimedOut::watchdog: return {"watchdog", " missed its watchdog: aborted"};
         }
         std::unreachable();

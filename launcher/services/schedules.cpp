@@ -24,15 +24,24 @@ Schedules::Entry* Schedules::find(ProgramId program) {
     return entry == entries_.end() ? nullptr : &*entry;
 }
 
-Result<> Schedules::set(ProgramId program, config::Schedule const& schedule, TimePoint now) {
+/// By its calendar.
+std::optional<std::int64_t> Schedules::next_after(Entry const& entry, std::int64_t second) {
+    auto const& calendar = std::get<config::CronExpression>(entry.schedule.when);
+    return entry.zone ? config::next_after(calendar, *entry.zone, second) : config::next_after(calendar, second);
+}
+
+Result<> Schedules::set(ProgramId program, config::Schedule const& schedule,
+                        std::shared_ptr<config::TimeZone const> zone, TimePoint now) {
     Entry* const known = find(program);
-    if (known && known->schedule == schedule) return {};
-    Entry entry{program, schedule, {}, {}};
-    if (auto const* const every = std::get_if<config::Milliseconds>(&schedule)) {
-        entry.due = now + *every;
+    bool const has_same_clock = known && (known->zone == zone || (known->zone && zone && *known->zone == *zone));
+    if (has_same_clock && known->schedule == schedule) return {};
+    Entry entry{program, schedule, std::move(zone), {}, {}};
+    bool const is_due = !known && schedule.has_first_run;
+    if (auto const* const every = std::get_if<config::Milliseconds>(&schedule.when)) {
+        entry.due = is_due ? now : now + *every;
     } else {
         TRY(open_timer());
-        entry.due_at_second = config::next_after(std::get<config::CronExpression>(schedule), wall_second());
+        entry.due_at_second = is_due ? wall_second() : next_after(entry, wall_second());
     }
     if (known) {
         *known = std::move(entry);
@@ -50,7 +59,8 @@ void Schedules::remove(ProgramId program) {
 std::optional<Duration> Schedules::next_run_in(ProgramId program, TimePoint now) const {
     auto const entry = std::ranges::find(entries_, program, &Entry::program);
     if (entry == entries_.end()) return std::nullopt;
-    if (std::holds_alternative<config::Milliseconds>(entry->schedule)) return std::max(entry->due - now, Duration{});
+    if (std::holds_alternative<config::Milliseconds>(entry->schedule.when))
+        return std::max(entry->due - now, Duration{});
     if (!entry->due_at_second) return std::nullopt;
     return std::chrono::seconds(std::max<std::int64_t>(*entry->due_at_second - wall_second(), 0));
 }
@@ -58,7 +68,7 @@ std::optional<Duration> Schedules::next_run_in(ProgramId program, TimePoint now)
 std::optional<TimePoint> Schedules::next_deadline() const {
     std::optional<TimePoint> next;
     for (Entry const& entry : entries_) {
-        if (!std::holds_alternative<config::Milliseconds>(entry.schedule)) continue;
+        if (!std::holds_alternative<config::Milliseconds>(entry.schedule.when)) continue;
         if (!next || entry.due < *next) next = entry.due;
     }
     return next;
@@ -66,7 +76,7 @@ std::optional<TimePoint> Schedules::next_deadline() const {
 
 void Schedules::time_passed(TimePoint now) {
     for (Entry& entry : entries_) {
-        auto const* const every = std::get_if<config::Milliseconds>(&entry.schedule);
+        auto const* const every = std::get_if<config::Milliseconds>(&entry.schedule.when);
         if (!every || entry.due > now) continue;
         entry.due += *every;
         if (entry.due <= now) entry.due = now + *every;  // we were stopped meanwhile: not all that was missed
@@ -77,7 +87,7 @@ void Schedules::time_passed(TimePoint now) {
 std::vector<Schedules::NextRun> Schedules::next_runs() const {
     std::vector<NextRun> runs;
     for (Entry const& entry : entries_) {
-        bool const is_interval = std::holds_alternative<config::Milliseconds>(entry.schedule);
+        bool const is_interval = std::holds_alternative<config::Milliseconds>(entry.schedule.when);
         if (is_interval || entry.due_at_second) runs.push_back({entry.program, entry.due, entry.due_at_second});
     }
     return runs;
@@ -86,7 +96,7 @@ std::vector<Schedules::NextRun> Schedules::next_runs() const {
 void Schedules::import_next_run(NextRun const& next) {
     Entry* const entry = find(next.program);
     if (!entry) return;
-    if (std::holds_alternative<config::Milliseconds>(entry->schedule)) {
+    if (std::holds_alternative<config::Milliseconds>(entry->schedule.when)) {
         entry->due = next.when;
     } else if (next.second) {
         entry->due_at_second = next.second;
@@ -122,11 +132,11 @@ void Schedules::timer_fired() {
     bool const was_clock_set = ::read(timer_.get(), &expirations, sizeof expirations) < 0 && errno == ECANCELED;
     std::int64_t const now = wall_second();
     for (Entry& entry : entries_) {
-        auto const* const calendar = std::get_if<config::CronExpression>(&entry.schedule);
+        auto const* const calendar = std::get_if<config::CronExpression>(&entry.schedule.when);
         if (!calendar || !entry.due_at_second) continue;
         bool const is_due = *entry.due_at_second <= now;
         // A clock that was set back means that the same minute comes again: what was due is due when it comes.
-        if (is_due || was_clock_set) entry.due_at_second = config::next_after(*calendar, now);
+        if (is_due || was_clock_set) entry.due_at_second = next_after(entry, now);
         if (is_due) due_(entry.program);
     }
     arm_timer();

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "config/program.h"
+#include "config/time_zone.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
@@ -22,7 +24,9 @@ public:
 
     /// The first run of an interval is one interval from now. Nothing changes for a program that has this schedule.
     /// Errors: those of timerfd_create(2).
-    Result<> set(ProgramId program, config::Schedule const& schedule, TimePoint now);
+    /// `zone`: of its calendar; null: UTC. One that is new and has a first run is due at once.
+    Result<> set(ProgramId program, config::Schedule const& schedule, std::shared_ptr<config::TimeZone const> zone,
+                 TimePoint now);
     void remove(ProgramId program);
 
     /// Until the next run. nullopt: the program has no schedule, or none that comes.
@@ -46,10 +50,12 @@ private:
     struct Entry {
         ProgramId program{};
         config::Schedule schedule;
-        TimePoint due{};                            // an interval's
-        std::optional<std::int64_t> due_at_second;  // a calendar's, since 1970
+        std::shared_ptr<config::TimeZone const> zone;  // null: UTC
+        TimePoint due{};                               // an interval's
+        std::optional<std::int64_t> due_at_second;     // a calendar's, since 1970
     };
     Entry* find(ProgramId program);
+    static std::optional<std::int64_t> next_after(Entry const& entry, std::int64_t second);
     Result<> open_timer();
     void arm_timer();
     void timer_fired();

@@ -92,7 +92,7 @@ struct ReportGaveUp {
     std::uint32_t starts;  ///< within the interval
     bool operator==(ReportGaveUp const&) const = default;
 };
-enum class TimedOut : std::uint8_t { start, watchdog };
+enum class TimedOut : std::uint8_t { start, watchdog, run };
 struct ReportTimedOut {
     ProcessId id;
     TimedOut what;

@@ -29,6 +29,7 @@ void Supervisor::on(event::Command const& event) {
     if (phase_ != Phase::running || !program.is_configured) return;
     if (!event.number) {
         program.is_held = event.verb == event::Verb::stop;
+        if (program.is_held) program.is_run_owed = false;
         may_be_over_ = true;  // a program that is not to start by itself may be held already, process by process
     }
     bool has_run = false;
@@ -61,7 +62,17 @@ void Supervisor::run_scheduled(ProgramId id, std::optional<ProcessNumber> number
         begin_anew(at);
         is_begun = true;
     });
-    if (!is_begun && is_overlap) act(action::ReportSkipped{id});
+    if (is_begun || !is_overlap) return;
+    if (program.policy->makes_up && !std::exchange(program.is_run_owed, true)) return;
+    act(action::ReportSkipped{id});
+}
+
+/// A place may have become free for a run that was missed.
+void Supervisor::run_what_is_owed(Place const& at) {
+    State const state = at.process.state;
+    bool const is_free = state == State::down || state == State::done || state == State::failed;
+    if (!is_free || !is_wanted(at) || ending_) return;
+    if (std::exchange(at.program.is_run_owed, false)) begin_anew(at);
 }
 
 /// Returns whether that makes it run. A place of a scheduled program only becomes free: it takes one run, not all.
@@ -88,6 +99,9 @@ bool Supervisor::start_by_command(Place const& at) {
         case State::executing:
         case State::activating:
         case State::up: return false;
+        case State::undoing:
+            at.process.is_to_be_held = false;
+            return std::exchange(at.process.is_to_restart, true) == false;
     }
     begin_anew(at);
     return true;
@@ -106,6 +120,7 @@ void Supervisor::stop_by_command(Place const& at) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::undoing:
             at.process.is_to_be_held = true;
             at.process.is_to_restart = false;
             break;
@@ -114,6 +129,10 @@ void Supervisor::stop_by_command(Place const& at) {
         case State::backoff: set_state(at, State::held); break;
         case State::done:
         case State::failed:
+            if (is_undone_by_stop(at)) {
+                at.process.is_to_be_held = true;
+                return undo(at);
+            }
             // Nothing to stop, unless a schedule would start it again.
             if (at.policy().kind == ProgramKind::scheduled) set_state(at, State::held);
             break;
@@ -139,9 +158,17 @@ bool Supervisor::restart_by_command(Place const& at) {
             return true;
         case State::starting:
         case State::waiting: at.process.is_to_be_held = false; return true;
+        case State::undoing:
+            at.process.is_to_be_held = false;
+            at.process.is_to_restart = true;
+            return true;
+        case State::done:
+            if (!is_undone_by_stop(at)) return start_by_command(at);
+            at.process.is_to_restart = true;
+            undo(at);
+            return true;
         case State::down:
         case State::backoff:
-        case State::done:
         case State::failed:
         case State::held: return start_by_command(at);
     }

@@ -19,9 +19,10 @@ constexpr std::size_t actions_for_all = 16;
 /// At most so many actions for each process follow from one event, but for CancelHelper: of a plain one a stop at once,
 /// SIGKILL and a report; others have a helper to run and a report of what went wrong besides.
 std::size_t actions_of_one(ProgramPolicy const& policy) {
-    bool const is_plain = !policy.has_pre_stop && !policy.has_on_failure && policy.readiness != Readiness::probed &&
-                          !policy.health && policy.watchdog == Duration::zero() &&
-                          policy.start_timeout == Duration::zero();
+    bool const is_plain = !policy.has_pre_stop && !policy.has_on_failure && !policy.has_on_success &&
+                          !policy.has_on_stop && policy.run_timeout == Duration::zero() &&
+                          policy.readiness != Readiness::probed && !policy.health &&
+                          policy.watchdog == Duration::zero() && policy.start_timeout == Duration::zero();
     return is_plain ? 4 : 6;
 }
 
@@ -92,6 +93,7 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     program.is_configured = true;
     program.is_changed = is_changed;
     program.is_other_kind = before && before->kind != policy->kind;
+    if (!policy->makes_up || policy->kind != ProgramKind::scheduled) program.is_run_owed = false;
     program.count = policy->count;
     if (program.is_new && !policy->auto_start) program.is_held = true;
     std::size_t const processes = std::max<std::size_t>(policy->count, program.processes.size());
@@ -116,7 +118,7 @@ void Supervisor::connect() {
             bool const is_scheduled = program.policy->kind == ProgramKind::scheduled && program.count > 0;
             scheduled_ += static_cast<std::uint32_t>(is_scheduled && !program.policy->auxiliary);
         } else {
-            program.is_held = false;
+            program.is_held = program.is_run_owed = false;
         }
     }
     for (std::size_t id = 0; id < programs_.size(); ++id) {
@@ -158,13 +160,14 @@ void Supervisor::reconfigure(Place const& at) {
         case State::draining:  // its exit decides
         case State::pre_stop:
         case State::stopping:
-        case State::killing: return;
+        case State::killing:
+        case State::undoing: return;  // the end of its helper does
     }
 }
 
 /// One that has failed may owe it to what has changed; one that is done is done until its program wants it anew.
 void Supervisor::reconfigure_ended(Place const& at) {
-    if (!is_wanted(at)) return down(at);
+    if (!is_wanted(at)) return is_undone_by_stop(at) ? undo(at) : down(at);
     if (at.program.is_held) return;
     if (at.policy().kind == ProgramKind::scheduled || !at.program.is_changed) return;
     bool const is_wanted_anew = at.process.state == State::failed || at.policy().on_change == OnChange::restart;
@@ -194,6 +197,8 @@ void Supervisor::watch_anew(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     ProcessRecord& process = at.process;
     bool const is_up = process.state == State::up;
+    bool const is_run_limited = policy.run_timeout > Duration::zero() && policy.run_timeout < never - process.since;
+    set_timer(process.run_until, is_run_limited ? process.since + policy.run_timeout : never);
     if (process.state == State::activating && !says_when_ready(policy)) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
@@ -236,6 +241,7 @@ SupervisorState Supervisor::state() const {
         state.programs.push_back({.policy = program.policy ? *program.policy : ProgramPolicy{},
                                   .is_configured = program.is_configured,
                                   .is_held = program.is_held,
+                                  .is_run_owed = program.is_run_owed,
                                   .is_stop_begun = program.is_stop_begun,
                                   .stop_at = program.stop_at,
                                   .processes = program.processes,
@@ -263,6 +269,7 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
         program.count = record.is_configured ? record.policy.count : 0;
         program.is_configured = record.is_configured;
         program.is_held = record.is_held;
+        program.is_run_owed = record.is_run_owed;
         program.is_stop_begun = record.is_stop_begun;
         program.stop_at = record.stop_at;
         program.processes = record.processes;
@@ -271,6 +278,7 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
             ++program.in_state[static_cast<std::size_t>(process.state)];
             timers_ += static_cast<std::uint32_t>(process.deadline != never);
             timers_ += static_cast<std::uint32_t>(process.probe_at != never);
+            timers_ += static_cast<std::uint32_t>(process.run_until != never);
             auto const helpers = static_cast<std::uint32_t>(std::popcount(process.helpers));
             program.helpers += helpers;
             helpers_ += helpers;

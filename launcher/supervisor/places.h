@@ -10,6 +10,9 @@ inline bool Supervisor::is_down(Program const& program) {
     return program.in_state[static_cast<std::size_t>(State::down)] == program.processes.size();
 }
 
+/// Of ProcessRecord::stop_step: SIGKILL is next, however many the policy has.
+inline constexpr std::uint8_t last_step = 255;
+
 inline Supervisor::Place Supervisor::place(ProcessId id) {
     Program& program = programs_[index(id.program)];
     return {program, program.processes[index(id.number)], id};

@@ -66,6 +66,14 @@ struct Health {
     bool operator==(Health const&) const = default;
 };
 
+/// One signal of a stop, and how long it is given.
+struct StopStep {
+    int signal = 15;
+    Duration wait{};
+
+    bool operator==(StopStep const&) const = default;
+};
+
 /// The defaults are those of the design's form: restarted for ever, nothing before the stop signal.
 struct ProgramPolicy {
     std::uint32_t count = 1;
@@ -74,6 +82,8 @@ struct ProgramPolicy {
     /// as a whole, neither readiness nor the end of the container depends on it.
     bool auto_start = true;
     Restart restart = Restart::always;
+    Duration run_timeout{};  ///< one-shot, scheduled: from clone to a stop, a failure; 0: none
+    bool makes_up = false;   ///< scheduled: of the runs that find all places taken, one comes when a place is free
     std::vector<config::End> success_ends{};    ///< beside exit code 0; sorted
     std::vector<config::End> permanent_ends{};  ///< not started again after these; sorted
     RestartPolicy backoff;
@@ -86,7 +96,10 @@ struct ProgramPolicy {
 
     int stop_signal = 15;
     Duration stop_timeout = std::chrono::seconds(10);  ///< from the stop signal to SIGKILL
-    Duration drain{};                                  ///< before Helper::pre_stop and the signal
+    /// Several signals, the first of them `stop_signal`; their waits are `stop_timeout` together. Empty: that one
+    /// alone.
+    std::vector<StopStep> stop_steps{};
+    Duration drain{};  ///< before Helper::pre_stop and the signal
     bool has_pre_stop = false;
     Duration pre_stop_timeout = std::chrono::seconds(10);  ///< enforced by the shell; here it only shares out time
     StopScope stop_scope = StopScope::process;
@@ -95,6 +108,9 @@ struct ProgramPolicy {
     OnChange on_change = OnChange::keep;
     int change_signal = 1;  ///< for OnChange::signal
     bool has_on_failure = false;
+    bool has_on_success = false;
+    bool has_on_stop = false;                             ///< of a one-shot that is done: what it did is undone
+    Duration on_stop_timeout = std::chrono::seconds(10);  ///< as pre_stop_timeout
 
     /// Acyclic. Every start waits for them, restarts too; every stop of all goes the other way.
     std::vector<ProgramId> after;
@@ -127,7 +143,7 @@ struct SupervisorPolicy {
 };
 
 /// Commands that accompany a process. At most one of each kind is under way for a process.
-enum class Helper : std::uint8_t { pre_stop, on_failure, readiness, health };
-inline constexpr std::size_t helper_kinds = 4;
+enum class Helper : std::uint8_t { pre_stop, on_failure, readiness, health, on_success, on_stop };
+inline constexpr std::size_t helper_kinds = 6;
 
 }  // namespace triton::launcher

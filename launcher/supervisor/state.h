@@ -25,42 +25,46 @@ enum class ProcessState : std::uint8_t {
     failed,      ///< has ended badly or was given up
     held,        ///< stopped by command
     executing,   ///< between starting and activating: its child exists and has not executed the program, as far as is
-                 ///< known. The last one, since an upgrade passes states on as numbers.
+                 ///< known. Behind the others, since an upgrade passes states on as numbers.
+    undoing,     ///< a one-shot that was done: Helper::on_stop is under way
 };
-inline constexpr std::size_t process_states = 14;
+inline constexpr std::size_t process_states = 15;
 
 enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
 
 /// For what a process was stopped, or killed, by us, if that was not asked for.
-enum class Fault : std::uint8_t { none, start_timeout, watchdog, unhealthy };
+enum class Fault : std::uint8_t { none, start_timeout, watchdog, unhealthy, run_timeout };
 
 // All that a supervisor knows, as plain data: what one of another version needs to go on with the same processes.
 
 /// Times are of CLOCK_MONOTONIC, which an exec does not change; TimePoint::max() is never.
 struct ProcessRecord {
     ProcessState state = ProcessState::down;
-    bool is_to_be_held = false;    ///< when it has ended, or in place of its start
-    bool is_to_restart = false;    ///< when it has ended: it was stopped for that alone
-    bool has_run_badly = false;    ///< its stop is for a failure, and its end counts as one
-    bool is_stale = false;         ///< what it runs has changed, and it has yet to be told or started again
-    bool has_status = false;       ///< `last_status` is one
-    bool is_untold = false;        ///< that it has started: not before it has executed, and before its end
-    bool fails_once_more = false;  ///< Helper::on_failure was under way when it was wanted again
-    Fault fault = Fault::none;     ///< of the latest run
-    std::uint8_t helpers = 0;      ///< bit n: Helper n is under way
-    std::uint8_t cancelled = 0;    ///< bit n: and its result means nothing any more
-    std::uint8_t exit_code = 0;    ///< of the container, if the end of this process ends it
-    std::uint8_t error_stage = 0;  ///< process::SpawnStage of `error_code`
-    std::uint16_t error_code = 0;  ///< errno, if its latest end was that of a child that never executed the program
-    std::uint32_t failures = 0;    ///< in a row, as of RestartPolicy
-    std::uint32_t bad_probes = 0;  ///< of health, in a row
-    std::uint32_t starts = 0;      ///< in all
-    Pid pid{};                     ///< while it lives
+    bool is_to_be_held = false;       ///< when it has ended, or in place of its start
+    bool is_to_restart = false;       ///< when it has ended: it was stopped for that alone
+    bool has_run_badly = false;       ///< its stop is for a failure, and its end counts as one
+    bool is_stale = false;            ///< what it runs has changed, and it has yet to be told or started again
+    bool has_status = false;          ///< `last_status` is one
+    bool is_untold = false;           ///< that it has started: not before it has executed, and before its end
+    bool fails_once_more = false;     ///< Helper::on_failure was under way when it was wanted again
+    bool succeeds_once_more = false;  ///< the same of Helper::on_success
+    Fault fault = Fault::none;        ///< of the latest run
+    std::uint8_t helpers = 0;         ///< bit n: Helper n is under way
+    std::uint8_t cancelled = 0;       ///< bit n: and its result means nothing any more
+    std::uint8_t stop_step = 0;       ///< stopping: which of the policy's stop_steps it has got
+    std::uint8_t exit_code = 0;       ///< of the container, if the end of this process ends it
+    std::uint8_t error_stage = 0;     ///< process::SpawnStage of `error_code`
+    std::uint16_t error_code = 0;     ///< errno, if its latest end was that of a child that never executed the program
+    std::uint32_t failures = 0;       ///< in a row, as of RestartPolicy
+    std::uint32_t bad_probes = 0;     ///< of health, in a row
+    std::uint32_t starts = 0;         ///< in all
+    Pid pid{};                        ///< while it lives
     int last_status = 0;
-    TimePoint since{};                      ///< of the latest start
-    TimePoint last_end{};                   ///< of the latest end; epoch: none
-    TimePoint deadline = TimePoint::max();  ///< of the state
-    TimePoint probe_at = TimePoint::max();  ///< of the next probe, readiness or health
+    TimePoint since{};                       ///< of the latest start
+    TimePoint last_end{};                    ///< of the latest end; epoch: none
+    TimePoint deadline = TimePoint::max();   ///< of the state
+    TimePoint probe_at = TimePoint::max();   ///< of the next probe, readiness or health
+    TimePoint run_until = TimePoint::max();  ///< of the run: ProgramPolicy::run_timeout
 
     bool operator==(ProcessRecord const&) const = default;
 };
@@ -69,6 +73,7 @@ struct ProgramRecord {
     ProgramPolicy policy;
     bool is_configured = false;            ///< else it is only waited for
     bool is_held = false;                  ///< the whole of it was stopped by command: new numbers are held
+    bool is_run_owed = false;              ///< ProgramPolicy::makes_up: one was missed
     bool is_stop_begun = false;            ///< in a stop of all: its turn has come
     TimePoint stop_at = TimePoint::max();  ///< in a stop of all: comes at the latest then
     std::vector<ProcessRecord> processes;

@@ -3,10 +3,23 @@
 #include <algorithm>
 #include <cassert>
 #include <csignal>
+#include <utility>
 
 #include "launcher/supervisor/places.h"
 
 namespace triton::launcher {
+
+namespace {
+
+/// What the signals after this one have together.
+Duration time_after(ProgramPolicy const& policy, std::size_t step) {
+    Duration time{};
+    for (std::size_t later = step + 1; later < policy.stop_steps.size(); ++later)
+        time += policy.stop_steps[later].wait;
+    return time;
+}
+
+}  // namespace
 
 // One.
 
@@ -32,12 +45,62 @@ void Supervisor::go_on_after_drain(Place const& at) {
 
 void Supervisor::send_stop(Place const& at) {
     cancel_helper(at, Helper::pre_stop);
-    TimePoint const kill_at = in(at.policy().stop_timeout);
+    at.process.stop_step = 0;
     set_state(at, State::stopping);
-    set_timer(at.process.deadline, phase_ == Phase::running ? kill_at : std::min(kill_at, latest_kill_));
-    signal(at, at.policy().stop_signal, action::Why::stop, at.policy().stop_scope);
+    send_step(at);
+}
+
+/// Sends the signal that stop_step means. Those that follow share what time there is.
+void Supervisor::send_step(Place const& at) {
+    ProgramPolicy const& policy = at.policy();
+    std::size_t const step = at.process.stop_step;
+    if (step >= policy.stop_steps.size()) {
+        TimePoint const kill_at = in(policy.stop_timeout);
+        set_timer(at.process.deadline, phase_ == Phase::running ? kill_at : std::min(kill_at, latest_kill_));
+    } else {
+        set_timer(at.process.deadline, share(policy.stop_steps[step].wait, Duration::zero(), time_after(policy, step)));
+    }
+    int const signo = step < policy.stop_steps.size() ? policy.stop_steps[step].signal : policy.stop_signal;
+    signal(at, signo, action::Why::stop, policy.stop_scope);
     // One that was stopped by a signal would otherwise see it only at SIGKILL.
-    signal(at, SIGCONT, action::Why::forward, at.policy().stop_scope);
+    signal(at, SIGCONT, action::Why::forward, policy.stop_scope);
+}
+
+/// The time of a signal has passed.
+void Supervisor::after_step(Place const& at) {
+    std::size_t const next = std::size_t{at.process.stop_step} + 1;
+    bool const has_time = phase_ == Phase::running || now_ < latest_kill_;
+    if (next >= at.policy().stop_steps.size() || !has_time) return kill(at);
+    at.process.stop_step = static_cast<std::uint8_t>(next);
+    send_step(at);
+}
+
+/// Whether stopping it means to undo what it did.
+bool Supervisor::is_undone_by_stop(Place const& at) {
+    return at.process.state == State::done && at.policy().kind == ProgramKind::one_shot && at.policy().has_on_stop;
+}
+
+void Supervisor::undo(Place const& at) {
+    set_state(at, State::undoing);
+    hurry_undo(at);
+    if (!is_under_way(at.process, Helper::on_stop)) run_helper(at, Helper::on_stop);
+}
+
+/// While there is time its end is a matter of the shell alone.
+void Supervisor::hurry_undo(Place const& at) {
+    Duration const wanted = at.policy().on_stop_timeout;
+    TimePoint const until = share(wanted, Duration::zero(), Duration::zero());
+    if (until < in(wanted)) set_timer(at.process.deadline, until);
+    if (phase_ != Phase::running) remember_deadline(latest_kill_);
+}
+
+/// It is as if it had never run.
+void Supervisor::undone(Place const& at) {
+    if (!is_wanted(at)) return down(at);
+    bool const restarts = std::exchange(at.process.is_to_restart, false);
+    bool const is_held = std::exchange(at.process.is_to_be_held, false) || at.program.is_held;
+    if (is_held && !restarts) return set_state(at, State::held);
+    begin_anew(at);
 }
 
 void Supervisor::kill(Place const& at) {
@@ -98,9 +161,12 @@ void Supervisor::prepare_stop(Place const& at) {
         case State::down:
         case State::starting:  // its result decides
         case State::killing: break;
+        case State::done:
+            if (!is_undone_by_stop(at)) down(at);  // else it is undone when its turn comes
+            break;
+        case State::undoing: hurry_undo(at); break;
         case State::waiting:
         case State::backoff:
-        case State::done:
         case State::failed:
         case State::held: down(at); break;
         case State::executing:
@@ -110,6 +176,7 @@ void Supervisor::prepare_stop(Place const& at) {
             cancel_helper(at, Helper::health);
             set_timer(process.deadline, never);
             set_timer(process.probe_at, never);
+            set_timer(process.run_until, never);
             break;
         case State::draining: {
             Duration const helper = policy.has_pre_stop ? policy.pre_stop_timeout : Duration::zero();
@@ -120,7 +187,14 @@ void Supervisor::prepare_stop(Place const& at) {
         case State::pre_stop:
             set_timer(process.deadline, share(policy.pre_stop_timeout, Duration::zero(), policy.stop_timeout));
             break;
-        case State::stopping: set_timer(process.deadline, std::min(process.deadline, latest_kill_)); break;
+        case State::stopping: {
+            TimePoint until = std::min(process.deadline, latest_kill_);
+            if (Duration const later = time_after(policy, process.stop_step); later > Duration::zero())
+                until = std::min(until,
+                                 share(std::max(process.deadline - now_, Duration::zero()), Duration::zero(), later));
+            set_timer(process.deadline, until);
+            break;
+        }
     }
 }
 
@@ -133,8 +207,13 @@ void Supervisor::plan_stop() {
         program.need = program.above = program.below = 0;
         if (is_down(program)) continue;
         Duration const helper = policy->has_pre_stop ? policy->pre_stop_timeout : Duration::zero();
-        program.need = static_cast<double>(policy->drain.count()) + static_cast<double>(helper.count()) +
-                       static_cast<double>(policy->stop_timeout.count());
+        std::uint32_t const to_undo = count(program, {State::done, State::undoing});
+        std::uint32_t const others =
+            static_cast<std::uint32_t>(program.processes.size()) - to_undo - count(program, {State::down});
+        if (others > 0)
+            program.need = static_cast<double>(policy->drain.count()) + static_cast<double>(helper.count()) +
+                           static_cast<double>(policy->stop_timeout.count());
+        if (to_undo > 0) program.need = std::max(program.need, static_cast<double>(policy->on_stop_timeout.count()));
     }
     bool has_changed = true;
     for (std::size_t round = 0; has_changed && round <= programs_.size(); ++round) {
@@ -196,6 +275,7 @@ void Supervisor::begin_stop_of(Program& program) {
     for_each(program, [this](Place const& at) {
         State const state = at.process.state;
         if (state == State::executing || state == State::activating || state == State::up) stop(at);
+        if (is_undone_by_stop(at)) undo(at);
     });
 }
 
@@ -220,15 +300,17 @@ void Supervisor::kill_if_alive(Place const& at) {
         case State::backoff:
         case State::done:
         case State::failed:
+        case State::undoing:
         case State::held: return;
     }
 }
 
+/// What is left to undo is left.
 void Supervisor::cancel_helpers() {
-    if (wanted_helpers_ == 0) return;
     for_each([this](Place const& at) {
-        for (std::size_t helper = 0; helper < helper_kinds; ++helper)
+        for (std::size_t helper = 0; wanted_helpers_ > 0 && helper < helper_kinds; ++helper)
             cancel_helper(at, static_cast<Helper>(helper));
+        if (at.process.state == State::undoing || at.process.state == State::done) down(at);
     });
 }
 

@@ -33,6 +33,7 @@ bool is_alive(ProcessState state) {
         case backoff:
         case done:
         case failed:
+        case undoing:
         case held: return false;
     }
     std::unreachable();
@@ -98,6 +99,7 @@ void Supervisor::on(event::Spawned const& event) {
     bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
     if (is_replaced) at.process.is_to_restart = true;
     if (is_wanted(at) && !at.process.is_to_be_held && !is_replaced) {
+        if (at.policy().run_timeout > Duration::zero()) set_timer(at.process.run_until, in(at.policy().run_timeout));
         if (at.policy().start_timeout > Duration::zero()) set_timer(at.process.deadline, in(at.policy().start_timeout));
         return;
     }
@@ -115,6 +117,7 @@ void Supervisor::on(event::SpawnFailed const& event) {
     Outcome const outcome = decide_after_end(at, State::starting, {Duration::zero(), false}, shortest_retry);
     act(action::ReportStartFailed{event.id, event.error, outcome.restart_in});
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
+    run_what_is_owed(at);
 }
 
 void Supervisor::on(event::Executed const& event) {
@@ -160,6 +163,7 @@ void Supervisor::on(event::Exited const& event) {
                                                  event.was_oom_killed, was_asked_for, is_expected, is_permanent});
     }
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
+    run_what_is_owed(at);
 }
 
 void Supervisor::on(event::Ready const& event) {
@@ -252,12 +256,14 @@ Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, 
     bool const restarts = std::exchange(at.process.is_to_restart, false);
     bool const is_bad = std::exchange(at.process.has_run_badly, false);
     at.process.is_stale = false;
-    if (!is_wanted(at)) {
-        down(at);
-        return {};
-    }
     bool const is_own_end = before == State::starting || before == State::executing || before == State::activating ||
                             before == State::up || is_bad;
+    if (!is_wanted(at)) {
+        bool const is_done = phase_ == Phase::stopping && is_own_end && run.is_clean;
+        set_state(at, State::done);
+        if (!is_done || !is_undone_by_stop(at)) down(at);  // else it is undone when its turn comes
+        return {};
+    }
     if (is_held || (!is_own_end && !restarts && at.program.is_held)) {
         set_state(at, State::held);
         return {};
@@ -298,6 +304,7 @@ void Supervisor::conclude(Place const& at, bool is_success) {
     set_state(at, is_success ? State::done : State::failed);
     if (!is_success && at.process.exit_code == 0) at.process.exit_code = 1;
     if (!is_success && at.policy().has_on_failure) run_helper(at, Helper::on_failure);
+    if (is_success && at.policy().has_on_success) run_helper(at, Helper::on_success);
     // A scheduled program goes on with its next run.
     bool const is_end = !is_success || at.policy().kind != ProgramKind::scheduled;
     if (at.policy().critical && is_end) end_container(at, is_success ? 0 : at.process.exit_code);

@@ -44,6 +44,9 @@ namespace triton::launcher {
 ///      │   ├─ to be restarted ──▶ waiting at once, or backoff ──time passed──▶ waiting
 ///      └───┴─ not to be restarted, or too often ──▶ done or failed ──command, schedule, changed program──▶ waiting
 ///
+/// A one-shot that is done and has something to undo goes through `undoing` when it is stopped, by command, by its
+/// removal, or in the stop of all when its turn comes; then it is held, down or, if it was to be restarted, waiting.
+///
 /// A process is wanted while its number is at most the count of a configured program and no stop was asked for. What a
 /// program does not use is passed over: without dependencies `waiting` is, without readiness `activating`, and so on.
 /// `executing` is never passed over: a start counts when the program runs, and until then nobody is ready. A process
@@ -138,6 +141,7 @@ private:
         bool is_changed = false;  // by the configuration in hand
         bool is_other_kind = false;
         bool is_held = false;
+        bool is_run_owed = false;
         bool is_stop_begun = false;
         TimePoint stop_at = never;
         std::uint32_t helpers = 0;
@@ -254,11 +258,18 @@ private:
     void stop_by_command(Place const& at);
     bool restart_by_command(Place const& at);
     void run_scheduled(ProgramId id, std::optional<ProcessNumber> number);
+    void run_what_is_owed(Place const& at);
 
     // stops: stop.cpp
     void stop(Place const& at);
     void go_on_after_drain(Place const& at);
     void send_stop(Place const& at);
+    void send_step(Place const& at);
+    void after_step(Place const& at);
+    [[nodiscard]] static bool is_undone_by_stop(Place const& at);
+    void undo(Place const& at);
+    void hurry_undo(Place const& at);
+    void undone(Place const& at);
     void signal(Place const& at, int signo, action::Why why, StopScope scope = StopScope::process);
     void kill(Place const& at);
     [[nodiscard]] TimePoint share(Duration part, Duration next, Duration last) const;

@@ -60,6 +60,13 @@ void Supervisor::on(event::HelperEnded const& event) {
             if (std::exchange(at.process.fails_once_more, false) && phase_ == Phase::running)
                 run_helper(at, Helper::on_failure);
             return;
+        case Helper::on_success:
+            if (std::exchange(at.process.succeeds_once_more, false) && phase_ == Phase::running)
+                run_helper(at, Helper::on_success);
+            return;
+        case Helper::on_stop:
+            if (at.process.state == State::undoing) undone(at);
+            return;
         case Helper::readiness:
             if (was_cancelled || at.process.state != State::activating) return;
             if (!event.ok) return set_timer(at.process.probe_at, in(probe_interval(at.policy().probe_interval)));
@@ -105,6 +112,7 @@ void Supervisor::on(event::TimePassed const&) {
     if (timers_ > 0) {
         for_each([this](Place const& at) {
             if (at.process.deadline <= now_) time_passed(at);
+            if (at.process.run_until <= now_) time_out(at, action::TimedOut::run);
             if (at.process.probe_at <= now_) probe(at);
         });
     }
@@ -120,7 +128,11 @@ void Supervisor::time_passed(Place const& at) {
         case State::up: return time_out(at, action::TimedOut::watchdog);
         case State::draining: return go_on_after_drain(at);
         case State::pre_stop: return send_stop(at);
-        case State::stopping: return kill(at);
+        case State::stopping: return after_step(at);
+        case State::undoing: {
+            cancel_helper(at, Helper::on_stop);
+            return undone(at);
+        }
         case State::down:
         case State::waiting:
         case State::starting:
@@ -134,13 +146,21 @@ void Supervisor::time_passed(Place const& at) {
 
 void Supervisor::time_out(Place const& at, action::TimedOut what) {
     at.process.has_run_badly = true;
-    at.process.fault = what == action::TimedOut::start ? Fault::start_timeout : Fault::watchdog;
     switch (what) {
-        case action::TimedOut::start: kill(at); break;
+        case action::TimedOut::start:
+            at.process.fault = Fault::start_timeout;
+            kill(at);
+            break;
+        case action::TimedOut::run:
+            at.process.fault = Fault::run_timeout;
+            stop(at);
+            break;
         case action::TimedOut::watchdog: {
+            at.process.fault = Fault::watchdog;
             // It hangs: neither a drain nor a helper could tell it anything. Its core may tell somebody where.
             cancel_helper(at, Helper::health);
             set_state(at, State::stopping);
+            at.process.stop_step = last_step;
             set_timer(at.process.deadline, in(at.policy().stop_timeout));
             signal(at, SIGABRT, action::Why::watchdog);
             signal(at, SIGCONT, action::Why::forward);
@@ -169,8 +189,8 @@ bool Supervisor::is_under_way(ProcessRecord const& process, Helper helper) {
 
 void Supervisor::run_helper(Place const& at, Helper helper) {
     if (is_under_way(at.process, helper)) {
-        assert(helper == Helper::on_failure);
-        at.process.fails_once_more = true;
+        assert(helper == Helper::on_failure || helper == Helper::on_success);
+        (helper == Helper::on_failure ? at.process.fails_once_more : at.process.succeeds_once_more) = true;
         return;
     }
     at.process.helpers = static_cast<std::uint8_t>(at.process.helpers | bit(helper));
@@ -187,7 +207,7 @@ void Supervisor::cancel_helper(Place const& at, Helper helper) {
     act(action::CancelHelper{at.id, helper});
 }
 
-/// All but Helper::on_failure, which is for what comes after a run.
+/// All but those that are for what comes after a run.
 void Supervisor::cancel_helpers_of_run(Place const& at) {
     if (at.process.helpers == 0) return;
     for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
@@ -203,6 +223,8 @@ void Supervisor::set_state(Place const& at, State state) {
     at.process.state = state;
     if (at.process.deadline != never) set_timer(at.process.deadline, never);
     if (at.process.probe_at != never) set_timer(at.process.probe_at, never);
+    bool const runs = state == State::executing || state == State::activating || state == State::up;
+    if (at.process.run_until != never && !runs) set_timer(at.process.run_until, never);
     if (phase_ == Phase::running) {
         has_news_ = has_news_ || !at.program.dependants.empty() || !at.policy().binds_to.empty();
         may_be_over_ = may_be_over_ || is_end(state);
@@ -232,7 +254,7 @@ void Supervisor::recompute_deadline() {
         if (phase_ == Phase::stopping && !program.is_stop_begun) earliest_ = std::min(earliest_, program.stop_at);
         if (timers_ == 0) continue;
         for (ProcessRecord const& process : program.processes)
-            earliest_ = std::min({earliest_, process.deadline, process.probe_at});
+            earliest_ = std::min({earliest_, process.deadline, process.probe_at, process.run_until});
     }
 }
 

@@ -52,11 +52,19 @@ constexpr void describe(A& a, Health const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, StopStep const*) {
+    a("signal", &StopStep::signal);
+    a("wait", &StopStep::wait);
+}
+
+template <class A>
 constexpr void describe(A& a, ProgramPolicy const*) {
     a("count", &ProgramPolicy::count);
     a("kind", &ProgramPolicy::kind);
     a("auto_start", &ProgramPolicy::auto_start);
     a("restart", &ProgramPolicy::restart);
+    a("run_timeout", &ProgramPolicy::run_timeout);
+    a("makes_up", &ProgramPolicy::makes_up);
     a("success_ends", &ProgramPolicy::success_ends);
     a("permanent_ends", &ProgramPolicy::permanent_ends);
     a("backoff", &ProgramPolicy::backoff);
@@ -66,6 +74,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("auxiliary", &ProgramPolicy::auxiliary);
     a("stop_signal", &ProgramPolicy::stop_signal);
     a("stop_timeout", &ProgramPolicy::stop_timeout);
+    a("stop_steps", &ProgramPolicy::stop_steps);
     a("drain", &ProgramPolicy::drain);
     a("has_pre_stop", &ProgramPolicy::has_pre_stop);
     a("pre_stop_timeout", &ProgramPolicy::pre_stop_timeout);
@@ -74,6 +83,9 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("on_change", &ProgramPolicy::on_change);
     a("change_signal", &ProgramPolicy::change_signal);
     a("has_on_failure", &ProgramPolicy::has_on_failure);
+    a("has_on_success", &ProgramPolicy::has_on_success);
+    a("has_on_stop", &ProgramPolicy::has_on_stop);
+    a("on_stop_timeout", &ProgramPolicy::on_stop_timeout);
     a("after", &ProgramPolicy::after);
     a("requires", &ProgramPolicy::requires_);
     a("binds_to", &ProgramPolicy::binds_to);
@@ -94,9 +106,11 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("has_status", &ProcessRecord::has_status);
     a("is_untold", &ProcessRecord::is_untold);
     a("fails_once_more", &ProcessRecord::fails_once_more);
+    a("succeeds_once_more", &ProcessRecord::succeeds_once_more);
     a("fault", &ProcessRecord::fault);
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);
+    a("stop_step", &ProcessRecord::stop_step);
     a("exit_code", &ProcessRecord::exit_code);
     a("error_stage", &ProcessRecord::error_stage);
     a("error_code", &ProcessRecord::error_code);
@@ -109,6 +123,7 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("last_end", &ProcessRecord::last_end);
     a("deadline", &ProcessRecord::deadline);
     a("probe_at", &ProcessRecord::probe_at);
+    a("run_until", &ProcessRecord::run_until);
 }
 
 template <class A>
@@ -116,6 +131,7 @@ constexpr void describe(A& a, ProgramRecord const*) {
     a("policy", &ProgramRecord::policy);
     a("is_configured", &ProgramRecord::is_configured);
     a("is_held", &ProgramRecord::is_held);
+    a("is_run_owed", &ProgramRecord::is_run_owed);
     a("is_stop_begun", &ProgramRecord::is_stop_begun);
     a("stop_at", &ProgramRecord::stop_at);
     a("processes", &ProgramRecord::processes);
@@ -378,7 +394,7 @@ constexpr std::int64_t last_of<StopScope> = static_cast<std::int64_t>(StopScope:
 template <>
 constexpr std::int64_t last_of<HealthAction> = static_cast<std::int64_t>(HealthAction::exit);
 template <>
-constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::executing);
+constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::undoing);
 template <>
 constexpr std::int64_t last_of<SupervisorPhase> = static_cast<std::int64_t>(SupervisorPhase::finished);
 template <>

@@ -122,6 +122,18 @@ ProgramPolicy Documents::policy() {
     policy.on_change = random_.pick(changes);
     policy.change_signal = random_.one_in(2) ? SIGHUP : SIGUSR2;
     policy.has_on_failure = some(3);
+    policy.has_on_success = some(3);
+    policy.has_on_stop = policy.kind == ProgramKind::one_shot && some(2);
+    policy.on_stop_timeout = random_.pick(short_times);
+    if (policy.kind != ProgramKind::service && some(3)) policy.run_timeout = random_.pick(short_times);
+    policy.makes_up = policy.kind == ProgramKind::scheduled && some(2);
+    if (some(4)) {
+        policy.stop_steps = {{policy.stop_signal, random_.pick(short_times)}, {SIGINT, random_.pick(short_times)}};
+        if (random_.one_in(2)) policy.stop_steps.push_back({SIGQUIT, random_.one_in(2) ? Duration{} : Duration(1s)});
+        policy.stop_timeout = Duration{};
+        for (launcher::StopStep const& step : policy.stop_steps)
+            policy.stop_timeout += step.wait;
+    }
     if (some(2)) policy.readiness = random_.one_in(2) ? Readiness::notified : Readiness::probed;
     policy.probe_interval = random_.pick(short_times);
     if (some(3)) policy.start_timeout = random_.pick(short_times);

@@ -176,6 +176,7 @@ void Invariants::enter(At at, State state) {
     at.record.state = state;
     at.record.due = at.record.probe = never;
     at.record.is_share = false;
+    if (state != State::executing && state != State::activating && state != State::up) at.record.run_due = never;
 }
 
 void Invariants::owe_signal(At at, int signo, action::Why why, launcher::StopScope scope) {
@@ -291,7 +292,8 @@ void Invariants::check_states(Supervisor const& supervisor) const {
         } else {
             bool const waits = state == State::waiting || state == State::backoff || state == State::held ||
                                state == State::done || state == State::failed;
-            require(!waits, "what is not wanted waits for nothing", id);
+            bool const has_its_turn_yet = is_stopping() && !program.is_turn && has_to_be_undone(program.policy, record);
+            require(!waits || has_its_turn_yet, "what is not wanted waits for nothing", id);
             bool const runs_on = state == State::executing || state == State::activating || state == State::up;
             require(!runs_on || (is_stopping() && !program.is_turn), "what is not wanted is stopped at once", id);
         }
@@ -318,7 +320,8 @@ void Invariants::check_programs(Supervisor const& supervisor) const {
         Program const& program = programs_[at];
         bool has_helpers = false;
         for (Record const& record : program.records)
-            has_helpers = has_helpers || std::ranges::count(record.helpers, Running::no) < 4;
+            has_helpers = has_helpers || std::ranges::count(record.helpers, Running::no) <
+                                             static_cast<std::ptrdiff_t>(launcher::helper_kinds);
         require(supervisor.is_idle(ProgramId(at)) == (!program.is_configured && is_down(program) && !has_helpers),
                 "a program is idle when nothing of it is left", first_of(at));
         if (is_stopping()) continue;
@@ -362,6 +365,7 @@ void Invariants::check_deadline(std::optional<TimePoint> deadline) const {
     for_each([&](Program const&, Record const& record, ProcessId id) {
         waits(record.due, id);
         waits(record.probe, id);
+        waits(record.run_due, id);
     });
     if (is_stopping()) {
         waits(*stop_end(), {});
@@ -392,7 +396,8 @@ void Invariants::check_settled(Supervisor const& supervisor) const {
         bool const is_at_rest = record.state == down || record.state == up || record.state == done ||
                                 record.state == failed || record.state == held || record.state == waiting;
         require(is_at_rest, "without failures everything comes to rest", id);
-        is_watched = is_watched || (record.state == up && (record.due != never || record.probe != never));
+        is_watched = is_watched ||
+                     (record.state == up && (record.due != never || record.probe != never || record.run_due != never));
         for (Running const running : record.helpers)
             require(running == Running::no, "every helper ends", id);
         if (record.state != waiting) return;
@@ -423,7 +428,9 @@ std::optional<ProcessId> Invariants::awaited_ready() const {
 std::optional<ProcessId> Invariants::awaited_end() const {
     std::optional<ProcessId> awaited;
     for_each([&](Program const& program, Record const& record, ProcessId id) {
-        if (record.state == State::activating && program.policy.kind == ProgramKind::one_shot) awaited = id;
+        bool const is_in_time = record.run_due != never;  // else it is stopped, and may be started again for ever
+        if ((record.state == State::activating && program.policy.kind == ProgramKind::one_shot) || is_in_time)
+            awaited = id;
     });
     return awaited;
 }
@@ -440,7 +447,7 @@ std::optional<TimePoint> Invariants::next_change() const {
     TimePoint next = never;
     for_each([&](Program const&, Record const& record, ProcessId) {
         if (record.state == State::up) return;
-        next = std::min({next, record.due, record.probe});
+        next = std::min({next, record.due, record.probe, record.run_due});
     });
     if (next == never) return std::nullopt;
     return next;

@@ -71,13 +71,16 @@ private:
         TimePoint started{};
         TimePoint due = never;  // of what the state waits for
         TimePoint probe = never;
-        bool is_share = false;  // `due` is a share of the stop limit, known but for rounding
+        TimePoint run_due = never;  // when the run has taken too long
+        bool is_share = false;      // `due` is a share of the stop limit, known but for rounding
         bool is_to_be_held = false;
         bool is_to_restart = false;
         bool went_bad = false;
         bool is_stale = false;
         bool was_short = false;  // its last end was a short run
         bool fails_again = false;
+        bool succeeds_again = false;
+        std::size_t step = 0;    // of its stop signals
         bool is_untold = false;  // its start
         std::uint32_t failures = 0;
         std::uint32_t bad_probes = 0;
@@ -92,6 +95,7 @@ private:
         launcher::ProgramPolicy policy;
         bool is_configured = false;
         bool is_held = false;
+        bool is_run_owed = false;
         bool is_turn = false;       // in a stop of all
         TimePoint turn_at = never;  // and not later
         std::vector<Record> records;
@@ -151,14 +155,24 @@ private:
     bool start_by_command(At at);
     void stop_by_command(At at);
     bool restart_by_command(At at);
+    void run_what_is_owed(At at);
     void run_scheduled(launcher::ProgramId program, std::optional<launcher::ProcessNumber> number);
 
     // Stops: invariants_stop.cpp
     void stop(At at);
     void after_drain(At at);
     void send_stop(At at);
+    void send_step(At at);
+    void after_step(At at);
+    [[nodiscard]] static bool has_to_be_undone(launcher::ProgramPolicy const& policy, Record const& record) {
+        return record.state == State::done && policy.kind == launcher::ProgramKind::one_shot && policy.has_on_stop;
+    }
+    void undo(At at);
+    void hurry_undo(At at);
+    void undone(At at);
     void kill(At at);
     void set_share(At at, Duration part, Duration next);
+    void set_part(At at, Duration part, Duration others);
     void begin_stop(int exit_code);
     void plan_turns();
     [[nodiscard]] double need(Program const& program) const;

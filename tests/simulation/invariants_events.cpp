@@ -88,6 +88,8 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
     }
     for (Program& program : programs_) {
         if (!program.is_configured) program.is_held = false;
+        bool const may_owe = program.policy.makes_up && program.policy.kind == ProgramKind::scheduled;
+        if (!program.is_configured || !may_owe) program.is_run_owed = false;
     }
     for_each([&](At at) {
         News const& that = news[static_cast<std::size_t>(at.id.program)];
@@ -110,7 +112,7 @@ void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
             return;
         case State::done:
         case State::failed:
-            if (!is_wanted(at)) return forget(at);
+            if (!is_wanted(at)) return has_to_be_undone(at.policy(), record) ? undo(at) : forget(at);
             if (at.policy().kind == ProgramKind::scheduled || !has_changed) return;
             if (at.program.is_held) return;
             // What is done is not done again for a change that its program does not want to see at once.
@@ -126,7 +128,8 @@ void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
         case State::draining:
         case State::pre_stop:
         case State::stopping:
-        case State::killing: return;
+        case State::killing:
+        case State::undoing: return;
     }
 }
 
@@ -153,6 +156,7 @@ void Invariants::watch_anew(At at) {
     ProgramPolicy const& policy = at.policy();
     bool const is_up = record.state == State::up;
     bool const has_executed = record.state != State::executing;
+    record.run_due = policy.run_timeout > Duration::zero() ? record.started + policy.run_timeout : never;
     if (!is_up && has_executed && !says_when_ready(policy)) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
@@ -208,6 +212,7 @@ void Invariants::apply(event::Spawned const& event) {
     if (record.is_stale && that.policy().on_change == OnChange::restart) record.is_to_restart = true;
     if (!is_wanted(that) || record.is_to_be_held || record.is_to_restart) return stop(that);
     if (that.policy().start_timeout > Duration::zero()) record.due = in(that.policy().start_timeout);
+    if (that.policy().run_timeout > Duration::zero()) record.run_due = in(that.policy().run_timeout);
 }
 
 /// Only now it has started. What was told to stop meanwhile is not asked any more.
@@ -277,6 +282,7 @@ void Invariants::apply(event::SpawnFailed const& event) {
     that.record.last_error = event.error;
     auto const restart_in = what_now(that, State::starting, Run{Duration::zero(), false}, true);
     owe(action::ReportStartFailed{event.id, event.error, restart_in});
+    run_what_is_owed(that);
 }
 
 void Invariants::apply(event::Exited const& event) {
@@ -315,6 +321,7 @@ void Invariants::apply(event::Exited const& event) {
         owe(action::ReportExited{event.id, pid, event.status, run.length, restart_in, event.was_oom_killed,
                                  was_asked_for, is_expected, is_permanent});
     }
+    run_what_is_owed(that);
 }
 
 /// Where a process goes that has ended. Returns when it starts again by itself, nullopt for never.
@@ -324,12 +331,15 @@ std::optional<Duration> Invariants::what_now(At at, State before, Run run, bool 
     bool const restarts = std::exchange(record.is_to_restart, false);
     bool const is_bad = std::exchange(record.went_bad, false);
     record.is_stale = false;
-    if (!is_wanted(at)) {
-        forget(at);
-        return std::nullopt;
-    }
     bool const is_own_end = is_bad || before == State::starting || before == State::executing ||
                             before == State::activating || before == State::up;
+    if (!is_wanted(at)) {
+        // What has come to its end before its turn to stop has something to undo.
+        bool const is_done = is_stopping() && is_own_end && run.is_clean && at.policy().has_on_stop &&
+                             at.policy().kind == ProgramKind::one_shot;
+        is_done ? enter(at, State::done) : forget(at);
+        return std::nullopt;
+    }
     // It was not wanted for a while, and comes back as one of a program that is held as a whole.
     if (!is_own_end && !restarts && at.program.is_held) is_held = true;
     if (is_held) {
@@ -427,6 +437,13 @@ void Invariants::end_for_good(At at, bool is_success) {
             at.record.fails_again = true;
         }
     }
+    if (is_success && at.policy().has_on_success) {
+        if (at.record.helpers[place(Helper::on_success)] == Running::no) {
+            run_helper(at, Helper::on_success);
+        } else {
+            at.record.succeeds_again = true;
+        }
+    }
     bool const is_run_of_many = at.policy().kind == ProgramKind::scheduled && is_success;
     if (at.policy().critical && !is_run_of_many) end_container(at, is_success ? 0 : at.record.exit_code);
 }
@@ -450,6 +467,13 @@ void Invariants::apply(event::HelperEnded const& event) {
             return;
         case Helper::on_failure:
             if (std::exchange(that.record.fails_again, false) && !is_stopping()) run_helper(that, Helper::on_failure);
+            return;
+        case Helper::on_success:
+            if (std::exchange(that.record.succeeds_again, false) && !is_stopping())
+                run_helper(that, Helper::on_success);
+            return;
+        case Helper::on_stop:
+            if (that.record.state == State::undoing) undone(that);
             return;
         case Helper::readiness:
             if (!counts || that.record.state != State::activating) return;
@@ -526,6 +550,7 @@ void Invariants::apply(event::Command const& event) {
     }
     if (is_stopping() || !program.is_configured) return;
     if (!event.number) program.is_held = event.verb == event::Verb::stop;
+    if (!event.number && program.is_held) program.is_run_owed = false;
     bool has_run = false;
     for_each([&](At at) {
         if (is_asked(at) && is_wanted(at)) has_run |= command(at, event.verb);
@@ -567,6 +592,11 @@ bool Invariants::start_by_command(At at) {
         case State::executing:
         case State::activating:
         case State::up: return false;
+        case State::undoing: {
+            at.record.is_to_be_held = false;
+            bool const did_restart = std::exchange(at.record.is_to_restart, true);
+            return !did_restart;
+        }
     }
     if (is_scheduled) return false;
     want_again(at);
@@ -583,6 +613,7 @@ void Invariants::stop_by_command(At at) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::undoing:
             at.record.is_to_be_held = true;
             at.record.is_to_restart = false;
             return;
@@ -591,6 +622,10 @@ void Invariants::stop_by_command(At at) {
         case State::backoff: return enter(at, State::held);
         case State::done:
         case State::failed:
+            if (has_to_be_undone(at.policy(), at.record)) {
+                at.record.is_to_be_held = true;
+                return undo(at);
+            }
             if (at.policy().kind == ProgramKind::scheduled) enter(at, State::held);
             return;
         case State::held: return;
@@ -614,9 +649,17 @@ bool Invariants::restart_by_command(At at) {
             return true;
         case State::starting:
         case State::waiting: at.record.is_to_be_held = false; return true;
+        case State::undoing:
+            at.record.is_to_be_held = false;
+            at.record.is_to_restart = true;
+            return true;
+        case State::done:
+            if (!has_to_be_undone(at.policy(), at.record)) return start_by_command(at);
+            at.record.is_to_restart = true;
+            undo(at);
+            return true;
         case State::down:
         case State::backoff:
-        case State::done:
         case State::failed:
         case State::held: return start_by_command(at);
     }
@@ -638,7 +681,17 @@ void Invariants::run_scheduled(ProgramId program, std::optional<ProcessNumber> n
         want_again(at);
         is_begun = true;
     });
-    if (!is_begun && is_overlap) owe(action::ReportSkipped{program});
+    if (is_begun || !is_overlap) return;
+    Program& late = programs_[static_cast<std::size_t>(program)];
+    if (late.policy.makes_up && !std::exchange(late.is_run_owed, true)) return;
+    owe(action::ReportSkipped{program});
+}
+
+/// A missed run comes when a place is free for it, and only one.
+void Invariants::run_what_is_owed(At at) {
+    State const state = at.record.state;
+    bool const is_free = state == State::down || state == State::done || state == State::failed;
+    if (is_free && is_wanted(at) && !ending_ && std::exchange(at.program.is_run_owed, false)) want_again(at);
 }
 
 // What follows for others.
@@ -744,6 +797,11 @@ void Invariants::apply(event::TimePassed const&) {
     }
     for_each([this](At at) {
         if (at.record.due <= now_) time_passed(at);
+        if (at.record.run_due <= now_) {
+            has_moved_ = at.record.went_bad = true;
+            owe(action::ReportTimedOut{at.id, action::TimedOut::run});
+            stop(at);
+        }
         if (at.record.probe <= now_) probe(at);
     });
 }
@@ -762,12 +820,14 @@ void Invariants::time_passed(At at) {
             owe(action::ReportTimedOut{at.id, action::TimedOut::watchdog});
             cancel_helper(at, Helper::health);
             enter(at, State::stopping);
+            at.record.step = 1000;
             at.record.due = in(at.policy().stop_timeout);
             owe_signal(at, SIGABRT, action::Why::watchdog);
             return owe_signal(at, SIGCONT, action::Why::forward);
         case State::draining: return after_drain(at);
         case State::pre_stop: return send_stop(at);
-        case State::stopping: return kill(at);
+        case State::stopping: return after_step(at);
+        case State::undoing: cancel_helper(at, Helper::on_stop); return undone(at);
         default: require(false, "the script waits only where something is due", at.id);
     }
 }

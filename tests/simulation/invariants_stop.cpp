@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <utility>
 
 #include "tests/simulation/invariants.h"
 
@@ -19,6 +20,13 @@ constexpr Duration rounding = std::chrono::microseconds(1);
 
 Duration helper_time(ProgramPolicy const& policy) {
     return policy.has_pre_stop ? policy.pre_stop_timeout : Duration::zero();
+}
+
+Duration time_behind(ProgramPolicy const& policy, std::size_t step) {
+    Duration time{};
+    for (std::size_t at = 0; at < policy.stop_steps.size(); ++at)
+        if (at > step) time += policy.stop_steps[at].wait;
+    return time;
 }
 
 bool depends_on(ProgramPolicy const& policy, ProgramId id) {
@@ -49,10 +57,51 @@ void Invariants::after_drain(At at) {
 void Invariants::send_stop(At at) {
     cancel_helper(at, Helper::pre_stop);
     enter(at, State::stopping);
-    at.record.due = in(at.policy().stop_timeout);
-    if (is_stopping()) at.record.due = std::min(at.record.due, latest_kill());
-    owe_signal(at, at.policy().stop_signal, action::Why::stop, at.policy().stop_scope);
+    at.record.step = 0;
+    send_step(at);
+}
+
+/// One signal after the other, each with its own time; those of one stop shrink alike where that is short.
+void Invariants::send_step(At at) {
+    auto const& steps = at.policy().stop_steps;
+    int signo = at.policy().stop_signal;
+    if (at.record.step < steps.size()) {
+        signo = steps[at.record.step].signal;
+        set_part(at, steps[at.record.step].wait, time_behind(at.policy(), at.record.step));
+    } else {
+        at.record.due = in(at.policy().stop_timeout);
+        if (is_stopping()) at.record.due = std::min(at.record.due, latest_kill());
+    }
+    owe_signal(at, signo, action::Why::stop, at.policy().stop_scope);
     owe_signal(at, SIGCONT, action::Why::forward, at.policy().stop_scope);
+}
+
+void Invariants::after_step(At at) {
+    bool const is_too_late = is_stopping() && now_ >= latest_kill();
+    if (++at.record.step >= at.policy().stop_steps.size() || is_too_late) return kill(at);
+    at.record.due = never;
+    at.record.is_share = false;
+    send_step(at);
+}
+
+/// What a one-shot did is undone by its helper, whose end is awaited, but not for longer than there is time.
+void Invariants::undo(At at) {
+    enter(at, State::undoing);
+    hurry_undo(at);
+    run_helper(at, Helper::on_stop);
+}
+
+void Invariants::hurry_undo(At at) {
+    set_part(at, at.policy().on_stop_timeout, Duration::zero());
+    if (!at.record.is_share) at.record.due = never;  // its own time limit is shorter than what there is
+}
+
+void Invariants::undone(At at) {
+    if (!is_wanted(at)) return forget(at);
+    bool const restarts = std::exchange(at.record.is_to_restart, false);
+    bool const is_to_be_held = std::exchange(at.record.is_to_be_held, false);
+    if (!restarts && (is_to_be_held || at.program.is_held)) return enter(at, State::held);
+    want_again(at);
 }
 
 void Invariants::kill(At at) {
@@ -64,10 +113,12 @@ void Invariants::kill(At at) {
 
 /// When `part` of what is left of this process's stop ends. In a stop of all where the time is short, drain, helper and
 /// signal shrink alike.
-void Invariants::set_share(At at, Duration part, Duration next) {
+void Invariants::set_share(At at, Duration part, Duration next) { set_part(at, part, next + at.policy().stop_timeout); }
+
+void Invariants::set_part(At at, Duration part, Duration others) {
     at.record.due = in(part);
     if (!is_stopping()) return;
-    auto const all = static_cast<double>((part + next + at.policy().stop_timeout).count());
+    auto const all = static_cast<double>((part + others).count());
     auto const left = static_cast<double>(std::max(latest_kill() - now_, Duration::zero()).count());
     if (all <= left) return;
     at.record.due = now_ + Duration(std::llround(left * (static_cast<double>(part.count()) / all)));
@@ -84,9 +135,12 @@ void Invariants::begin_stop(int exit_code) {
             case State::down:
             case State::starting:
             case State::killing: return;
+            case State::done:
+                if (!has_to_be_undone(at.policy(), at.record)) forget(at);
+                return;
+            case State::undoing: return hurry_undo(at);
             case State::waiting:
             case State::backoff:
-            case State::done:
             case State::failed:
             case State::held: return forget(at);
             case State::executing:
@@ -94,7 +148,7 @@ void Invariants::begin_stop(int exit_code) {
             case State::up:  // they go on until it is their turn, but nobody watches them any more
                 cancel_helper(at, Helper::readiness);
                 cancel_helper(at, Helper::health);
-                at.record.due = at.record.probe = never;
+                at.record.due = at.record.probe = at.record.run_due = never;
                 return;
             case State::draining: {
                 TimePoint const before = at.record.due;
@@ -105,7 +159,16 @@ void Invariants::begin_stop(int exit_code) {
                 return;
             }
             case State::pre_stop: return set_share(at, at.policy().pre_stop_timeout, Duration::zero());
-            case State::stopping: at.record.due = std::min(at.record.due, latest_kill()); return;
+            case State::stopping: {
+                TimePoint const latest = std::min(at.record.due, latest_kill());
+                Duration const left = std::max(at.record.due - now_, Duration::zero());
+                Duration const later = time_behind(at.policy(), at.record.step);
+                if (later > Duration::zero()) set_part(at, left, later);
+                if (at.record.is_share && at.record.due < latest) return;
+                at.record.due = latest;
+                at.record.is_share = false;
+                return;
+            }
         }
     });
     plan_turns();
@@ -120,9 +183,15 @@ bool Invariants::stops_before(Program const& one, Program const& other, ProgramI
 
 /// So long may the stop of a program take, in nanoseconds.
 double Invariants::need(Program const& program) const {
-    if (is_down(program)) return 0;
-    return static_cast<double>(
-        (program.policy.drain + helper_time(program.policy) + program.policy.stop_timeout).count());
+    Duration longest{};
+    for (Record const& record : program.records) {
+        bool const is_undone = record.state == State::done || record.state == State::undoing;
+        if (is_undone) longest = std::max(longest, program.policy.on_stop_timeout);
+        if (!is_undone && record.state != State::down)
+            longest =
+                std::max(longest, program.policy.drain + helper_time(program.policy) + program.policy.stop_timeout);
+    }
+    return static_cast<double>(longest.count());
 }
 
 /// And so long that of the longest chain that begins with it and ends with what depends on nothing.
@@ -179,6 +248,8 @@ void Invariants::take_turns(bool is_time_event) {
                 State const state = record.state;
                 if (state == State::executing || state == State::activating || state == State::up)
                     stop({program, record, {ProgramId(id), launcher::ProcessNumber(number + 1)}});
+                if (has_to_be_undone(program.policy, record))
+                    undo({program, record, {ProgramId(id), launcher::ProcessNumber(number + 1)}});
             }
         }
     }
@@ -200,6 +271,8 @@ void Invariants::cancel_all_helpers() {
     for_each([this](At at) {
         for (std::size_t helper = 0; helper < launcher::helper_kinds; ++helper)
             cancel_helper(at, static_cast<Helper>(helper));
+        // What is left to undo is left.
+        if (at.record.state == State::done || at.record.state == State::undoing) forget(at);
     });
 }
 

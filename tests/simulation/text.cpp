@@ -82,6 +82,7 @@ char const* of(action::TimedOut what) {
     switch (what) {
         case action::TimedOut::start: return "start";
         case action::TimedOut::watchdog: return "watchdog";
+        case action::TimedOut::run: return "run";
     }
     return "?";
 }
@@ -181,6 +182,13 @@ std::string of(std::vector<launcher::ProgramId> const& ids) {
         all += (all.empty() ? "" : " ") + of(id);
     return all;
 }
+std::string of(std::vector<launcher::StopStep> const& steps) {
+    std::string all;
+    for (launcher::StopStep const& step : steps)
+        all += (all.empty() ? "" : "+") + std::to_string(step.signal) + ":" + text(step.wait);
+    return all;
+}
+
 std::string of(std::optional<launcher::StartLimit> const& limit) {
     if (!limit) return "none";
     return std::to_string(limit->count) + " in " + text(limit->interval) +
@@ -214,6 +222,8 @@ std::string text(launcher::Helper helper) {
         case launcher::Helper::on_failure: return "on_failure";
         case launcher::Helper::readiness: return "readiness";
         case launcher::Helper::health: return "health";
+        case launcher::Helper::on_success: return "on_success";
+        case launcher::Helper::on_stop: return "on_stop";
     }
     return "?";
 }
@@ -235,6 +245,7 @@ std::string text(launcher::ProcessState state) {
         case done: return "done";
         case failed: return "failed";
         case held: return "held";
+        case undoing: return "undoing";
     }
     return "?";
 }
@@ -272,6 +283,8 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("kind", policy.kind, plain.kind);
     say("auto_start", policy.auto_start, plain.auto_start);
     say("restart", policy.restart, plain.restart);
+    say("run_timeout", policy.run_timeout, plain.run_timeout);
+    say("makes_up", policy.makes_up, plain.makes_up);
     say("success_ends", policy.success_ends, plain.success_ends);
     say("permanent_ends", policy.permanent_ends, plain.permanent_ends);
     say("delay", policy.backoff.delay, plain.backoff.delay);
@@ -286,6 +299,7 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("auxiliary", policy.auxiliary, plain.auxiliary);
     say("stop_signal", policy.stop_signal, plain.stop_signal);
     say("stop_timeout", policy.stop_timeout, plain.stop_timeout);
+    say("stop_steps", policy.stop_steps, plain.stop_steps);
     say("drain", policy.drain, plain.drain);
     say("has_pre_stop", policy.has_pre_stop, plain.has_pre_stop);
     say("pre_stop_timeout", policy.pre_stop_timeout, plain.pre_stop_timeout);
@@ -294,6 +308,9 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("on_change", policy.on_change, plain.on_change);
     say("change_signal", policy.change_signal, plain.change_signal);
     say("has_on_failure", policy.has_on_failure, plain.has_on_failure);
+    say("has_on_success", policy.has_on_success, plain.has_on_success);
+    say("has_on_stop", policy.has_on_stop, plain.has_on_stop);
+    say("on_stop_timeout", policy.on_stop_timeout, plain.on_stop_timeout);
     say("after", policy.after, plain.after);
     say("requires", policy.requires_, plain.requires_);
     say("binds_to", policy.binds_to, plain.binds_to);

@@ -43,15 +43,16 @@ TEST(JsonSchema, Programs) {
     std::vector<std::string> keys;
     for (auto const& [key, value] : program.items())
         keys.push_back(key);
-    EXPECT_THAT(keys, testing::UnorderedElementsAre(
-                          "version", "command", "arguments", "count", "groups", "environment", "environmentFrom",
-                          "workingDirectory", "rootDirectory", "user", "group", "supplementaryGroups", "umask",
-                          "oneShot", "schedule", "autoStart", "restart", "backoff", "startLimit", "critical",
-                          "successCodes", "permanentFailureCodes", "stopSignal", "stopTimeout", "stopScope",
-                          "drainDelay", "preStop", "onConfigurationChange", "reloadSignal", "onFailure", "after",
-                          "requires", "bindsTo", "before", "readiness", "startTimeout", "watchdog", "health", "limits",
-                          "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities", "noNewPrivileges", "seccomp",
-                          "landlock", "parentDeathSignal", "output", "sockets"));
+    EXPECT_THAT(
+        keys,
+        testing::UnorderedElementsAre(
+            "version", "command", "arguments", "count", "groups", "environment", "environmentFrom", "workingDirectory",
+            "rootDirectory", "user", "group", "supplementaryGroups", "umask", "oneShot", "schedule", "timeout",
+            "onSuccess", "onStop", "stopSequence", "autoStart", "restart", "backoff", "startLimit", "critical",
+            "successCodes", "permanentFailureCodes", "stopSignal", "stopTimeout", "stopScope", "drainDelay", "preStop",
+            "onConfigurationChange", "reloadSignal", "onFailure", "after", "requires", "bindsTo", "before", "readiness",
+            "startTimeout", "watchdog", "health", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup",
+            "capabilities", "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
     EXPECT_LE(keys.size(), 64U);  // the bits of Present
     EXPECT_EQ(program.at("restart").at("enum"), Json({"always", "on-failure", "never", nullptr}));
     EXPECT_EQ(program.at("user").at("type"), Json({"string", "integer", "null"}));
@@ -147,6 +148,7 @@ std::vector<Place> const places{{"Program", ""},
                                 {"StartLimit", "/startLimit"},
                                 {"Hook", "/preStop"},
                                 {"Hook", "/onFailure"},
+                                {"StopStep", "/stopSequence/0"},
                                 {"Readiness", "/readiness"},
                                 {"Health", "/health"},
                                 {"Limits", "/limits"},

@@ -20,7 +20,7 @@ constexpr ProgramId often{4};
 config::Schedule calendar(std::string_view text) {
     auto parsed = config::parse_cron(text);
     EXPECT_TRUE(parsed) << text;
-    return parsed ? config::Schedule(*parsed) : config::Schedule();
+    return {.when = parsed.value_or(config::CronExpression{})};
 }
 
 class SchedulesTest : public testing::Test {
@@ -41,10 +41,30 @@ protected:
 
 }  // namespace
 
+TEST_F(SchedulesTest, AFirstRunIsDueAtOnceButOnlyOfOneThatIsNew) {
+    TimePoint const now{100s};
+    config::Schedule every{.when = config::Milliseconds(5000), .has_first_run = true};
+    ASSERT_TRUE(schedules.set(often, every, nullptr, now));
+    EXPECT_EQ(schedules.next_deadline(), now);
+    schedules.time_passed(now);
+    EXPECT_EQ(due, (std::vector{often}));
+    EXPECT_EQ(schedules.next_deadline(), now + 5s);
+    every.when = config::Milliseconds(7000);
+    ASSERT_TRUE(schedules.set(often, every, nullptr, now));
+    EXPECT_EQ(schedules.next_deadline(), now + 7s);
+
+    config::Schedule yearly = calendar("0 0 1 1 *");
+    yearly.has_first_run = true;
+    ASSERT_TRUE(schedules.set(hourly, yearly, nullptr, now));
+    loop->run();
+    EXPECT_EQ(due.back(), hourly);
+    EXPECT_GT(*schedules.next_runs()[1].second, std::time(nullptr));
+}
+
 TEST_F(SchedulesTest, HandsOverWhenTheNextRunsAre) {
     TimePoint const now{100s};
-    ASSERT_TRUE(schedules.set(hourly, calendar("0 * * * *"), now));
-    ASSERT_TRUE(schedules.set(often, config::Milliseconds(5000), now));
+    ASSERT_TRUE(schedules.set(hourly, calendar("0 * * * *"), nullptr, now));
+    ASSERT_TRUE(schedules.set(often, config::Schedule{.when = config::Milliseconds(5000)}, nullptr, now));
     auto const runs = schedules.next_runs();
     ASSERT_EQ(runs.size(), 2U);
     EXPECT_EQ(runs[0].program, hourly);
@@ -55,8 +75,8 @@ TEST_F(SchedulesTest, HandsOverWhenTheNextRunsAre) {
 
     Schedules next = make();
     TimePoint const later = now + 3s;
-    ASSERT_TRUE(next.set(hourly, calendar("0 * * * *"), later));
-    ASSERT_TRUE(next.set(often, config::Milliseconds(5000), later));
+    ASSERT_TRUE(next.set(hourly, calendar("0 * * * *"), nullptr, later));
+    ASSERT_TRUE(next.set(often, config::Schedule{.when = config::Milliseconds(5000)}, nullptr, later));
     for (Schedules::NextRun const& run : runs)
         next.import_next_run(run);
     EXPECT_EQ(next.next_deadline(), now + 5s);
@@ -64,7 +84,7 @@ TEST_F(SchedulesTest, HandsOverWhenTheNextRunsAre) {
 }
 
 TEST_F(SchedulesTest, RunsWhatHasBecomeDueBeforeItWasTakenOver) {
-    ASSERT_TRUE(schedules.set(hourly, calendar("0 0 1 1 *"), TimePoint{}));
+    ASSERT_TRUE(schedules.set(hourly, calendar("0 0 1 1 *"), nullptr, TimePoint{}));
     auto const usual = schedules.next_runs().front().second;
     schedules.import_next_run({hourly, {}, std::time(nullptr) - 1});
     ASSERT_TRUE(loop->run());

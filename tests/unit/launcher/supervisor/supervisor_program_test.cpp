@@ -1021,6 +1021,152 @@ TEST(SupervisorSchedule, RetriesARunButNotTheSuccessfulOne) {
               "ReportEnding 1, exit code 1; Finish 1");
 }
 
+TEST(SupervisorSchedule, AMissedRunComesOnceWhenAPlaceIsFree) {
+    ProgramPolicy policy = of_kind(ProgramKind::scheduled);
+    policy.makes_up = true;
+    Subject subject = with({policy});
+    event::ScheduleDue const due{ProgramId{0}};
+    subject.on(due).spawned(first);
+    EXPECT_EQ(subject.on(due).done(), "");
+    EXPECT_EQ(subject.on(due).done(), "ReportSkipped 0");  // one is enough
+    EXPECT_TRUE(Supervisor({}, subject.supervisor.state()).state() == subject.supervisor.state());
+    EXPECT_EQ(subject.exited(first, 0).done(), "ReportExited 1, pid 100, status 0, run 0s, not wanted; Spawn 1");
+    EXPECT_EQ(subject.spawned(first).exited(first, 0).done(), "ReportExited 1, pid 100, status 0, run 0s, not wanted");
+    EXPECT_EQ(subject.on(due).spawned(first).on(due).command(Verb::stop).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.exited(first, 0).done(), "ReportExited 1, pid 100, status 0, run 0s, not wanted");
+}
+
+// How long a run may take, and what follows its end.
+
+TEST(SupervisorRun, OneThatTakesTooLongIsStoppedAndHasFailed) {
+    ProgramPolicy policy = of_kind(ProgramKind::one_shot, Restart::on_failure);
+    policy.run_timeout = 5s;
+    policy.stop_timeout = 2s;
+    Subject subject = with({policy, service()});
+    subject.spawned(first);
+    EXPECT_EQ(subject.after(4999ms).time().done(), "");
+    EXPECT_EQ(subject.after(1ms).time().done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); ReportTimedOut 1 run");
+    EXPECT_EQ(subject.supervisor.view(first).fault, Fault::run_timeout);
+    EXPECT_EQ(subject.after(2s).time().done(), "Signal 1, pid 100, 9 (kill) tree");
+    EXPECT_EQ(subject.exited(first, SIGKILL).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 9, run 7s, restart in 0s");
+    EXPECT_EQ(subject.spawned(first).after(1s).exited(first, 0).done(),
+              "ReportExited 1, pid 100, status 0, run 1s, not wanted");
+    EXPECT_EQ(subject.after(1min).time().done(), "");
+}
+
+TEST(SupervisorRun, SuccessHasItsHelper) {
+    ProgramPolicy policy = of_kind(ProgramKind::scheduled);
+    policy.has_on_success = policy.has_on_failure = true;
+    Subject subject = with({policy});
+    event::ScheduleDue const due{ProgramId{0}};
+    EXPECT_EQ(subject.on(due).spawned(first).exited(first, 0).done(),
+              "RunHelper 1 on_success; ReportExited 1, pid 100, status 0, run 0s, not "
+              "wanted");
+    // Two more, while the first is told: one more is told.
+    subject.on(due).spawned(first).exited(first, 0).on(due).spawned(first).exited(first, 0);
+    EXPECT_EQ(subject.helper(first, Helper::on_success).done().ends_with("RunHelper 1 on_success"), true);
+    EXPECT_EQ(subject.helper(first, Helper::on_success).done(), "");
+    EXPECT_EQ(subject.on(due).spawned(first).exited(first, exit_code_1).done(),
+              "RunHelper 1 on_failure; ReportExited 1, pid 100, status 256, run 0s, "
+              "not wanted");
+}
+
+// What a one-shot did is undone.
+
+ProgramPolicy undoable(std::vector<ProgramId> requires_ = {}) {
+    ProgramPolicy policy = of_kind(ProgramKind::one_shot);
+    policy.has_on_stop = true;
+    policy.on_stop_timeout = 3s;
+    policy.requires_ = std::move(requires_);
+    return policy;
+}
+
+TEST(SupervisorUndo, TheContainersEndUndoesInReverseOrder) {
+    Subject subject = with({undoable(), undoable({ProgramId{0}}), needing({ProgramId{1}})});
+    subject.spawned(first).exited(first, 0).spawned(process(1, 1)).exited(process(1, 1), 0).spawned(process(2, 1));
+    EXPECT_EQ(subject.stop().done(), "Signal 2:1, pid 300, 15 (stop); Signal 2:1, pid 300, 18 (forward)");
+    EXPECT_EQ(subject.exited(process(2, 1), 0).done(),
+              "ReportExited 2:1, pid 300, status 0, run 0s, not wanted; RunHelper 1:1 on_stop");
+    EXPECT_EQ(subject.state(process(1, 1)), State::undoing);
+    EXPECT_EQ(subject.helper(process(1, 1), Helper::on_stop).done(), "RunHelper 1 on_stop");
+    EXPECT_EQ(subject.helper(first, Helper::on_stop, false).done(), "Finish 0");
+}
+
+TEST(SupervisorUndo, NoLongerThanThereIsTime) {
+    Subject subject = with({undoable(), undoable()});
+    subject.spawned(first).exited(first, 0).spawned(process(1, 1));
+    EXPECT_EQ(subject.stop().done(),
+              "RunHelper 1 on_stop; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+    EXPECT_EQ(subject.stop().done(), "CancelHelper 1 on_stop; Signal 1:1, pid 200, 9 (kill) tree");
+    EXPECT_EQ(subject.state(first), State::down);
+    subject.exited(process(1, 1), SIGKILL);
+    EXPECT_EQ(subject.helper(first, Helper::on_stop, false).done(), "Finish 0");
+}
+
+TEST(SupervisorUndo, ByCommandAndByRemoval) {
+    Subject subject = with({undoable(), service()});
+    subject.spawned(first).exited(first, 0).spawned(process(1, 1));
+    EXPECT_EQ(subject.command(Verb::stop).done(), "RunHelper 1 on_stop");
+    EXPECT_EQ(subject.command(Verb::stop).done(), "");
+    EXPECT_EQ(subject.helper(first, Helper::on_stop).state(), State::held);
+    EXPECT_EQ(subject.command(Verb::start).spawned(first).exited(first, 0).command(Verb::restart).state(),
+              State::undoing);
+    EXPECT_EQ(subject.done(), "RunHelper 1 on_stop");
+    EXPECT_EQ(subject.helper(first, Helper::on_stop).done(), "Spawn 1");
+    subject.spawned(first).exited(first, 0);
+    EXPECT_EQ(subject.programs({}).state(), State::undoing);
+    EXPECT_FALSE(subject.supervisor.is_idle(ProgramId{0}));
+    EXPECT_EQ(subject.helper(first, Helper::on_stop).state(), State::down);
+    EXPECT_TRUE(subject.supervisor.is_idle(ProgramId{0}));
+}
+
+// Several signals.
+
+ProgramPolicy with_steps() {
+    ProgramPolicy policy = service();
+    policy.stop_steps = {{SIGTERM, 2s}, {SIGINT, 0s}, {SIGQUIT, 1s}};
+    policy.stop_timeout = 3s;
+    return policy;
+}
+
+TEST(SupervisorStopSteps, EachHasItsTimeAndKillFollows) {
+    Subject subject = up({with_steps(), service()});
+    EXPECT_EQ(subject.command(Verb::stop).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.after(1999ms).time().done(), "");
+    EXPECT_EQ(subject.after(1ms).time().done(), "Signal 1, pid 100, 2 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.time().done(), "Signal 1, pid 100, 3 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_TRUE(Supervisor({}, subject.supervisor.state()).state() == subject.supervisor.state());
+    EXPECT_EQ(subject.after(1s).time().done(), "Signal 1, pid 100, 9 (kill) tree");
+    subject.exited(first, SIGKILL).command(Verb::start).spawned(first);
+    EXPECT_EQ(subject.command(Verb::stop).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
+TEST(SupervisorStopSteps, ShareTheTimeOfAStopOfAll) {
+    Policies policies = plain();
+    policies.whole.stop_limit = 1875ms;  // SIGKILL after 1.5 s, half of what the steps want
+    Subject subject(policies);
+    subject.programs({with_steps()}).spawned(first);
+    subject.stop();
+    EXPECT_EQ(subject.after(999ms).time().done(), "");
+    EXPECT_EQ(subject.after(1ms).time().done(), "Signal 1, pid 100, 2 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.time().done(), "Signal 1, pid 100, 3 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.after(500ms).time().done(), "Signal 1, pid 100, 9 (kill) tree");
+}
+
+TEST(SupervisorMain, AStopEndsWithItsExitCode) {
+    ProgramPolicy policy = service();
+    policy.is_main = policy.critical = true;
+    policy.restart = Restart::never;
+    for (int const status : {0, 3 << 8, SIGTERM}) {
+        Subject subject = up({policy});
+        int const code = status == SIGTERM ? 143 : status >> 8;
+        EXPECT_TRUE(subject.stop().exited(first, status).done().ends_with("Finish " + std::to_string(code)));
+    }
+}
+
 TEST(SupervisorSchedule, WaitsForWhatItNeeds) {
     ProgramPolicy policy = of_kind(ProgramKind::scheduled);
     policy.requires_ = {ProgramId{0}};

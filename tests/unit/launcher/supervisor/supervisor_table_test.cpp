@@ -54,6 +54,7 @@ bool is_alive(State state) {
         case State::backoff:
         case State::done:
         case State::failed:
+        case State::undoing:
         case State::held: return false;
     }
     std::unreachable();
@@ -516,6 +517,33 @@ Subject auxiliary_up() {
 
 constexpr ProcessId other{ProgramId{1}, ProcessNumber{1}};
 
+/// A one-shot that has done something.
+ProgramPolicy doing() {
+    ProgramPolicy policy = of_kind(ProgramKind::one_shot);
+    policy.has_on_stop = true;
+    policy.on_stop_timeout = 3s;
+    policy.has_on_success = true;
+    policy.run_timeout = 7s;
+    return policy;
+}
+
+/// It has, and what is to be done about that is done.
+Subject done() {
+    Subject subject = running(doing());
+    subject.exited(first, 0).helper(first, Helper::on_success);
+    return subject;
+}
+
+/// With three signals, of which it has got the second.
+Subject in_second_step() {
+    ProgramPolicy policy = another();
+    policy.stop_steps = {{SIGTERM, 2s}, {SIGINT, 4s}, {SIGQUIT, 1s}};
+    policy.stop_timeout = 7s;
+    Subject subject = running(policy);
+    subject.command(event::Verb::restart).after(2s).time();
+    return subject;
+}
+
 Row const program_rows[] = {
     {"down, scheduled", State::down, [] { return with(of_kind(ProgramKind::scheduled)); }},
     {"waiting", State::waiting,
@@ -663,6 +691,49 @@ Row const program_rows[] = {
          subject.exited(first, 1 << 8).stop().exited(other, 0);
          return subject;
      }},
+    {"activating, one-shot with a time limit", State::activating, [] { return running(doing()); }},
+    {"done, with something to undo", State::done, done},
+    {"undoing, to be held", State::undoing,
+     [] {
+         Subject subject = done();
+         subject.command(event::Verb::stop);
+         return subject;
+     }},
+    {"undoing, not wanted", State::undoing,
+     [] {
+         Subject subject = done();
+         subject.programs({});
+         return subject;
+     }},
+    {"undoing in a stop", State::undoing,
+     [] {
+         Subject subject = done();
+         subject.stop();
+         return subject;
+     }},
+    {"done in a stop, not its turn yet", State::done,
+     [] {
+         ProgramPolicy policy = another();
+         policy.requires_ = {ProgramId{0}};
+         Subject subject = with(doing(), policy);
+         subject.spawned(first).exited(first, 0).helper(first, Helper::on_success).spawned(other).stop();
+         return subject;
+     }},
+    {"stopping, the second signal", State::stopping, in_second_step},
+    {"stopping, the second signal, in a stop", State::stopping,
+     [] {
+         Subject subject = in_second_step();
+         subject.stop();
+         return subject;
+     }},
+    {"up, scheduled, one run missed", State::up,
+     [] {
+         ProgramPolicy policy = of_kind(ProgramKind::scheduled);
+         policy.makes_up = true;
+         Subject subject = with(policy);
+         subject.on(event::ScheduleDue{ProgramId{0}}).spawned(first).on(event::ScheduleDue{ProgramId{0}});
+         return subject;
+     }},
     {"up, auxiliary", State::up, auxiliary_up},
     {"up, auxiliary, and nothing else is to run", State::up,
      [] {
@@ -726,6 +797,8 @@ Column const program_columns[] = {
     {"pre_stop ended", 0s, helper_ended<Helper::pre_stop, true>},
     {"pre_stop failed", 0s, helper_ended<Helper::pre_stop, false>},
     {"on_failure ended", 0s, helper_ended<Helper::on_failure, true>},
+    {"on_success ended", 0s, helper_ended<Helper::on_success, true>},
+    {"on_stop ended", 0s, helper_ended<Helper::on_stop, true>},
     {"readiness ended", 0s, helper_ended<Helper::readiness, true>},
     {"readiness failed", 0s, helper_ended<Helper::readiness, false>},
     {"health ended", 0s, helper_ended<Helper::health, true>},
@@ -1444,6 +1517,219 @@ failed before a stop
     NoChildLeft           down (stopping), deadline in 10s
     TimePassed early      down (stopping), deadline in 9.5s
     TimePassed            down (stopping), deadline in 4s
+activating, one-shot with a time limit
+    Unchanged             activating, deadline in 7s
+    Changed               activating, deadline in 7s
+    Not configured        stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              activating, deadline in 6s
+    Exited well           done
+        RunHelper 1 on_success; ReportExited 1, pid 100, status 0, run 2s, not wanted
+    Exited badly          failed
+        RunHelper 1 on_failure; ReportExited 1, pid 100, status 9, run 0s, not wanted, oom
+    Ready                 activating, deadline in 6s
+    WatchdogPing          activating, deadline in 6s
+    ExtendTimeout         activating, deadline in 7s
+    ScheduleDue           activating, deadline in 7s
+    StopAsked             stopping (stopping), deadline in 7s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                activating, deadline in 7s
+        Signal 1, pid 100, 10 (forward); Signal 1:1, pid 200, 10 (forward)
+    start                 activating, deadline in 7s
+    stop                  stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    restart               stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    signal                activating, deadline in 7s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      activating, deadline in 6.5s
+    TimePassed            stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); ReportTimedOut 1 run
+done, with something to undo
+    Unchanged             done
+    Changed               done
+    Not configured        undoing, deadline in 10s
+        RunHelper 1 on_stop; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Ready                 done
+    WatchdogPing          done
+    ExtendTimeout         done
+    ScheduleDue           done
+    StopAsked             undoing (stopping), deadline in 7s
+        RunHelper 1 on_stop; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                done
+        Signal 1:1, pid 200, 10 (forward)
+    start                 starting
+        Spawn 1
+    stop                  undoing
+        RunHelper 1 on_stop
+    restart               undoing
+        RunHelper 1 on_stop
+    signal                done
+    NoChildLeft           done
+    TimePassed early      done
+    TimePassed            done
+undoing, to be held
+    Unchanged             undoing
+    Changed               undoing
+    Not configured        undoing, deadline in 10s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Ready                 undoing
+    WatchdogPing          undoing
+    ExtendTimeout         undoing
+    on_stop ended         held
+    ScheduleDue           undoing
+    StopAsked             undoing (stopping), deadline in 7s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                undoing
+        Signal 1:1, pid 200, 10 (forward)
+    start                 undoing
+    stop                  undoing
+    restart               undoing
+    signal                undoing
+    NoChildLeft           undoing
+    TimePassed early      undoing
+    TimePassed            undoing
+undoing, not wanted
+    Unchanged             undoing, deadline in 10s
+    Changed               undoing, deadline in 10s
+    Not configured        undoing, deadline in 10s
+    Ready                 undoing, deadline in 9s
+    WatchdogPing          undoing, deadline in 9s
+    ExtendTimeout         undoing, deadline in 10s
+    on_stop ended         down, deadline in 10s
+    ScheduleDue           undoing, deadline in 10s
+    StopAsked             undoing (stopping), deadline in 10s
+    Signal                undoing, deadline in 10s
+        Signal 1:1, pid 200, 10 (forward)
+    start                 undoing, deadline in 10s
+    stop                  undoing, deadline in 10s
+    restart               undoing, deadline in 10s
+    signal                undoing, deadline in 10s
+    NoChildLeft           undoing, deadline in 10s
+    TimePassed early      undoing, deadline in 9.5s
+    TimePassed            undoing
+        Signal 1:1, pid 200, 9 (kill) tree
+undoing in a stop
+    Unchanged             undoing (stopping), deadline in 7s
+    Changed               undoing (stopping), deadline in 7s
+    Not configured        undoing (stopping), deadline in 7s
+    Ready                 undoing (stopping), deadline in 6s
+    WatchdogPing          undoing (stopping), deadline in 6s
+    ExtendTimeout         undoing (stopping), deadline in 7s
+    on_stop ended         down (stopping), deadline in 7s
+    ScheduleDue           undoing (stopping), deadline in 7s
+    StopAsked             down (stopping), deadline in 7s
+        CancelHelper 1 on_stop; Signal 1:1, pid 200, 9 (kill) tree
+    Signal                undoing (stopping), deadline in 7s
+        Signal 1:1, pid 200, 10 (forward)
+    start                 undoing (stopping), deadline in 7s
+    stop                  undoing (stopping), deadline in 7s
+    restart               undoing (stopping), deadline in 7s
+    signal                undoing (stopping), deadline in 7s
+    NoChildLeft           undoing (stopping), deadline in 7s
+    TimePassed early      undoing (stopping), deadline in 6.5s
+    TimePassed            undoing (stopping), deadline in 4s
+        Signal 1:1, pid 200, 9 (kill) tree
+done in a stop, not its turn yet
+    Unchanged             done (stopping), deadline in 7s
+    Changed               done (stopping), deadline in 7s
+    Not configured        done (stopping), deadline in 7s
+    Ready                 done (stopping), deadline in 6s
+    WatchdogPing          done (stopping), deadline in 6s
+    ExtendTimeout         done (stopping), deadline in 7s
+    ScheduleDue           done (stopping), deadline in 7s
+    StopAsked             down (stopping), deadline in 7s
+        Signal 1:1, pid 200, 9 (kill) tree
+    Signal                done (stopping), deadline in 7s
+        Signal 1:1, pid 200, 10 (forward)
+    start                 done (stopping), deadline in 7s
+    stop                  done (stopping), deadline in 7s
+    restart               done (stopping), deadline in 7s
+    signal                done (stopping), deadline in 7s
+    NoChildLeft           done (stopping), deadline in 7s
+    TimePassed early      done (stopping), deadline in 6.5s
+    TimePassed            done (stopping), deadline in 1s
+        Signal 1:1, pid 200, 9 (kill) tree
+stopping, the second signal
+    Unchanged             stopping, deadline in 4s
+    Changed               stopping, deadline in 4s
+    Not configured        stopping, deadline in 4s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Executed              stopping, deadline in 3s
+    Exited well           starting
+        Spawn 1; ReportExited 1, pid 100, status 0, run 4s, restart in 0s
+    Exited badly          starting
+        Spawn 1; ReportExited 1, pid 100, status 9, run 2s, restart in 0s, oom
+    Ready                 stopping, deadline in 3s
+    WatchdogPing          stopping, deadline in 3s
+    ExtendTimeout         stopping, deadline in 60s
+    ScheduleDue           stopping, deadline in 4s
+    StopAsked             stopping (stopping), deadline in 4s
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+    Signal                stopping, deadline in 4s
+        Signal 1, pid 100, 10 (forward); Signal 1:1, pid 200, 10 (forward)
+    start                 stopping, deadline in 4s
+    stop                  stopping, deadline in 4s
+    restart               stopping, deadline in 4s
+    signal                stopping, deadline in 4s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      stopping, deadline in 3.5s
+    TimePassed            stopping, deadline in 1s
+        Signal 1, pid 100, 3 (stop); Signal 1, pid 100, 18 (forward)
+stopping, the second signal, in a stop
+    Unchanged             stopping (stopping), deadline in 4s
+    Changed               stopping (stopping), deadline in 4s
+    Not configured        stopping (stopping), deadline in 4s
+    Executed              stopping (stopping), deadline in 3s
+    Exited well           down (stopping), deadline in 2s
+        ReportExited 1, pid 100, status 0, run 4s, not wanted
+    Exited badly          down (stopping), deadline in 4s
+        ReportExited 1, pid 100, status 9, run 2s, not wanted, oom
+    Ready                 stopping (stopping), deadline in 3s
+    WatchdogPing          stopping (stopping), deadline in 3s
+    ExtendTimeout         stopping (stopping), deadline in 4s
+    ScheduleDue           stopping (stopping), deadline in 4s
+    StopAsked             killing (stopping), deadline in 4s
+        Signal 1, pid 100, 9 (kill) tree; Signal 1:1, pid 200, 9 (kill) tree
+    Signal                stopping (stopping), deadline in 4s
+        Signal 1, pid 100, 10 (forward); Signal 1:1, pid 200, 10 (forward)
+    start                 stopping (stopping), deadline in 4s
+    stop                  stopping (stopping), deadline in 4s
+    restart               stopping (stopping), deadline in 4s
+    signal                stopping (stopping), deadline in 4s
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      stopping (stopping), deadline in 3.5s
+    TimePassed            stopping (stopping), deadline in 1s
+        Signal 1, pid 100, 3 (stop); Signal 1, pid 100, 18 (forward); Signal 1:1, pid 200, 9 (kill) tree
+up, scheduled, one run missed
+    Unchanged             up
+    Changed               up
+    Not configured        stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    Executed              up
+    Exited well           starting
+        ReportExited 1, pid 100, status 0, run 2s, not wanted; Spawn 1
+    Exited badly          starting
+        RunHelper 1 on_failure; ReportExited 1, pid 100, status 9, run 0s, not wanted, oom; Spawn 1
+    Ready                 up
+    WatchdogPing          up
+    ExtendTimeout         up
+    ScheduleDue           up
+        ReportSkipped 0
+    StopAsked             stopping (stopping), deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    Signal                up
+        Signal 1, pid 100, 10 (forward)
+    start                 up
+        ReportSkipped 0
+    stop                  stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    restart               stopping, deadline in 10s
+        Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)
+    signal                up
+        Signal 1, pid 100, 12 (asked)
+    TimePassed early      up
+    TimePassed            up
 up, auxiliary
     Unchanged             up, deadline in 5s
     Changed               up, deadline in 5s
@@ -1596,6 +1882,7 @@ bool is_to_be_visited(State state, std::size_t event) {
         case State::stopping:
         case State::killing: return event != 1 && event != 2 && event != 13;
         case State::backoff:
+        case State::undoing:
         case State::failed: return event != 1 && event != 2 && event != 3 && event != 4 && event != 13;
         case State::down:
         case State::waiting:
