@@ -14,7 +14,8 @@ constexpr std::array<ArgumentTypeRow, 5> type_rows{{
     {ArgumentType::environment, "Environment",
      "The value of the variable named by `source`. It must be set and not empty."},
     {ArgumentType::process_number, "ProcessNumber",
-     "The number of the process, counted from 1, times `multiplier` plus `offset`."},
+     "The number of the process, counted from 1, times `multiplier` plus `offset`, with zeros before it up to "
+     "`width`."},
     {ArgumentType::ip_list, "IPList",
      "The first address of the family `ipFamily` in the comma-separated list held by the variable `source`."},
 }};
@@ -77,6 +78,13 @@ void parse_multiplier(json::Node const& node, json::Where const& at, ArgumentDra
 
 void parse_offset(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
     if (std::int64_t const* const offset = expect_integer(node, at, reading)) draft.argument.offset = *offset;
+}
+
+constexpr std::uint32_t widest = 20;  // of a 64-bit integer
+using Width = json::Integer<std::uint32_t, 1, widest>;
+
+void parse_width(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
+    if (auto const width = Width::read(node, at, reading)) draft.argument.width = *width;
 }
 
 void parse_ip_family(json::Node const& node, json::Where const& at, ArgumentDraft& draft, Reading& reading) {
@@ -153,7 +161,7 @@ std::span<ArgumentTypeRow const> argument_types() { return type_rows; }
 std::span<ArgumentField const> table(TableOf<ArgumentDraft>) {
     using enum ArgumentType;
     static constexpr TypeSet all = 0xff;
-    static constexpr std::array<ArgumentField, 7> rows{{
+    static constexpr std::array<ArgumentField, 8> rows{{
         {.name = "type",
          .value = {&type_shape, parse_type},
          .description = "How the argument is made. Absent or empty means `Literal`.",
@@ -178,6 +186,11 @@ std::span<ArgumentField const> table(TableOf<ArgumentDraft>) {
         {.name = "offset",
          .value = {&json::any_integer, parse_offset},
          .description = "What is added. The default is 0.",
+         .used_by = set_of(process_number)},
+        {.name = "width",
+         .value = {&Width::shape, parse_width},
+         .description = "So many characters at least, 1 to 20: zeros stand before the digits, behind a minus. Absent: "
+                        "as many as it has. An extension: other launchers of a ProcessConfiguration do not know it.",
          .used_by = set_of(process_number)},
         {.name = "ipFamily",
          .value = {&ip_family_shape, parse_ip_family},

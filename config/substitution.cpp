@@ -99,13 +99,13 @@ private:
     /// The expression is linear in the number: what holds for both ends holds between them, for its range as for the
     /// length of its text.
     void add_number(Argument const& argument, json::Where const& at) {
-        std::size_t longest = 0;
+        std::size_t longest = argument.width;
         for (std::uint32_t const number : {std::uint32_t{1}, builder_.highest_number()}) {
             process::Wide const value = exact_value(number, argument.multiplier, argument.offset);
             if (!process::fits(value)) return add_overflow(number, argument, at);
             longest = std::max(longest, decimal_length(static_cast<std::int64_t>(value)));
         }
-        if (reserve(longest)) builder_.add_number(argument.multiplier, argument.offset, longest);
+        if (reserve(longest)) builder_.add_number(argument.multiplier, argument.offset, argument.width, longest);
     }
 
     void add_overflow(std::uint32_t number, Argument const& argument, json::Where const& at) {

@@ -12,6 +12,17 @@ namespace {
 
 constexpr auto last_number = static_cast<std::uint32_t>(highest_process_number);
 
+/// As printf(3) writes %0*d. Returns the end. There is room for it.
+char* write_number(char* out, std::int64_t value, std::size_t width) {
+    std::array<char, 24> digits;
+    char const* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    auto const length = static_cast<std::size_t>(end - digits.data());
+    char const* first = digits.data();
+    if (*first == '-') *out++ = *first++;
+    if (length < width) out = std::fill_n(out, width - length, '0');
+    return std::copy(first, end, out);
+}
+
 }  // namespace
 
 std::size_t decimal_length(std::int64_t value) {
@@ -34,7 +45,7 @@ void CommandTemplate::render(ProcessNumber number, std::span<char> buffer, std::
     for (Number const& part : numbers_) {
         copy_until(part.position);
         Wide const value = exact_value(known, part.multiplier, part.offset);
-        out = std::to_chars(out, buffer.data() + buffer.size(), nearest_integer(value)).ptr;
+        out = write_number(out, nearest_integer(value), part.width);
     }
     copy_until(text_.size());
 
@@ -57,11 +68,12 @@ CommandTemplate::Builder::Builder(std::uint32_t highest_number) {
     command_.highest_number_ = std::max<std::uint32_t>(highest_number, 1);
 }
 
-void CommandTemplate::Builder::add_number(std::int64_t multiplier, std::int64_t offset, std::size_t longest) {
+void CommandTemplate::Builder::add_number(std::int64_t multiplier, std::int64_t offset, std::uint32_t width,
+                                          std::size_t longest) {
     // A number that was wanted before may be rendered too, while its process is stopped.
     Wide const last = exact_value(last_number, multiplier, offset);
     spare_ += std::max(longest, decimal_length(nearest_integer(last))) - longest;
-    command_.numbers_.push_back({static_cast<std::uint32_t>(command_.text_.size()), multiplier, offset});
+    command_.numbers_.push_back({static_cast<std::uint32_t>(command_.text_.size()), width, multiplier, offset});
 }
 
 void CommandTemplate::Builder::finish_argument(std::size_t size) {

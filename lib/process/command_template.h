@@ -28,11 +28,12 @@ std::size_t decimal_length(std::int64_t value);
 /// It is one text, the arguments with their NULs, and the places in it where a number goes.
 class CommandTemplate {
 public:
-    /// number * multiplier + offset, at `position` of the text.
+    /// number * multiplier + offset, at `position` of the text, with zeros before its digits up to `width` characters.
     struct Number {
-        std::uint32_t position;
-        std::int64_t multiplier;
-        std::int64_t offset;
+        std::uint32_t position = 0;
+        std::uint32_t width = 0;
+        std::int64_t multiplier = 1;
+        std::int64_t offset = 0;
 
         bool operator==(Number const&) const = default;
     };
@@ -79,8 +80,8 @@ public:
     [[nodiscard]] std::size_t size() const { return command_.buffer_size_; }
 
     void add_text(std::string_view text) { command_.text_ += text; }
-    /// `longest`: bytes of the value's text for those processes.
-    void add_number(std::int64_t multiplier, std::int64_t offset, std::size_t longest);
+    /// `longest`: bytes of the value's text for those processes, at least `width`.
+    void add_number(std::int64_t multiplier, std::int64_t offset, std::uint32_t width, std::size_t longest);
     /// Drops what the argument has so far.
     void restart_argument() { command_.text_.resize(argument_start_); }
     /// Ends the argument. `size`: its bytes with the NUL, for the process for which it is longest.

@@ -33,6 +33,8 @@ TEST(JsonSchema, SaysWhatTheParserSays) {
               Json({"", "Literal", "Concatenate", "Environment", "ProcessNumber", "IPList", nullptr}));
     EXPECT_EQ(argument.at("/properties/multiplier/minimum"_json_pointer), INT64_MIN);
     EXPECT_EQ(argument.at("/properties/multiplier/maximum"_json_pointer), INT64_MAX);
+    EXPECT_EQ(argument.at("/properties/width/minimum"_json_pointer), 1);
+    EXPECT_EQ(argument.at("/properties/width/maximum"_json_pointer), 20);
     EXPECT_FALSE(argument.contains("required"));
 }
 

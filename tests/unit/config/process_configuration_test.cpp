@@ -132,6 +132,12 @@ INSTANTIATE_TEST_SUITE_P(
                  {"arguments[0].multiplier: expected an integer, found 1.5"}},
         Rejected{with_argument(R"({"type":"ProcessNumber","multiplier":1e3})"),
                  {"arguments[0].multiplier: expected an integer, found 1e3"}},
+        Rejected{with_argument(R"({"type":"ProcessNumber","width":0})"),
+                 {"arguments[0].width: 0 is not within 1 to 20"}},
+        Rejected{with_argument(R"({"type":"ProcessNumber","width":21})"),
+                 {"arguments[0].width: 21 is not within 1 to 20"}},
+        Rejected{with_argument(R"({"type":"ProcessNumber","width":"2"})"),
+                 {"arguments[0].width: expected an integer, found string"}},
         Rejected{with_argument(R"({"type":"ProcessNumber","offset":9223372036854775808})"),
                  {"arguments[0].offset: 9223372036854775808 is beyond a 64-bit signed integer"}},
         Rejected{with_argument(R"({"type":"ProcessNumber","offset":-9223372036854775809})"),
@@ -290,6 +296,9 @@ INSTANTIATE_TEST_SUITE_P(
         Warned{with_argument(R"({"type":"Concatenate","values":[{"source":"A","ipFamily":0}]})"),
                {"arguments[0].values[0].source: has no effect for type Literal",
                 "arguments[0].values[0].ipFamily: has no effect for type Literal"}},
+        Warned{with_argument(R"({"type":"Environment","source":"A","width":2})"),
+               {"arguments[0].width: has no effect for type Environment"}},
+        Warned{with_argument(R"({"type":"ProcessNumber","width":20})"), {}},
         Warned{with_argument(R"({"type":"ProcessNumber","multiplier":0})"), {}}));
 
 TEST(Where, TextOfSteps) {

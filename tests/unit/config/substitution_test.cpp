@@ -146,6 +146,46 @@ TEST(CommandTemplate, BufferFitsTheLongerEndOfAFallingNumber) {
     EXPECT_THAT(command->arguments(process::ProcessNumber{1100}), ElementsAre("-1000"));
 }
 
+TEST(CommandTemplate, ZerosStandBeforeANumberUpToItsWidth) {
+    auto const padded = [](std::uint32_t width, std::int64_t multiplier, std::int64_t offset, std::uint32_t at) {
+        Argument argument = number(multiplier, offset);
+        argument.width = width;
+        Argument const joint{.type = ArgumentType::concatenate,
+                             .values = {{.value = "w-"}, argument, {.value = ".log"}}};
+        auto const command =
+            config::substitute(configuration_with({joint, {.value = "last"}}), Variables({}, nullptr), 9);
+        EXPECT_TRUE(command);
+        auto const made = command->arguments(process::ProcessNumber{at});
+        EXPECT_EQ(made.back(), "last");
+        std::size_t const bytes = made.front().size() + sizeof "" + sizeof "last";
+        EXPECT_LE(bytes, command->buffer_size());
+        return made.front();
+    };
+    EXPECT_EQ(padded(2, 1, 0, 7), "w-07.log");
+    EXPECT_EQ(padded(1, 1, 0, 7), "w-7.log");
+    EXPECT_EQ(padded(2, 1, 0, 65535), "w-65535.log");  // above the count, and wider than asked for
+    EXPECT_EQ(padded(5, 1, 0, 65535), "w-65535.log");
+    EXPECT_EQ(padded(6, 1, 0, 65535), "w-065535.log");
+    EXPECT_EQ(padded(4, -1, 0, 7), "w--007.log");
+    EXPECT_EQ(padded(2, -1, 0, 7), "w--7.log");
+    EXPECT_EQ(padded(20, 1, 0, 1), "w-00000000000000000001.log");
+    EXPECT_EQ(padded(20, 1, lowest_integer, 1), "w--9223372036854775807.log");
+}
+
+TEST(CommandTemplate, AWidthIsCountedAndCompared) {
+    Argument wide = number(1, 0);
+    wide.width = 20;
+    Argument const joint{.type = ArgumentType::concatenate, .values = {{.value = std::string(131052, 'x')}, wide}};
+    auto const refused = config::substitute(configuration_with({joint}), Variables({}, nullptr), 1);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().front().text(),
+              "arguments[0]: would be 131072 bytes long; Linux allows 131071 (MAX_ARG_STRLEN)");
+    auto const one = config::substitute(configuration_with({wide}), Variables({}, nullptr), 1);
+    auto const other = config::substitute(configuration_with({number(1, 0)}), Variables({}, nullptr), 1);
+    ASSERT_TRUE(one && other);
+    EXPECT_FALSE(*one == *other);
+}
+
 /// A process that runs when the count is lowered is stopped with what was made for the new count.
 TEST(CommandTemplate, RendersForNumbersAboveTheCount) {
     struct Case {
