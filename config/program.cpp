@@ -189,4 +189,6 @@ void parse_programs(json::Node const& node, json::Where const& at, ProcessConfig
     check_counts(configuration.programs, at, reading);
 }
 
+bool Output::operator==(Output const&) const = default;
+
 }  // namespace triton::config

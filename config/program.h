@@ -97,8 +97,9 @@ struct Output {
     std::optional<std::uint32_t> mode = {};  ///< of FILE; without: 0644 less the umask, when it is made
     WhenFull when_full = WhenFull::block;
     OutputTimestamp timestamp = OutputTimestamp::none;  ///< raw, prefix: before each line
+    std::vector<Output> error = {};  ///< where the standard error goes instead; at most one, which has none itself
 
-    bool operator==(Output const&) const = default;
+    bool operator==(Output const&) const;
 };
 
 /// A listening socket or a FIFO that is made once and handed to the processes by the LISTEN_FDS protocol.

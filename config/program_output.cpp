@@ -13,15 +13,43 @@ constexpr std::array<std::string_view, 2> output_timestamps{"none", "rfc3339"};
 constexpr std::array<std::string_view, 2> when_full_choices{"block", "drop"};
 constexpr json::Shape address_shape{.types = "string", .pattern = "^(tcp:|udp:|unix:/|unixgram:/|fifo:/)"};
 
+constexpr json::Shape error_shape{.types = "string or object", .words = output_words, .definition = "Output"};
+
 void check_output(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
     output.kind = OutputKind::captured;
     if (present.has("file") && !present.has("format")) output.format = OutputFormat::raw;
     if (output.format == OutputFormat::json && output.timestamp != OutputTimestamp::none)
         reading.warnings.add(json::Where{&at, "timestamp"}, "has no effect with format json, which has the time");
+    for (Output const& error : output.error) {
+        if (error.file && error.file == output.file)
+            reading.problems.add(json::Where{&at, "stderr"}, json::shown(*error.file) +
+                                                                 " is the file of the standard output, which has both "
+                                                                 "without stderr");
+    }
     if (present.has("file")) return;
     for (std::string_view const key : {"maxSize", "maxFiles", "mode"}) {
         if (present.has(key)) reading.warnings.add(json::Where{&at, key}, "has no effect without file");
     }
+}
+
+/// A word, or the keys of an output.
+std::optional<Output> read_output(json::Node const& node, json::Where const& at, Reading& reading) {
+    if (node.get<std::string>()) {
+        auto const word = json::Choice<OutputKind, output_words>::read(node, at, reading);
+        return word ? std::optional(Output{.kind = *word}) : std::nullopt;
+    }
+    if (node.get<json::Object>()) return read_object<Output, check_output>(node, at, reading);
+    reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
+    return std::nullopt;
+}
+
+void parse_error(json::Node const& node, json::Where const& at, Output& output, Reading& reading) {
+    auto error = read_output(node, at, reading);
+    if (!error) return;
+    if (error->error.empty())
+        output.error.push_back(std::move(*error));
+    else
+        reading.problems.add(json::Where{&at, "stderr"}, "is not a key of stderr");
 }
 
 void parse_listen(json::Node const& node, json::Where const& at, ListenSocket& socket, Reading& reading) {
@@ -84,6 +112,10 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .description =
              "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
              "dropped and counted."},
+        {.name = "stderr",
+         .value = {&error_shape, parse_error},
+         .description = "Where the standard error goes instead: `inherit`, `null`, or an object with these keys but "
+                        "`stderr`. Absent: the standard output's `file`, or the launcher's own stderr."},
     });
     return rows;
 }
@@ -114,16 +146,7 @@ std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>) {
 }
 
 void parse_output(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    if (node.get<std::string>()) {
-        if (auto const word = json::Choice<OutputKind, output_words>::read(node, at, reading))
-            program.output.kind = *word;
-        return;
-    }
-    if (!node.get<json::Object>()) {
-        reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
-        return;
-    }
-    if (auto output = read_object<Output, check_output>(node, at, reading)) program.output = std::move(*output);
+    if (auto output = read_output(node, at, reading)) program.output = std::move(*output);
 }
 
 void parse_sockets(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {

@@ -158,18 +158,43 @@ void check_addresses(std::vector<Program> const& programs, json::Where const& at
     }
 }
 
+/// What writes to a file: the standard output of a program, with or without its standard error, or that one alone.
+struct FileWriter {
+    Program const* program = nullptr;
+    Output const* output = nullptr;
+
+    [[nodiscard]] std::string place(json::Where const& at) const {
+        json::Where const program_at{&at, std::string_view(program->name)};
+        json::Where const output_at{&program_at, "output"};
+        return output == &program->output ? output_at.text() : json::Where{&output_at, "stderr"}.text();
+    }
+    [[nodiscard]] bool writes_like(FileWriter const& other) const {
+        Output mine = *output;
+        Output its = *other.output;
+        mine.error.clear();
+        its.error.clear();
+        return mine == its;
+    }
+};
+
 /// A file has one writer: how it rotates must not depend on the program.
 void check_files(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
-    std::map<std::string_view, Program const*> owners;
+    std::map<std::string_view, FileWriter> owners;
+    auto const check = [&](FileWriter const& writer) {
+        if (!writer.output->file) return;
+        auto const [owner, is_new] = owners.try_emplace(*writer.output->file, writer);
+        if (is_new || owner->second.program == writer.program || owner->second.writes_like(writer)) return;
+        json::Where const program_at{&at, std::string_view(writer.program->name)};
+        json::Where const output_at{&program_at, "output"};
+        std::string const text =
+            json::shown(owner->first) + " is also the file of " + owner->second.place(at) + ", with other attributes";
+        reading.problems.add(writer.output == &writer.program->output ? output_at : json::Where{&output_at, "stderr"},
+                             text);
+    };
     for (Program const& program : programs) {
-        if (!program.output.file) continue;
-        auto const [owner, is_new] = owners.try_emplace(*program.output.file, &program);
-        if (is_new || owner->second->output == program.output) continue;
-        json::Where const program_at{&at, std::string_view(program.name)};
-        json::Where const other_at{&at, std::string_view(owner->second->name)};
-        reading.problems.add(json::Where{&program_at, "output"}, json::shown(owner->first) + " is also the file of " +
-                                                                     json::Where{&other_at, "output"}.text() +
-                                                                     ", with other attributes");
+        check({&program, &program.output});
+        for (Output const& error : program.output.error)
+            check({&program, &error});
     }
 }
 

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
 constexpr Duration between_retries = std::chrono::seconds(1);
+/// In a key of programs_: the destination of a standard error alone. No table has so many programs.
+constexpr std::uint32_t error_bit = std::uint32_t{1} << 31;
 constexpr std::size_t most_waiting = 16;  // programs that have left, each with up to RotatingFile::capacity
 // Of the console's buffer, for the launcher's own lines.
 constexpr std::size_t room_for_log = log::LogOutput::capacity / 4;
@@ -22,6 +24,20 @@ static_assert(room_for_log + longest_piece <= log::LogOutput::capacity, "an empt
 std::int64_t microseconds_now() {
     using namespace std::chrono;
     return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+/// The destination that a standard error has for itself. Null: it has none, or it does not come to us.
+config::Output const* error_of(config::Output const& output) {
+    if (output.error.empty() || output.error.front().kind != config::OutputKind::captured) return nullptr;
+    return &output.error.front();
+}
+
+Result<std::unique_ptr<RotatingFile>> open_file(config::Output const& output) {
+    if (!output.file) return nullptr;
+    auto file = std::make_unique<RotatingFile>(
+        RotatingFile::Settings{*output.file, output.max_size, output.max_files, output.mode});
+    TRY(file->open());
+    return file;
 }
 
 LineFormat format_for(config::OutputFormat format, std::string_view program, std::uint32_t process) {
@@ -37,6 +53,7 @@ LineFormat format_for(config::OutputFormat format, std::string_view program, std
 
 struct OutputCapture::Program {
     std::uint32_t id = 0;
+    std::shared_ptr<Program> whole;  // the program whose standard error alone comes here, and which keeps its chunks
     std::string name;
     config::Output output;
     std::unique_ptr<RotatingFile> file;  // null: the console
@@ -106,36 +123,61 @@ Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, 
                                   std::size_t ring_bytes) {
     Program const* const known = find(program);
     if (known && known->output == output && known->name == name) return {};
-    std::unique_ptr<RotatingFile> file;
-    if (output.file) {
-        file = std::make_unique<RotatingFile>(
-            RotatingFile::Settings{*output.file, output.max_size, output.max_files, output.mode});
-        TRY(file->open());
-    }
+    auto file = TRY(open_file(output));
+    config::Output const* const error = error_of(output);
+    std::unique_ptr<RotatingFile> error_file;
+    if (error) error_file = TRY(open_file(*error));
     auto& entry = programs_[program];
     if (!entry) {
         entry = std::make_shared<Program>();
         entry->id = program;
         entry->ring = LogRing(ring_bytes);
     }
-    if (entry->file) {
-        entry->file->flush();
-        // The disk is full. What waits goes where the rest will go, unless that is the console, where it has no form.
-        if (file)
-            file->restore(entry->file->waiting(), false);
-        else
-            entry->dropped += static_cast<std::uint64_t>(std::ranges::count(entry->file->waiting(), '\n'));
+    redirect(*entry, name, output, std::move(file));
+    if (error) {
+        auto& own = programs_[program | error_bit];
+        if (!own) {
+            own = std::make_shared<Program>();
+            own->id = program;
+            own->whole = entry;
+        }
+        redirect(*own, name, *error, std::move(error_file));
     }
-    entry->name = name;
-    entry->output = output;
-    entry->file = std::move(file);
-    entry->mid_line_of = nullptr;
+    std::shared_ptr<Program> const to = error ? destination(program, OutputStream::err) : entry;
     each_pipe([&](Pipe& pipe) {
-        if (pipe.program == entry) set_format(pipe);
+        if (pipe.program != entry && pipe.program->whole != entry) return;
+        pipe.program = pipe.stream == OutputStream::err ? to : entry;
+        set_format(pipe);
     });
+    if (!error) leave(program | error_bit);
     resume();
     look_after(*entry);  // what it has taken over may wait for room
+    if (error) look_after(*to);
     return {};
+}
+
+void OutputCapture::redirect(Program& program, std::string_view name, config::Output const& output,
+                             std::unique_ptr<RotatingFile> file) {
+    if (program.file) {
+        program.file->flush();
+        // The disk is full. What waits goes where the rest will go, unless that is the console, where it has no form.
+        if (file)
+            file->restore(program.file->waiting(), false);
+        else
+            program.dropped += static_cast<std::uint64_t>(std::ranges::count(program.file->waiting(), '\n'));
+    }
+    program.name = name;
+    program.output = output;
+    program.file = std::move(file);
+    program.mid_line_of = nullptr;
+}
+
+/// Where a stream of a program that is configured goes. Null: it is not configured.
+std::shared_ptr<OutputCapture::Program> OutputCapture::destination(std::uint32_t program, OutputStream stream) const {
+    auto at = programs_.end();
+    if (stream == OutputStream::err) at = programs_.find(program | error_bit);
+    if (at == programs_.end()) at = programs_.find(program);
+    return at == programs_.end() ? nullptr : at->second;
 }
 
 void OutputCapture::forget(std::uint32_t program) {
@@ -144,7 +186,12 @@ void OutputCapture::forget(std::uint32_t program) {
         if (at == processes_.end() || at->first.program != program) break;
         remove(at->first);
     }
-    auto const at = programs_.find(program);
+    leave(program | error_bit);
+    leave(program);
+}
+
+void OutputCapture::leave(std::uint32_t key) {
+    auto const at = programs_.find(key);
     if (at == programs_.end()) return;
     look_after(*at->second);
     std::shared_ptr<Program> leaving = std::move(at->second);
@@ -200,8 +247,10 @@ Result<OutputCapture::WriteEnds> OutputCapture::write_ends(OutputKey key) {
     Process& process = processes_[key];
     if (!process.out) process.out = TRY(open_pipe(key, OutputStream::out, program->second));
     int const out = process.out->write_end.get();
-    if (program->second->is_raw_file()) return WriteEnds{out, out};
-    if (!process.err) process.err = TRY(open_pipe(key, OutputStream::err, program->second));
+    config::Output const& output = program->second->output;
+    if (!output.error.empty() && !error_of(output)) return WriteEnds{out, -1};
+    if (output.error.empty() && program->second->is_raw_file()) return WriteEnds{out, out};
+    if (!process.err) process.err = TRY(open_pipe(key, OutputStream::err, destination(key.program, OutputStream::err)));
     return WriteEnds{out, process.err->write_end.get()};
 }
 
@@ -380,10 +429,11 @@ std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) 
     LogChunk chunk{0, time_, pipe.key.process, pipe.stream};
     chunk.text = text.substr(0, passed);
     chunk.is_partial = chunk.text.back() != '\n' && !(is_end && passed == text.size());
+    LogRing& ring = program.whole ? program.whole->ring : program.ring;
     if (!follower_) {
-        program.ring.append(chunk);
+        ring.append(chunk);
     } else {
-        program.ring.append(chunk, [this, &program](LogChunk const& one) { follower_(program.id, one); });
+        ring.append(chunk, [this, &program](LogChunk const& one) { follower_(program.id, one); });
     }
     return passed;
 }
@@ -509,7 +559,7 @@ void OutputCapture::reopen_files() {
     for (auto const& [id, program] : programs_) {
         if (!program->file) continue;
         if (Result<> const opened = program->file->open(); !opened && callbacks_.failed)
-            callbacks_.failed(id, opened.error());
+            callbacks_.failed(program->id, opened.error());
         program->file->flush();
         look_after(*program);
     }
@@ -600,14 +650,14 @@ void OutputCapture::import_state(OutputState state) {
     for (OutputState::Pipe& saved : state.pipes) {
         UniqueFd read_end{saved.read_end};
         UniqueFd write_end{saved.write_end};
-        auto const program = programs_.find(saved.key.program);
-        if (program == programs_.end()) continue;
+        auto program = destination(saved.key.program, saved.stream);
+        if (!program) continue;
         (void)::fcntl(read_end.get(), F_SETFD, FD_CLOEXEC);
         (void)::fcntl(write_end.get(), F_SETFD, FD_CLOEXEC);
         auto pipe = std::make_unique<Pipe>();
         pipe->key = saved.key;
         pipe->stream = saved.stream;
-        pipe->program = program->second;
+        pipe->program = std::move(program);
         pipe->read_end = std::move(read_end);
         pipe->write_end = std::move(write_end);
         pipe->begun = std::move(saved.begun);

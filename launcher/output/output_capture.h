@@ -50,7 +50,7 @@ struct OutputState {
         std::uint64_t dropped = 0;
     };
     std::vector<Pipe> pipes;
-    std::vector<Program> programs;
+    std::vector<Program> programs;  ///< and for standard errors of their own, by numbers that no program has
 };
 
 /// Takes what processes write to their standard output and error, and passes it on in whole lines.
@@ -85,13 +85,15 @@ public:
     /// unnamed program. `ring_bytes`: how much is kept for read_log(). Text for an earlier destination goes there
     /// first. Two programs may have one file for the moment that one leaves it; they do not see each other's lines and
     /// rotate it each on its own. Errors: the file cannot be opened; nothing has changed then.
+    /// With `output.error` the standard error has a destination of its own; the chunks of both are in one order.
     Result<> configure(std::uint32_t program, std::string_view name, config::Output const& output,
                        std::size_t ring_bytes = LogRing::default_capacity);
     /// Forgets a program and, after draining them, the pipes of all its processes. What its file cannot take now is
     /// tried again.
     void forget(std::uint32_t program);
 
-    /// What a process gets as its standard output and error (borrowed; O_CLOEXEC, to be duplicated by the child).
+    /// What a process gets as its standard output and error (borrowed; O_CLOEXEC, to be duplicated by the child). No
+    /// `err` where the standard error is not captured.
     struct WriteEnds {
         int out = -1;
         int err = -1;
@@ -146,6 +148,10 @@ private:
     enum class Progress : std::uint8_t { again, empty, blocked };
 
     [[nodiscard]] Program* find(std::uint32_t program) const;
+    [[nodiscard]] std::shared_ptr<Program> destination(std::uint32_t program, OutputStream stream) const;
+    void redirect(Program& program, std::string_view name, config::Output const& output,
+                  std::unique_ptr<RotatingFile> file);
+    void leave(std::uint32_t key);
     static void set_format(Pipe& pipe);
     Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
     void each_pipe(std::function<void(Pipe&)> const& call) const;
@@ -174,7 +180,7 @@ private:
     EventLoop& loop_;
     Console& console_;
     Callbacks callbacks_;
-    std::map<std::uint32_t, std::shared_ptr<Program>> programs_;
+    std::map<std::uint32_t, std::shared_ptr<Program>> programs_;  // and, with error_bit, standard errors of their own
     std::map<OutputKey, Process> processes_;
     std::vector<std::unique_ptr<Pipe>> leaving_;     // their number is not wanted any more, but they are not empty
     std::vector<std::shared_ptr<Program>> waiting_;  // they are not there any more, but their file has not taken all

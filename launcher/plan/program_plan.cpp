@@ -23,8 +23,10 @@ ReadyChannel channel_of(std::optional<config::Readiness> const& readiness) {
 
 void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
+    config::Output const& output = plan.settings.output;
     plan.needs = {.has_null_input = is_named && plan.settings.stdin_.kind == config::StdinKind::null,
-                  .output = target_of(plan.settings.output.kind),
+                  .output = target_of(output.kind),
+                  .error = target_of(output.error.empty() ? output.kind : output.error.front().kind),
                   .readiness = channel_of(plan.settings.readiness),
                   .notify = {},
                   .limits = plan.settings.cgroup.value_or(process::CgroupLimits{})};

@@ -38,7 +38,7 @@ struct HelperPlan {
     }
 };
 
-/// Where a process's standard output leads, and its standard error too but for `console`.
+/// Where a process's standard output or error leads.
 enum class StreamTarget : std::uint8_t {
     inherited,  ///< where the launcher's does
     null,
@@ -51,8 +51,9 @@ enum class ReadyChannel : std::uint8_t { none, socket, pipe };
 
 /// What a start hands to its process beside the plan of the start: decided when a configuration is accepted.
 struct StartNeeds {
-    bool has_null_input = false;  ///< several programs cannot share one terminal
-    StreamTarget output = StreamTarget::inherited;
+    bool has_null_input = false;                    ///< several programs cannot share one terminal
+    StreamTarget output = StreamTarget::inherited;  ///< console: only of the standard output
+    StreamTarget error = StreamTarget::inherited;   ///< counts where `output` is captured
     ReadyChannel readiness = ReadyChannel::none;
     NotifyReceiver::SocketSettings notify;  ///< for ReadyChannel::socket
     process::CgroupLimits limits;           ///< where there are control groups

@@ -124,21 +124,29 @@ Result<> Channels::check_groups(Plans const& plans) const {
 
 /// Within one configuration alone: a file may go from one program to another.
 Result<> Channels::check_files(Plans const& plans) {
-    for (auto plan = plans.begin(); plan != plans.end(); ++plan) {
-        auto const& file = (*plan)->settings.output.file;
-        if (!file) continue;
-        auto const other = std::ranges::find_if(
-            plans.begin(), plan, [&](auto const& before) { return before->settings.output.file == file; });
-        if (other == plan) continue;
-        return fail("programs." + (*plan)->settings.name + ".output: cannot log to " + *file + ": program " +
-                    (*other)->settings.name + " does already");
+    std::vector<std::pair<std::string_view, std::string_view>> owners;  // of files: names of programs
+    for (auto const& plan : plans) {
+        config::Program const& program = plan->settings;
+        std::vector<std::string_view> files;
+        if (program.output.file) files.push_back(*program.output.file);
+        for (config::Output const& error : program.output.error) {
+            if (error.file) files.push_back(*error.file);
+        }
+        for (std::string_view const file : files) {
+            auto const owner = std::ranges::find(owners, file, [](auto const& one) { return one.first; });
+            if (owner != owners.end()) {
+                return fail("programs." + program.name + ".output: cannot log to " + std::string(file) + ": program " +
+                            std::string(owner->second) + " does already");
+            }
+            owners.emplace_back(file, program.name);
+        }
     }
     return {};
 }
 
 Result<> Channels::check_null_device(Plans const& plans) {
     for (auto const& plan : plans) {
-        if (plan->needs.output != StreamTarget::null) continue;
+        if (plan->needs.output != StreamTarget::null && plan->needs.error != StreamTarget::null) continue;
         if (auto const device = null_device(); !device)
             return fail("programs." + plan->settings.name + ".output: " + device.error().text());
     }
@@ -216,7 +224,15 @@ void Channels::give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan co
     gid_t const group = identity.group.value_or(static_cast<gid_t>(-1));
     // Without the right to give it away we have no right to start somebody else either.
     (void)::fchown(ends.out, user, group);
-    if (ends.err != ends.out) (void)::fchown(ends.err, user, group);
+    if (ends.err >= 0 && ends.err != ends.out) (void)::fchown(ends.err, user, group);
+}
+
+/// As the write ends of its pipes; -1 for a standard error that is where the launcher's is.
+Result<OutputCapture::WriteEnds> Channels::captured_ends(ProcessId id, ProgramPlan const& plan) {
+    auto ends = TRY(output_->write_ends(output_key(id)));
+    if (plan.start) give_to_user(ends, plan);
+    if (plan.needs.error == StreamTarget::null) ends.err = TRY(null_device());
+    return ends;
 }
 
 /// The design's form takes the short way: nothing is handed on.
@@ -242,9 +258,8 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
             break;
         }
         case StreamTarget::captured: {
-            auto const ends = output_->write_ends(output_key(id));
+            auto const ends = captured_ends(id, plan);
             if (!ends) return failed(process::SpawnStage::descriptors, ends.error());
-            give_to_user(*ends, plan);
             hands.files.out = ends->out;
             hands.files.err = ends->err;
             break;
@@ -290,7 +305,7 @@ Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
     // A probe runs all the time, and what it says of itself is in its exit code.
     if (is_probe) files.out = files.err = TRY(null_device());
     if (!is_probe && table_[id.program].is_captured()) {
-        auto const ends = TRY(output_->write_ends(output_key(id)));
+        auto const ends = TRY(captured_ends(id, *table_[id.program].plan));
         files.out = ends.out;
         files.err = ends.err;
     }
@@ -410,7 +425,10 @@ void Channels::capture_again(ProgramId id) {
     if (configured) return;
     log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text(),
                {{"program", std::string_view(program.name)}, {"error", std::string_view(configured.error().text())}});
-    (void)output_->configure(at, program.name, {.kind = wanted.kind, .when_full = wanted.when_full});  // opens nothing
+    config::Output plain{.kind = wanted.kind, .when_full = wanted.when_full};
+    for (config::Output const& error : wanted.error)
+        plain.error.push_back({.kind = error.kind, .when_full = error.when_full});
+    (void)output_->configure(at, program.name, plain);  // opens nothing
 }
 
 void Channels::restore_instances(UpgradeState const& state) {

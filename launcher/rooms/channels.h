@@ -105,6 +105,7 @@ private:
     [[nodiscard]] std::string notify_directory() const;
     [[nodiscard]] Result<int> null_device();
     [[nodiscard]] Result<int> empty_input();
+    Result<OutputCapture::WriteEnds> captured_ends(ProcessId id, ProgramPlan const& plan);
     static void give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan);
 
     LaunchOptions const& options_;

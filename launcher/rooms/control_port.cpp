@@ -27,6 +27,11 @@ std::string text_of(process::IdOrName const& id) {
 std::string_view text(config::RestartWhen when) { return config::restart_names[static_cast<std::size_t>(when)]; }
 
 std::string output_text(config::Output const& output) {
+    if (!output.error.empty()) {
+        config::Output plain = output;
+        plain.error.clear();
+        return output_text(plain) + "; stderr: " + output_text(output.error.front());
+    }
     switch (output.kind) {
         case config::OutputKind::inherit: return "inherit";
         case config::OutputKind::null: return "null";

@@ -29,11 +29,14 @@ void raise_descriptor_limit() {
 std::uint64_t descriptors_of(ProgramPlan const& plan) {
     config::Program const& program = plan.settings;
     bool const is_captured = plan.needs.output == StreamTarget::captured;
-    bool const has_one_pipe = program.output.file && program.output.format == config::OutputFormat::raw;
+    config::Output const& output = program.output;
+    bool const is_joined = output.error.empty() && output.file && output.format == config::OutputFormat::raw;
+    bool const has_one_pipe = is_joined || plan.needs.error != StreamTarget::captured;
+    bool const has_error_file = !output.error.empty() && output.error.front().file;
     bool const is_notified = plan.policy.readiness == Readiness::notified;
     std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
-    return each * plan.policy.count + (is_captured && program.output.file ? 1U : 0U) + plan.sockets.size() +
-           (program.landlock ? 1U : 0U);
+    return each * plan.policy.count + (is_captured && output.file ? 1U : 0U) + (has_error_file ? 1U : 0U) +
+           plan.sockets.size() + (program.landlock ? 1U : 0U);
 }
 
 void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) {

@@ -264,6 +264,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("mode", &config::Output::mode);
     a("when_full", &config::Output::when_full);
     a("timestamp", &config::Output::timestamp);
+    a("error", &config::Output::error);
 }
 
 template <class A>

@@ -93,6 +93,39 @@ def test_sighup_opens_files_again(place):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_stderr_in_a_file_of_its_own(place):
+    out, err = place.area / "out", place.area / "err"
+    launcher = run(place, {"web": probe("trap", "print:one", "print-error:two", "say:up", f"until:{USR1}", "print:three",
+                                        "print-error:four", "until:15",
+                                        output={"file": str(out), "stderr": {"file": str(err), "format": "prefix"}})})
+    pid = launcher.wait_up()["pid"]
+    eventually(lambda: (out.read_text(), err.read_text()) == ("one\n", "web[1] | two\n"), "each in its own")
+    err.rename(place.area / "moved")
+    launcher.signal(signal.SIGHUP)
+    eventually(err.exists, "a new file")
+    launcher.signal_inside(pid, USR1)
+    eventually(lambda: (out.read_text(), err.read_text()) == ("one\nthree\n", "web[1] | four\n"), "the rest")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_stderr_to_that_of_the_launcher_or_nowhere(place):
+    out, err = place.area / "out", place.area / "err"
+    launcher = run(place, {
+        "plain": probe("print:one", "print-error:plainly", "say:up", "pause",
+                       output={"file": str(out), "stderr": "inherit"}),
+        "lines": probe("print:to stdout", "print-error:in lines", "say:up", "pause",
+                       output={"file": str(err), "stderr": {}}),
+        "quiet": probe("print:heard", "print-error:unheard", "say:up", "pause", output={"stderr": "null"})}, stderr=None)
+    for _ in range(3):
+        launcher.wait_up()
+    assert "heard" in launcher.wait_for_text("heard")
+    eventually(lambda: (out.read_text(), err.read_text()) == ("one\n", "to stdout\n"), "the files")
+    eventually(lambda: "plainly" in launcher.errors().splitlines(), "as it was written")
+    eventually(lambda: "lines[1] | in lines" in launcher.errors(), "through the launcher")
+    assert launcher.stop() == Exit(code=0)
+    assert "unheard" not in launcher.errors()
+
+
 def test_nothing_is_lost_over_sigkill_of_the_writer(place):
     """What a process had written is there, to the last byte, and its unended line does not run into the next one."""
     file = place.area / "log"

@@ -177,6 +177,25 @@ def test_output_file_is_gone(place, area):
     assert controlled.pid("talk") == pid
 
 
+def test_both_destinations(place, area):
+    """Standard output and error of a running process go on into their own files, each line that was begun with its end."""
+    os.mkfifo(area / "gate")
+    text = (f"printf 'out '; printf 'err ' >&2; echo up >{area}/up; read line <{area}/gate; echo more; echo worse >&2; "
+            "exec /bin/sleep 1000")
+    out, err = area / "out", area / "err"
+    output = {"file": str(out), "stderr": {"file": str(err), "format": "prefix"}}
+    controlled = Controlled(place, {"talk": {"command": ["/bin/sh", "-c", text], "output": output}})
+    eventually((area / "up").exists, "both lines are begun")
+    pid = controlled.pid("talk")
+    for _ in range(2):
+        controlled.upgrade()
+    (area / "gate").write_text("go\n")
+    eventually(lambda: err.read_text() == "talk[1] | err worse\n", "the standard error goes on")
+    eventually(lambda: out.read_text() == "out more\n", "and the standard output")
+    assert sorted(controlled.ctl("logs", "talk").splitlines()) == ["err worse", "out more"]
+    assert controlled.pid("talk") == pid
+
+
 def test_ring_and_partial_line(place, area):
     """What `ctl logs` shows goes over, and a line that was begun is ended by the same process."""
     os.mkfifo(area / "gate")

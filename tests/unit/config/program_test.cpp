@@ -324,6 +324,15 @@ INSTANTIATE_TEST_SUITE_P(
               {"warning: programs.web.output.timestamp: has no effect with format json, which has the time"}},
         Found{R"("output":{"format":"json","timestamp":"none"})", {}},
         Found{R"("output":{"timestamp":"utc"})", {R"(programs.web.output.timestamp: "utc" is none of none, rfc3339)"}},
+        Found{R"("output":{"stderr":"nul"})",
+              {R"(programs.web.output.stderr: "nul" is none of inherit, null; did you mean "null"?)"}},
+        Found{R"("output":{"stderr":7})", {"programs.web.output.stderr: expected a string or an object, found number"}},
+        Found{R"("output":{"stderr":{"stderr":"null"}})",
+              {"programs.web.output.stderr.stderr: is not a key of stderr"}},
+        Found{R"("output":{"file":"/f","stderr":{"file":"/f","maxFiles":1}})",
+              {"programs.web.output.stderr: /f is the file of the standard output, which has both without stderr"}},
+        Found{R"("output":{"file":"/f","stderr":{"maxSize":"1Mi","file":null}})",
+              {"warning: programs.web.output.stderr.maxSize: has no effect without file"}},
         Found{R"("output":{"file":"log","format":"text","maxSize":0,"maxFiles":-1,"whenFull":"lose"})",
               {R"(programs.web.output.file: "log" is not an absolute path)",
                R"(programs.web.output.format: "text" is none of raw, prefix, json)",
@@ -464,6 +473,13 @@ TEST(ParsePrograms, ValuesOfSeveralForms) {
     EXPECT_EQ(program_of(R"("output":{"timestamp":"rfc3339"})").output,
               (Output{.kind = OutputKind::captured, .timestamp = OutputTimestamp::rfc3339}));
     EXPECT_EQ(program_of(R"("output":{"file":"/f","format":"prefix"})").output.format, OutputFormat::prefix);
+    EXPECT_THAT(program_of(R"("output":{"stderr":null})").output.error, testing::IsEmpty());
+    EXPECT_THAT(program_of(R"("output":{"file":"/f","stderr":"null"})").output.error,
+                testing::ElementsAre(Output{.kind = OutputKind::null}));
+    EXPECT_THAT(program_of(R"("output":{"stderr":"inherit"})").output.error, testing::ElementsAre(Output{}));
+    EXPECT_THAT(program_of(R"("output":{"stderr":{"file":"/g","maxFiles":1}})").output.error,
+                testing::ElementsAre(
+                    Output{.kind = OutputKind::captured, .file = "/g", .format = OutputFormat::raw, .max_files = 1}));
     EXPECT_EQ(program_of(R"("schedule":{"every":"1h"})").schedule, Schedule(Milliseconds(1h)));
     EXPECT_EQ(program_of(R"("schedule":{"cron":"@hourly"})").schedule, Schedule(*parse_cron("0 * * * *")));
     std::map<std::string, std::uint64_t> const cpus{
@@ -614,6 +630,13 @@ INSTANTIATE_TEST_SUITE_P(
                       {"b", R"("sockets":[{"name":"s","listen":"unix:/s","mode":"0600"}])"}}),
             {"programs.b.sockets[0]: unix:/s is also the address of programs.a.sockets[0], with other attributes"}},
         Document{programs({{"a", R"("output":{"file":"/log"})"}, {"b", R"("output":{"file":"/log"})"}}), {}},
+        Document{programs({{"a", R"("output":{"stderr":{"file":"/err"}})"}, {"b", R"("output":{"file":"/err"})"}}), {}},
+        Document{programs({{"a", R"("output":{"file":"/log","stderr":{"file":"/err"}})"},
+                           {"b", R"("output":{"file":"/err","maxFiles":1})"}}),
+                 {"programs.b.output: /err is also the file of programs.a.output.stderr, with other attributes"}},
+        Document{programs({{"a", R"("output":{"file":"/log"})"},
+                           {"b", R"("output":{"file":"/b","stderr":{"file":"/log","mode":"0600"}})"}}),
+                 {"programs.b.output.stderr: /log is also the file of programs.a.output, with other attributes"}},
         Document{programs({{"a", R"("output":{"file":"/log"})"}, {"b", R"("output":{"file":"/log","maxFiles":1})"}}),
                  {"programs.b.output: /log is also the file of programs.a.output, with other attributes"}}));
 

@@ -240,6 +240,112 @@ TEST_F(OutputCaptureTest, RawFileKeepsTheOrderOfBothStreams) {
     EXPECT_EQ(content(file), "1\n2\n3\n");
 }
 
+TEST_F(OutputCaptureTest, ErrorHasADestinationOfItsOwn) {
+    std::string const error_file = directory + "/err";
+    config::Output output = to_file(OutputFormat::raw);
+    output.error = {to_file(OutputFormat::prefix)};
+    output.error.front().file = error_file;
+    configure(1, "web", output);
+    EXPECT_NE(ends(web1).out, ends(web1).err);
+    write_out(web1, "one\n");
+    run_dry();
+    write_err(web1, "two\n");
+    run_dry();
+    write_out(web1, "three\n");
+    run_dry();
+    EXPECT_EQ(content(file), "one\nthree\n");
+    EXPECT_EQ(content(error_file), "web[1] | two\n");
+    EXPECT_EQ(log_text(1), "one\ntwo\nthree\n") << "what is kept has both, in their order";
+
+    std::filesystem::rename(error_file, directory + "/moved");
+    capture->reopen_files();
+    write_err(web1, "four");
+    run_dry();
+    capture->process_ended(web1);
+    EXPECT_EQ(content(error_file), "web[1] | four\n");
+    EXPECT_EQ(content(directory + "/moved"), "web[1] | two\n");
+
+    write_err(web1, "five\n");
+    capture->forget(1);
+    EXPECT_EQ(content(error_file), "web[1] | four\nweb[1] | five\n");
+    EXPECT_FALSE(capture->write_ends(web1));
+}
+
+TEST_F(OutputCaptureTest, ErrorGoesToTheConsoleOrNotThroughUs) {
+    config::Output output = to_file(OutputFormat::raw);
+    output.error = {to_console(OutputFormat::prefix)};
+    configure(1, "web", output);
+    write_err(web1, "one\n");
+    write_out(web1, "two\n");
+    run_dry();
+    EXPECT_EQ(err.read(), "web[1] | one\n");
+    EXPECT_EQ(content(file), "two\n");
+
+    // Whoever writes into the old pipe is heard where the rest goes.
+    int const pipe = ends(web1).err;
+    output.error = {{.kind = config::OutputKind::inherit}};
+    configure(1, "web", output);
+    EXPECT_EQ(ends(web1).err, -1);
+    EXPECT_EQ(ends(web2).err, -1);
+    write(pipe, "three\n");
+    run_dry();
+    EXPECT_EQ(content(file), "two\nthree\n");
+    EXPECT_EQ(err.read(), "");
+    output.error = {{.kind = config::OutputKind::null}};
+    configure(1, "web", output);
+    EXPECT_EQ(ends(web1).err, -1);
+    output.error.clear();
+    configure(1, "web", output);
+    EXPECT_EQ(ends(web1).err, ends(web1).out);
+}
+
+TEST_F(OutputCaptureTest, FileOfTheErrorThatCannotBeOpenedChangesNothing) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    config::Output output = to_file(OutputFormat::raw);
+    output.file = directory + "/other";
+    output.error = {to_file(OutputFormat::raw)};
+    output.error.front().file = directory + "/missing/err";
+    auto const done = capture->configure(1, "web", output);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().text(), "cannot open " + directory + "/missing/err: No such file or directory");
+    EXPECT_EQ(ends(web1).err, ends(web1).out);
+    write_err(web1, "one\n");
+    run_dry();
+    EXPECT_EQ(content(file), "one\n");
+}
+
+TEST_F(OutputCaptureTest, UpgradeKeepsBothDestinations) {
+    std::string const error_file = directory + "/err";
+    config::Output output = to_file(OutputFormat::raw);
+    output.error = {to_file(OutputFormat::prefix)};
+    output.error.front().file = error_file;
+    configure(1, "web", output);
+    OutputState state;
+    {
+        FileSizeLimit const limit{3};
+        write_err(web1, "a\nb\n");
+        run_dry();
+        write_err(web1, "begun ");
+        run_dry();
+        state = capture->export_state();
+    }
+    for (OutputState::Pipe& pipe : state.pipes) {
+        pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
+        pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
+    }
+    capture.reset();
+    capture = make_capture();
+    configure(1, "web", output);
+    capture->import_state(std::move(state));
+    capture->retry();
+    write_err(web1, "ended\n");
+    write_out(web1, "out\n");
+    run_dry();
+    EXPECT_EQ(content(error_file), "web[1] | a\nweb[1] | b\nweb[1] | begun ended\n");
+    EXPECT_EQ(content(file), "out\n");
+    EXPECT_THAT(log_text(1), testing::StartsWith("a\nb\n"));
+}
+
 TEST_F(OutputCaptureTest, TimestampStandsBeforeEachLineOfARawFile) {
     config::Output stamped = to_file(OutputFormat::raw);
     stamped.timestamp = config::OutputTimestamp::rfc3339;
