@@ -16,9 +16,9 @@ WITHOUT_EQUIVALENT = {
     "stderr_events_enabled": ("there are no PROCESS_LOG events", "read the output with triton-launch ctl logs -f"),
     "stdout_syslog": ("output cannot go to syslog", "send the output of the container there"),
     "stderr_syslog": ("output cannot go to syslog", "send the output of the container there"),
-    "stderr_logfile": ("stderr has no file of its own", "it goes where stdout goes; tell them apart by \"format\": \"json\""),
-    "stderr_logfile_maxbytes": ("stderr has no file of its own", "it follows the file of stdout"),
-    "stderr_logfile_backups": ("stderr has no file of its own", "it follows the file of stdout"),
+    "stderr_logfile": ("stderr is not told apart here", "give its file as \"stderr\" inside \"output\""),
+    "stderr_logfile_maxbytes": ("stderr is not told apart here", "see stderr_logfile"),
+    "stderr_logfile_backups": ("stderr is not told apart here", "see stderr_logfile"),
     "serverurl": ("programs find no supervisor by XML-RPC", "use triton-launch ctl"),
 }
 SECTIONS = {

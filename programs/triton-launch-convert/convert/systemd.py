@@ -494,7 +494,7 @@ def add_output(unit, program):
         unit.find("StandardOutput", place, f"{text} is not a place for output", 'it goes where the launcher\'s goes; see "output"')
     error, place = unit.last("StandardError", "inherit")
     if error not in ("inherit", text, "journal"):
-        unit.find("StandardError", place, "stderr goes where stdout goes", 'tell them apart by "format": "json"')
+        unit.find("StandardError", place, "stderr is not told apart here", 'give its target as "stderr" inside "output"')
 
 
 def add_order(unit, program, names):
