@@ -83,6 +83,8 @@ void for_each_definition(Call call) {
     call.template operator()<ScheduleDraft>("Schedule");
     call.template operator()<Backoff>("Backoff");
     call.template operator()<StartLimitDraft>("StartLimit");
+    call.template operator()<EnvironmentSource>("EnvironmentFile");
+    call.template operator()<Stdin>("Stdin");
     call.template operator()<StopStep>("StopStep");
     call.template operator()<Hook>("Hook");
     call.template operator()<Readiness>("Readiness");

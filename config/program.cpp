@@ -67,6 +67,17 @@ void check_runs(Subject const& subject) {
         subject.warn("onSuccess", "has no effect when restart is \"always\"");
 }
 
+void check_surroundings(Subject const& subject) {
+    Program const& program = subject.program;
+    if (program.stdin_.kind == StdinKind::inherit && program.count.value_or(1) > 1)
+        subject.problem("stdin", "only one process can have the launcher's own");
+    if (program.working_directory_argument && depends_on_number(*program.working_directory_argument))
+        subject.problem("workingDirectory", "cannot depend on the number of the process");
+    bool const is_numbered = std::ranges::any_of(
+        program.environment_files, [](EnvironmentSource const& file) { return depends_on_number(file.path); });
+    if (is_numbered) subject.problem("environmentFile", "cannot depend on the number of the process");
+}
+
 void check_stop(Subject const& subject) {
     if (!subject.has("stopSequence")) return;
     for (std::string_view const key : {"stopSignal", "stopTimeout"}) {
@@ -119,6 +130,7 @@ void check_program(Program& program, Present<Program> present, json::Where const
     check_kind(subject);
     check_runs(subject);
     check_stop(subject);
+    check_surroundings(subject);
     check_change(subject);
     check_readiness_keys(subject);
     check_privileges(subject);

@@ -144,7 +144,7 @@ enum class StdinKind : std::uint8_t { null, inherit, file };
 
 struct Stdin {
     StdinKind kind = StdinKind::null;
-    std::optional<Argument> file = {};  ///< StdinKind::file
+    std::optional<std::string> file = {};  ///< StdinKind::file: absolute path
 
     bool operator==(Stdin const&) const = default;
 };
@@ -171,8 +171,9 @@ struct Program : process::Settings {
     // its surroundings
     std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
     EnvironmentFrom environment_from = EnvironmentFrom::inherit;
-    std::vector<std::string> environment_names = {};        ///< EnvironmentFrom::listed: those of ours
-    std::vector<EnvironmentSource> environment_files = {};  ///< later ones win
+    std::vector<std::string> environment_names = {};          ///< EnvironmentFrom::listed: those of ours
+    std::optional<Argument> working_directory_argument = {};  ///< instead of working_directory
+    std::vector<EnvironmentSource> environment_files = {};    ///< later ones win
     // when it runs
     bool one_shot = false;
     std::optional<Schedule> schedule = {};

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::array<std::string_view, 2> environment_words{"inherit", "clean"};  // in the order of EnvironmentFrom
 
+constexpr std::array<std::string_view, 2> stdin_words{"null", "inherit"};  // in the order of StdinKind
+
 constexpr std::string_view variable_name_pattern = R"(^[^=\u0000]+$)";
 constexpr json::Shape environment_shape{
     .types = "object", .elements = &a_program_argument, .names = variable_name_pattern};
@@ -36,6 +38,15 @@ constexpr json::Shape capabilities_shape = json::object_shape("Capabilities");
 constexpr json::Shape seccomp_shape = json::object_shape("Seccomp");
 constexpr json::Shape landlock_shape = json::object_shape("Landlock");
 constexpr json::Shape cpu_list_shape{.types = "string", .pattern = "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"};
+constexpr json::Shape environment_file_shape{
+    .types = "string or object",
+    .section = "EnvironmentFile",
+    .further = R"("anyOf":[{"$ref":"#/$defs/ProgramArgument"},{"$ref":"#/$defs/EnvironmentFile"}])"};
+constexpr json::Shape environment_files_shape{.types = "string or array or object",
+                                              .elements = &environment_file_shape};
+constexpr json::Shape working_directory_shape{
+    .types = "string or object", .pattern = "^/", .section = "Argument", .further = argument_or_null};
+constexpr json::Shape stdin_shape{.types = "string or object", .words = stdin_words, .definition = "Stdin"};
 constexpr json::Shape output_shape{.types = "string or object", .words = output_words, .definition = "Output"};
 constexpr json::Shape socket_shape = json::object_shape("Socket");
 constexpr json::Shape sockets_shape{.types = "array", .elements = &socket_shape};
@@ -87,6 +98,31 @@ void parse_environment_from(json::Node const& node, json::Where const& at, Progr
     }
 }
 
+void parse_environment_file_path(json::Node const& node, json::Where const& at, EnvironmentSource& source,
+                                 Reading& reading) {
+    if (auto path = read_argument(node, at, reading)) source.path = std::move(*path);
+}
+
+void parse_working_directory(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    if (node.get<std::string>()) {
+        program.working_directory = json::Path::read(node, at, reading);
+    } else if (node.get<json::Object>()) {
+        program.working_directory_argument = read_argument(node, at, reading);
+    } else {
+        reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
+    }
+}
+
+std::optional<EnvironmentSource> read_environment_file(json::Node const& node, json::Where const& at,
+                                                       Reading& reading) {
+    auto const* const members = node.get<json::Object>();
+    bool const has_path = members && std::ranges::find(*members, "path", &json::Member::key) != members->end();
+    if (has_path) return read_object<EnvironmentSource>(node, at, reading);
+    auto path = read_argument(node, at, reading);
+    if (!path) return std::nullopt;
+    return EnvironmentSource{.path = std::move(*path)};
+}
+
 /// Names, each once. Whether programs of these names exist is seen when all are read; groups have to be names by
 /// themselves.
 template <bool is_of_groups>
@@ -116,6 +152,63 @@ using GroupNames = json::Kind<read_names<true>, group_names>;
 
 }  // namespace
 
+void parse_environment_files(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    constexpr std::size_t most_files = 16;
+    auto const* const array = node.get<json::Array>();
+    if (!array) {
+        if (auto file = read_environment_file(node, at, reading)) program.environment_files.push_back(std::move(*file));
+        return;
+    }
+    if (array->size() > most_files)
+        return reading.problems.add(at, "more than " + std::to_string(most_files) + " files");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        if (auto file = read_environment_file((*array)[i], json::Where{&at, i}, reading))
+            program.environment_files.push_back(std::move(*file));
+    }
+}
+
+std::span<Field<EnvironmentSource> const> table(TableOf<EnvironmentSource>) {
+    using enum json::Need;
+    static constexpr auto rows = std::to_array<Field<EnvironmentSource>>({
+        {.name = "path",
+         .need = required,
+         .value = {&a_program_argument, parse_environment_file_path},
+         .description = "The file, an absolute path."},
+        {.name = "optional",
+         .value = as<&EnvironmentSource::is_optional, json::Boolean>,
+         .description = "Whether it may be missing. The default is false."},
+    });
+    return rows;
+}
+
+std::span<Field<Stdin> const> table(TableOf<Stdin>) {
+    using enum json::Need;
+    static constexpr auto rows = std::to_array<Field<Stdin>>({
+        {.name = "file",
+         .need = required,
+         .value = as<&Stdin::file, json::Path>,
+         .description =
+             "The file that a process reads from its beginning. It is opened at each start, by the launcher."},
+    });
+    return rows;
+}
+
+void parse_stdin(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    if (node.get<std::string>()) {
+        if (auto const word = json::Choice<StdinKind, stdin_words>::read(node, at, reading))
+            program.stdin_.kind = *word;
+        return;
+    }
+    if (!node.get<json::Object>()) {
+        reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
+        return;
+    }
+    auto file = read_object<Stdin>(node, at, reading);
+    if (!file) return;
+    program.stdin_ = std::move(*file);
+    program.stdin_.kind = StdinKind::file;
+}
+
 std::span<Field<Program> const> table(TableOf<Program>) {
     static constexpr auto rows = std::to_array<Field<Program>>({
         {.name = "version",
@@ -143,9 +236,14 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .description = "Which variables of the launcher a process inherits: `inherit` (all of them, the default), "
                         "`clean` (none), or "
                         "those named in a list."},
+        {.name = "environmentFile",
+         .value = {&environment_files_shape, parse_environment_files},
+         .description = "Files of `NAME=value` lines, one or several, of which later ones win; `environment` wins over "
+                        "them, and they over what is inherited. They are read with the configuration, and a change of "
+                        "one is a change of it."},
         {.name = "workingDirectory",
-         .value = as<&Program::working_directory, json::Path>,
-         .description = "Where a process starts, within `rootDirectory`."},
+         .value = {&working_directory_shape, parse_working_directory},
+         .description = "Where a process starts, within `rootDirectory`: an absolute path."},
         {.name = "rootDirectory",
          .value = as<&Program::root_directory, json::Path>,
          .description = "What a process sees as `/`."},
@@ -296,6 +394,10 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = as<&Program::parent_death_signal, Signal>,
          .description =
              "The signal that a process gets when the launcher dies. The default is that of the command line."},
+        {.name = "stdin",
+         .value = {&stdin_shape, parse_stdin},
+         .description = "What standard input is: `null` (nothing, the default), `inherit` (the launcher's own, and the "
+                        "foreground where that is a terminal; one program with one process only), or a file."},
         {.name = "output",
          .value = {&output_shape, parse_output},
          .description = "Where stdout and stderr go: `inherit` (the launcher's own, the default), `null` (nowhere), or "

@@ -115,7 +115,6 @@ std::optional<Argument> read_target(json::Node const& node, json::Where const& a
     return std::nullopt;
 }
 
-constexpr std::string_view argument_or_null = R"("anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
 constexpr json::Shape address_argument{
     .types = "string or object", .pattern = "^[^:].*:[0-9]+$", .section = "Argument", .further = argument_or_null};
 constexpr json::Shape url_argument{

@@ -200,10 +200,25 @@ void check_files(std::vector<Program> const& programs, json::Where const& at, Re
 
 }  // namespace
 
+/// The launcher has one standard input.
+void check_inputs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
+    Program const* first = nullptr;
+    for (Program const& program : programs) {
+        if (program.stdin_.kind != StdinKind::inherit) continue;
+        json::Where const program_at{&at, std::string_view(program.name)};
+        if (first)
+            reading.problems.add(json::Where{&program_at, "stdin"},
+                                 json::quoted(first->name) + " has the launcher's own already");
+        else
+            first = &program;
+    }
+}
+
 void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     Relations(programs, at, reading).check();
     check_addresses(programs, at, reading);
     check_files(programs, at, reading);
+    check_inputs(programs, at, reading);
 }
 
 }  // namespace triton::config

@@ -28,6 +28,7 @@ using NameOrId = json::Kind<read_id_or_name, id_or_name>;
 // The definitions say of what types these are. Inside `programs` a string is an Argument, too.
 inline constexpr json::Shape an_argument{.definition = "Argument"};
 inline constexpr json::Shape a_program_argument{.definition = "ProgramArgument", .section = "Argument"};
+inline constexpr std::string_view argument_or_null = R"("anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";
 inline constexpr json::Shape argument_list_shape{.types = "array", .elements = &an_argument};
 inline constexpr json::Shape program_arguments{.types = "array", .elements = &a_program_argument};
 inline constexpr json::Shape program_command{.types = "array", .fewest = 1, .elements = &a_program_argument};

@@ -214,6 +214,9 @@ public:
             add(value);
         if (program.pre_stop) add(program.pre_stop->command);
         if (program.on_failure) add(program.on_failure->command);
+        for (EnvironmentSource const& file : program.environment_files)
+            add({file.path});
+        if (program.working_directory_argument) add({*program.working_directory_argument});
         if (program.on_success) add(program.on_success->command);
         if (program.on_stop) add(program.on_stop->command);
         if (program.readiness) add_probe(*program.readiness);

@@ -128,6 +128,8 @@ std::vector<config::EnvironmentVariable> parse_environment_file(std::string cons
     return std::move(file.values);
 }
 
+constexpr std::size_t most_environment_file = 64 << 10;
+constexpr std::size_t most_environment_files = 1 << 20;  // of all programs, together
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
@@ -186,6 +188,8 @@ private:
     void add(json::Where const& at, std::string reason);
     [[nodiscard]] std::vector<std::string> base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
+    std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at);
+    void add_files(config::Program const& program, json::Where const& at, std::vector<std::string>& entries);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
     [[nodiscard]] bool is_too_much();
     [[nodiscard]] bool is_search_too_long(std::string const& word, std::vector<std::string> const& environment);
@@ -216,8 +220,9 @@ private:
     LoadKind kind_;
     Findings* findings_;
     std::vector<std::string> commands_;  // that were found
-    std::uint64_t copies_ = 0;           // bytes of the environment, for all programs so far
-    std::size_t looks_ = 0;              // places where commands, and time zones, were looked for
+    std::size_t environment_room_ = most_environment_files;
+    std::uint64_t copies_ = 0;  // bytes of the environment, for all programs so far
+    std::size_t looks_ = 0;     // places where commands, and time zones, were looked for
     std::map<std::string, std::shared_ptr<config::TimeZone const>> zones_;
     Rejected& rejected_;
     process::LoadMemory memory_;
@@ -285,8 +290,49 @@ bool depends_on_number(config::Argument const& argument) {
            std::ranges::any_of(argument.values, depends_on_number);
 }
 
+/// An absolute path that is the same for all processes.
+std::optional<std::string> Planner::path_of(config::Argument const& argument, json::Where const& at) {
+    auto const made = checked(config::substitute(argument, at, variables_, 1));
+    if (!made) return std::nullopt;
+    std::string path = made->arguments(ProcessNumber{1}).front();
+    if (path.starts_with('/')) return path;
+    add(at, "must be an absolute path, not \"" + path + "\"");
+    return std::nullopt;
+}
+
+/// What the files of variables say, over what is there.
+void Planner::add_files(config::Program const& program, json::Where const& at, std::vector<std::string>& entries) {
+    json::Where const key_at{&at, "environmentFile"};
+    for (std::size_t i = 0; i < program.environment_files.size(); ++i) {
+        config::EnvironmentSource const& source = program.environment_files[i];
+        json::Where const file_at{&key_at, i};
+        auto const path = path_of(source.path, file_at);
+        if (!path) continue;
+        rejected_.missing_binaries.push_back(*path);  // its change is one of the configuration
+        if (check_ == BinaryCheck::skipped) continue;
+        auto const text = read_file(*path, std::min<std::size_t>(most_environment_file, environment_room_));
+        if (!text) {
+            bool const is_missing = text.error().kind == ErrorKind::not_found;
+            if (!is_missing || !source.is_optional) add(file_at, text.error().text());
+            continue;
+        }
+        environment_room_ -= text->size();
+        copies_ += text->size();
+        config::EnvironmentFile const file = config::parse_environment_file(*text, {});
+        for (json::Problem const& problem : file.problems)
+            rejected_.warnings.push_back(*path + ": " + problem.text());
+        std::erase_if(entries, [&](std::string const& entry) {
+            return std::ranges::find(file.values, name_of(entry), &config::EnvironmentVariable::name) !=
+                   file.values.end();
+        });
+        for (config::EnvironmentVariable const& variable : file.values)
+            entries.push_back(variable.name + "=" + variable.value);
+    }
+}
+
 Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
     Environment all{base_environment(program), {}};
+    add_files(program, at, all.fixed);
     std::erase_if(all.fixed, [&](std::string const& entry) {
         return std::ranges::any_of(program.environment,
                                    [&](auto const& variable) { return variable.first == name_of(entry); });
@@ -566,17 +612,25 @@ std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& na
 process::Attributes Planner::attributes(config::Program const& program, json::Where const& at) {
     // The document is refused already, with as much as anybody reads: a thousand programs may explain as much again.
     if (rejected_.errors.size() >= json::Limits{}.problems) return {};
+    config::Program const* settings = &program;
+    config::Program with_directory;
+    if (program.working_directory_argument) {
+        with_directory = program;
+        with_directory.working_directory =
+            path_of(*program.working_directory_argument, json::Where{&at, "workingDirectory"});
+        settings = &with_directory;
+    }
     auto resolved = resolve_attributes(
-        program, at, check_ == BinaryCheck::required ? process::MachineCheck::required : process::MachineCheck::skipped,
-        memory_);
+        *settings, at,
+        check_ == BinaryCheck::required ? process::MachineCheck::required : process::MachineCheck::skipped, memory_);
     if (!resolved) {
         add(resolved.error());
         // Where its command is looked for all the same.
         return {.root_directory = program.root_directory.value_or(""),
-                .working_directory = program.working_directory.value_or("")};
+                .working_directory = settings->working_directory.value_or("")};
     }
     resolved->has_default_signals = true;
-    resolved->is_foreground = program.name == command_name;
+    resolved->is_foreground = program.stdin_.kind == config::StdinKind::inherit;
     bool const has_own_limit =
         std::ranges::find(resolved->limits, RLIMIT_NOFILE, &process::ResourceLimit::resource) != resolved->limits.end();
     if (options_.descriptor_limit && !has_own_limit) resolved->limits.push_back(*options_.descriptor_limit);
@@ -649,6 +703,10 @@ void add_command(std::vector<std::string> const& command, config::ProcessConfigu
         rejected.errors.emplace_back("-- " + command.front() +
                                      ": a command can run beside named programs alone, and there is no \"programs\"");
         return;
+    }
+    for (config::Program const& other : configuration.programs) {
+        if (other.stdin_.kind == config::StdinKind::inherit)
+            rejected.errors.push_back("programs." + other.name + ".stdin: the command has the launcher's own");
     }
     config::Program program;
     program.name = command_name;

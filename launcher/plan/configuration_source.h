@@ -28,7 +28,8 @@ struct Accepted {
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> warnings;
     std::vector<std::string> remarks;           ///< which binaries stand in for others that are missing
-    std::vector<std::string> missing_binaries;  ///< paths of those others, whose appearance changes what is run
+    std::vector<std::string> missing_binaries;  ///< paths of those others, and of further files that it is made of:
+                                                ///< their change is one of the configuration
 
     /// Of all programs; 0 when the configuration says that nothing is to run.
     [[nodiscard]] std::uint32_t process_count() const;

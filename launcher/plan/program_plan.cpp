@@ -25,6 +25,7 @@ void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
     config::Output const& output = plan.settings.output;
     plan.needs = {.has_null_input = is_named && plan.settings.stdin_.kind == config::StdinKind::null,
+                  .input_file = plan.settings.stdin_.file.value_or(""),
                   .output = target_of(output.kind),
                   .error = target_of(output.error.empty() ? output.kind : output.error.front().kind),
                   .readiness = channel_of(plan.settings.readiness),

@@ -52,6 +52,7 @@ enum class ReadyChannel : std::uint8_t { none, socket, pipe };
 /// What a start hands to its process beside the plan of the start: decided when a configuration is accepted.
 struct StartNeeds {
     bool has_null_input = false;                    ///< several programs cannot share one terminal
+    std::string input_file = {};                    ///< opened at each start; empty: none
     StreamTarget output = StreamTarget::inherited;  ///< console: only of the standard output
     StreamTarget error = StreamTarget::inherited;   ///< counts where `output` is captured
     ReadyChannel readiness = ReadyChannel::none;
@@ -60,7 +61,8 @@ struct StartNeeds {
 
     /// Where there are no control groups.
     [[nodiscard]] bool is_nothing() const {
-        return !has_null_input && output == StreamTarget::inherited && readiness == ReadyChannel::none;
+        return !has_null_input && input_file.empty() && output == StreamTarget::inherited &&
+               readiness == ReadyChannel::none;
     }
 };
 
@@ -84,7 +86,8 @@ struct ProgramPlan {
     /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {
         return start && other.start && *start == *other.start && settings.output == other.settings.output &&
-               settings.sockets == other.settings.sockets && settings.readiness == other.settings.readiness;
+               settings.stdin_ == other.settings.stdin_ && settings.sockets == other.settings.sockets &&
+               settings.readiness == other.settings.readiness;
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
 };

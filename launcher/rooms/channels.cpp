@@ -7,7 +7,10 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "lib/files/confined_path.h"
 
 namespace triton::launcher {
 
@@ -216,6 +219,17 @@ Result<int> Channels::empty_input() {
     return ended_pipe_.get();
 }
 
+/// A file that a process reads as its standard input. Nobody is waited for: a FIFO without a writer would keep us.
+Result<UniqueFd> Channels::open_input(std::string const& path, std::string const& root_directory) {
+    UniqueFd input = TRY(files::open_confined(root_directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status{};
+    if (::fstat(input.get(), &status) != 0) return fail(errno, "look at " + path);
+    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))
+        return fail(ErrorKind::invalid, "open " + path, "it is neither a file nor a device");
+    (void)::fcntl(input.get(), F_SETFL, 0);
+    return input;
+}
+
 /// The pipes belong to the process's user, who could not open /dev/stdout otherwise: that looks at the pipe's owner.
 void Channels::give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan) {
     process::Identity const& identity = plan.start->attributes().identity;
@@ -246,6 +260,12 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
         auto const input = empty_input();
         if (!input) return failed(process::SpawnStage::descriptors, input.error());
         hands.files.in = *input;
+    }
+    if (!needs.input_file.empty()) {
+        auto input = open_input(needs.input_file, plan.start->attributes().root_directory);
+        if (!input) return failed(process::SpawnStage::descriptors, input.error());
+        hands.input = std::move(*input);
+        hands.files.in = hands.input.get();
     }
     hands.files.listen = program.listen;
     switch (needs.output) {

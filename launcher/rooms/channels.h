@@ -56,6 +56,7 @@ public:
     /// What a start hands to its process; lives until the start is done.
     struct Hands {
         process::StartFiles files;
+        UniqueFd input;
         UniqueFd ready;
         UniqueFd group;
     };
@@ -105,6 +106,7 @@ private:
     [[nodiscard]] std::string notify_directory() const;
     [[nodiscard]] Result<int> null_device();
     [[nodiscard]] Result<int> empty_input();
+    static Result<UniqueFd> open_input(std::string const& path, std::string const& root_directory);
     Result<OutputCapture::WriteEnds> captured_ends(ProcessId id, ProgramPlan const& plan);
     static void give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan);
 

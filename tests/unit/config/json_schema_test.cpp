@@ -46,15 +46,15 @@ TEST(JsonSchema, Programs) {
     for (auto const& [key, value] : program.items())
         keys.push_back(key);
     EXPECT_THAT(
-        keys,
-        testing::UnorderedElementsAre(
-            "version", "command", "arguments", "count", "groups", "environment", "environmentFrom", "workingDirectory",
-            "rootDirectory", "user", "group", "supplementaryGroups", "umask", "oneShot", "schedule", "timeout",
-            "onSuccess", "onStop", "stopSequence", "autoStart", "restart", "backoff", "startLimit", "critical",
-            "successCodes", "permanentFailureCodes", "stopSignal", "stopTimeout", "stopScope", "drainDelay", "preStop",
-            "onConfigurationChange", "reloadSignal", "onFailure", "after", "requires", "bindsTo", "before", "readiness",
-            "startTimeout", "watchdog", "health", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup",
-            "capabilities", "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
+        keys, testing::UnorderedElementsAre(
+                  "version", "command", "arguments", "count", "groups", "environment", "environmentFrom",
+                  "workingDirectory", "rootDirectory", "user", "group", "supplementaryGroups", "umask", "oneShot",
+                  "schedule", "timeout", "onSuccess", "onStop", "environmentFile", "stdin", "stopSequence", "autoStart",
+                  "restart", "backoff", "startLimit", "critical", "successCodes", "permanentFailureCodes", "stopSignal",
+                  "stopTimeout", "stopScope", "drainDelay", "preStop", "onConfigurationChange", "reloadSignal",
+                  "onFailure", "after", "requires", "bindsTo", "before", "readiness", "startTimeout", "watchdog",
+                  "health", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities", "noNewPrivileges",
+                  "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
     EXPECT_LE(keys.size(), 64U);  // the bits of Present
     EXPECT_EQ(program.at("restart").at("enum"), Json({"always", "on-failure", "never", nullptr}));
     EXPECT_EQ(program.at("user").at("type"), Json({"string", "integer", "null"}));
@@ -150,6 +150,8 @@ std::vector<Place> const places{{"Program", ""},
                                 {"StartLimit", "/startLimit"},
                                 {"Hook", "/preStop"},
                                 {"Hook", "/onFailure"},
+                                {"EnvironmentFile", "/environmentFile/0"},
+                                {"Stdin", "/stdin"},
                                 {"StopStep", "/stopSequence/0"},
                                 {"Readiness", "/readiness"},
                                 {"Health", "/health"},
