@@ -29,20 +29,10 @@ enum class OnChange : std::uint8_t { keep, restart, signal };
 inline constexpr std::array<std::string_view, 3> on_change_names{"keep", "restart", "signal"};
 static_assert(on_change_names.size() == static_cast<std::size_t>(OnChange::signal) + 1);
 
-/// How the processes of a count start: side by side, or each when the one before it is ready.
-enum class StartOrder : std::uint8_t { parallel, sequential };
-inline constexpr std::array<std::string_view, 2> start_order_names{"parallel", "sequential"};
-static_assert(start_order_names.size() == static_cast<std::size_t>(StartOrder::sequential) + 1);
-
 /// What becomes of a due run that finds all its places taken: it is left out, or one run comes when a place is free.
 enum class Missed : std::uint8_t { skip, run };
 inline constexpr std::array<std::string_view, 2> missed_names{"skip", "run"};
 static_assert(missed_names.size() == static_cast<std::size_t>(Missed::run) + 1);
-
-/// What happens to running processes when a file that their program watches has changed.
-enum class FilesAction : std::uint8_t { restart, signal };
-inline constexpr std::array<std::string_view, 2> files_action_names{"restart", "signal"};
-static_assert(files_action_names.size() == static_cast<std::size_t>(FilesAction::signal) + 1);
 
 /// What follows when a process is found unhealthy.
 enum class HealthAction : std::uint8_t { restart, report, exit };

@@ -149,16 +149,6 @@ struct Stdin {
     bool operator==(Stdin const&) const = default;
 };
 
-/// Files whose change matters to a program.
-struct WatchedFiles {
-    std::vector<std::string> paths = {};  ///< absolute, each once, not empty
-    FilesAction action = FilesAction::restart;
-    int signal = 1;  ///< SIGHUP; FilesAction::signal
-    Milliseconds quiet = std::chrono::seconds(1);
-
-    bool operator==(WatchedFiles const&) const = default;
-};
-
 /// Its surroundings, limits and sandbox are those of any process.
 struct Program : process::Settings {
     std::string name = {};
@@ -177,10 +167,7 @@ struct Program : process::Settings {
     // when it runs
     bool one_shot = false;
     std::optional<Schedule> schedule = {};
-    std::optional<Milliseconds> run_timeout = {};       ///< of a one-shot or a scheduled run
-    std::optional<Argument> pid_file = {};              ///< of a program that goes on as a daemon
-    StartOrder order = StartOrder::parallel;            ///< among the processes of a count
-    std::optional<std::uint32_t> max_unavailable = {};  ///< of a restart of all; at least 1
+    std::optional<Milliseconds> run_timeout = {};  ///< of a one-shot or a scheduled run
     bool auto_start = true;
     RestartWhen restart = RestartWhen::always;  ///< never, when absent for a one-shot or a schedule
     Backoff backoff = {};
@@ -201,7 +188,6 @@ struct Program : process::Settings {
     std::optional<Hook> pre_stop = {};
     OnChange on_change = OnChange::keep;
     int reload_signal = 1;  ///< SIGHUP; OnChange::signal
-    std::optional<WatchedFiles> files = {};
     std::optional<Hook> on_failure = {};
     std::optional<Hook> on_success = {};
     std::optional<Hook> on_stop = {};  ///< of a one-shot that is done
@@ -214,7 +200,6 @@ struct Program : process::Settings {
     std::optional<process::CgroupLimits> cgroup = {};
     // its descriptors
     Stdin stdin_ = {};
-    bool tty = false;
     Output output = {};
     std::vector<ListenSocket> sockets = {};  ///< names are unique
 

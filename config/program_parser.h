@@ -32,7 +32,6 @@ void parse_permanent_codes(json::Node const& node, json::Where const& at, Progra
 void parse_on_success(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_on_stop(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_stop_sequence(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
-void parse_files(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_environment_files(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_stdin(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_limits(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
