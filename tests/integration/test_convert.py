@@ -39,6 +39,21 @@ CASES = [
             "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "user": "nobody"}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
      {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
+    ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
+               "stderr_logfile_maxbytes=1MB\nstderr_logfile_backups=2\n", "",
+     {"web": {"command": ["/srv/web"], "restart": "always", "startLimit": {"count": 1, "interval": "1s"},
+              "output": {"file": "/log/out", "maxSize": 52428800, "maxFiles": 10,
+                         "stderr": {"file": "/log/err", "maxSize": 1048576, "maxFiles": 2}}}}),
+    ("a.service", "[Service]\nType=oneshot\nExecStart=/sbin/up\nRemainAfterExit=yes\nExecStop=/sbin/down\nTimeoutStartSec=5\nTimeoutStopSec=3\n"
+                  "StandardInput=file:/in\nStandardOutput=append:/out\nStandardError=append:/err\n", "",
+     {"a": {"command": ["/sbin/up"], "oneShot": True, "stopScope": "tree", "stopTimeout": "3s", "timeout": "5s",
+            "onStop": {"command": ["/sbin/down"], "timeout": "3s"}, "stdin": {"file": "/in"},
+            "output": {"file": "/out", "stderr": {"file": "/err"}}}}),
+    ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    mem_limit: 1g\n    ulimits: {nofile: {soft: 10, hard: 20}, core: -1}\n"
+                    "    deploy:\n      replicas: 2\n      resources: {limits: {memory: 512M, cpus: '1.5', pids: 30}}\n", "",
+     {"db": {"command": ["db"], "output": {}, "restart": "always", "count": 2,
+             "cgroup": {"memoryMax": "512Mi", "cpuMax": "150%", "pidsMax": 30},
+             "limits": {"nofile": {"soft": 10, "hard": 20}, "core": "unlimited"}}}),
     ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    ports: [1]\n",
      "AREA/compose.yml:5: ports: ports belong to the container; publish them where the container is run\n",
      {"db": {"command": ["db"], "output": {}, "restart": "always"}}),
@@ -96,6 +111,19 @@ def test_s6_rc_services_with_a_bundle(area):
     assert json.loads(done.stdout)["programs"] == {
         "db": {"command": [f"{area}/db/run"], "workingDirectory": f"{area}/db", "readiness": {"type": "fd", "fd": 3}, "requires": ["setup"]},
         "setup": {"command": ["/srv/setup", "now"], "oneShot": True}}
+    check(done.stdout)
+
+
+def test_s6_rc_oneshots_are_undone(area):
+    for path, text in {"data/type": "oneshot\n", "data/up": "mount /data\n", "data/down": "umount /data\n", "data/timeout-up": "5000\n",
+                       "data/timeout-down": "1500\n"}.items():
+        (area / path).parent.mkdir(parents=True, exist_ok=True)
+        (area / path).write_text(text)
+    done = convert(area)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["programs"] == {"data": {
+        "command": ["mount", "/data"], "oneShot": True, "timeout": "5s",
+        "onStop": {"command": ["umount", "/data"], "timeout": "1500ms"}}}
     check(done.stdout)
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 
-from .common import (MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, number, program_name, shell_command, signal_name,
+from .common import (LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, number, program_name, shell_command, signal_name,
                      words)
 from .yaml_tree import Map, load
 
@@ -20,10 +20,8 @@ SERVICE_REASONS = {
     "tty": ("programs have no terminal", "leave it out"), "stdin_open": ("standard input is /dev/null", "leave it out"),
     "profiles": ("there are no profiles", 'use "autoStart": false, or a configuration for each'),
     "extends": ("a service is not taken from another", "write it out, or use docker compose config"),
-    "mem_limit": ("a limit of the container", 'use "cgroup": {"memoryMax": ...}'), "cpus": ("a limit of the container", 'use "cgroup": {"cpuMax": ...}'),
-    "pids_limit": ("a limit of the container", 'use "cgroup": {"pidsMax": ...}'), "ulimits": ("limits of the container", 'use "limits"'),
     "cap_add": ("rights of the container", 'use "capabilities"'), "cap_drop": ("rights of the container", 'use "capabilities"'),
-    "security_opt": ("rights of the container", 'use "noNewPrivileges" and "seccomp"'), "deploy": ("deployment is not part of the container", 'use "count" and "cgroup"'),
+    "security_opt": ("rights of the container", 'use "noNewPrivileges" and "seccomp"'),
 }
 PROCESS_REASONS = {
     "is_daemon": ("the process that is started is the one that is watched", "let it stay in the foreground"),
@@ -31,6 +29,7 @@ PROCESS_REASONS = {
     "namespace": ("programs have no namespaces", "name them one by one"),
     "schedule": ("written in another way", 'use "schedule": {"cron": ...} or {"every": ...}'),
 }
+DEPLOYMENT = ("deployment is not part of the container", "leave it to what runs the container")
 SPAN = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -198,8 +197,57 @@ def service(reader, services, name, made, is_one_shot, is_waited):
                "working_dir", "container_name", "labels", "init", "scale"}
     if "scale" in made:
         program["count"] = number(reader.place(made, "scale"), "scale", made["scale"], 0, MAX_COUNT)
-    reader.report(made, handled, SERVICE_REASONS)
+    compose_limits(reader, made, program)
+    reader.report(made, handled | {"mem_limit", "cpus", "pids_limit", "ulimits", "deploy"}, SERVICE_REASONS)
     return program
+
+
+def compose_limits(reader, made, program):
+    """What a service may use, in the form of version 2 and in that of `deploy`; the latter wins."""
+    found = {}
+    deploy = reader.child(made, "deploy", Map, "a mapping")
+    if "replicas" in deploy:
+        program["count"] = number(reader.place(deploy, "replicas"), "replicas", deploy["replicas"], 0, MAX_COUNT)
+    resources = reader.child(deploy, "resources", Map, "a mapping")
+    limits = reader.child(resources, "limits", Map, "a mapping")
+    reader.report(deploy, {"replicas", "resources", "mode", "labels"}, {key: DEPLOYMENT for key in deploy})
+    reader.report(resources, {"limits"}, {"reservations": ("nothing is set aside", 'use "cgroup": {"memoryMin": ...}')})
+    reader.report(limits, {"cpus", "memory", "pids"}, {})
+    for place, memory, cpus, pids in ((made, "mem_limit", "cpus", "pids_limit"), (limits, "memory", "cpus", "pids")):
+        if memory in place:
+            found["memoryMax"] = bytes_of(reader, place, memory)
+        if cpus in place:
+            text = reader.text(place, cpus, place[cpus])
+            if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", text) or float(text) < 0.01:
+                raise Failure(reader.place(place, cpus), f"{cpus}: {text[:100]!r} is not a number of processors")
+            found["cpuMax"] = f"{max(round(float(text) * 100), 1)}%"
+        if pids in place and str(place[pids]) != "-1":
+            found["pidsMax"] = number(reader.place(place, pids), pids, place[pids], 1)
+    if found:
+        program["cgroup"] = found
+    wanted = {}
+    ulimits = reader.child(made, "ulimits", Map, "a mapping")
+    for name, value in ulimits.items():
+        if name.upper() not in LIMITS:
+            reader.conversion.find(reader.place(ulimits, name), name[:100], "there is no such limit", "leave it out")
+        elif isinstance(value, Map):
+            wanted[name] = {side: ulimit(reader, value, side) for side in ("soft", "hard") if side in value}
+        else:
+            wanted[name] = ulimit(reader, ulimits, name)
+    if wanted:
+        program["limits"] = wanted
+
+
+def ulimit(reader, made, key):
+    return "unlimited" if str(made[key]) == "-1" else number(reader.place(made, key), key, made[key], 0, 1 << 40)
+
+
+def bytes_of(reader, made, key):
+    text = reader.text(made, key, made[key])
+    match = re.fullmatch(r"([0-9]{1,15})([bkmg]?)b?", text.lower())
+    if not match or int(match[1]) == 0:
+        raise Failure(reader.place(made, key), f"{key}: {text[:100]!r} is not a size")
+    return int(match[1]) if match[2] in ("", "b") else f"{match[1]}{match[2].upper()}i"
 
 
 def compose_restart(reader, made, program, is_one_shot):

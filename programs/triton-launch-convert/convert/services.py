@@ -165,10 +165,12 @@ def s6_rc_program(conversion, folder, kinds, bundles):
         if not (folder / "up").is_file():
             raise Failure(Place(str(folder)), "has no up")
         program = {"command": up_of(conversion, folder / "up"), "oneShot": True}
-        if (folder / "down").exists():
-            conversion.find(Place(str(folder / "down")), "down", "nothing runs when the container ends", "let a program that ends last do it on TERM")
-        if (folder / "timeout-up").exists() and count_of(conversion, folder / "timeout-up"):
-            conversion.find(Place(str(folder / "timeout-up")), "timeout-up", "a one-shot has no limit of time", "use timeout(1) in its command")
+        if (folder / "down").is_file() and (folder / "down").stat().st_size:
+            limit = count_of(conversion, folder / "timeout-down") if (folder / "timeout-down").exists() else 0
+            # s6-rc waits for ever by default; a hook always has a limit.
+            program["onStop"] = {"command": up_of(conversion, folder / "down"), "timeout": duration(limit / 1000 if limit else 86400)}
+        if (folder / "timeout-up").exists() and (limit := count_of(conversion, folder / "timeout-up")):
+            program["timeout"] = duration(limit / 1000)
     else:
         if not (folder / "run").is_file():
             raise Failure(Place(str(folder)), "has no run")

@@ -16,9 +16,9 @@ WITHOUT_EQUIVALENT = {
     "stderr_events_enabled": ("there are no PROCESS_LOG events", "read the output with triton-launch ctl logs -f"),
     "stdout_syslog": ("output cannot go to syslog", "send the output of the container there"),
     "stderr_syslog": ("output cannot go to syslog", "send the output of the container there"),
-    "stderr_logfile": ("stderr is not told apart here", "give its file as \"stderr\" inside \"output\""),
-    "stderr_logfile_maxbytes": ("stderr is not told apart here", "see stderr_logfile"),
-    "stderr_logfile_backups": ("stderr is not told apart here", "see stderr_logfile"),
+    "stderr_logfile": ("it is not told apart from a standard output that is not kept", 'make "output" an object and give it a "stderr"'),
+    "stderr_logfile_maxbytes": ("see stderr_logfile", "see stderr_logfile"),
+    "stderr_logfile_backups": ("see stderr_logfile", "see stderr_logfile"),
     "serverurl": ("programs find no supervisor by XML-RPC", "use triton-launch ctl"),
 }
 SECTIONS = {
@@ -233,12 +233,29 @@ def add_output(section, program):
         if file.upper() == "SYSLOG":
             section.conversion.find(section.where("stdout_logfile"), "stdout_logfile", *WITHOUT_EQUIVALENT["stdout_syslog"])
     else:
-        size = size_of(section.where("stdout_logfile_maxbytes"), "stdout_logfile_maxbytes", section.text("stdout_logfile_maxbytes", "50MB"))
-        program["output"] = {"file": absolute(file, section.values["here"]), "maxSize": size or 1 << 50,
-                             "maxFiles": section.number("stdout_logfile_backups", 10, 1000)}
-        if size == 0:
-            section.conversion.find(section.where("stdout_logfile_maxbytes"), "stdout_logfile_maxbytes",
-                                    "a file is always rotated at some size", "it is 1 PiB here, which nothing reaches")
+        program["output"] = log_file(section, "stdout", file)
+    if not isinstance(program["output"], dict) or section.flag("redirect_stderr", "false"):
+        return
+    error = section.text("stderr_logfile", "AUTO")
+    if error.upper() == "NONE":
+        program["output"]["stderr"] = "null"
+    elif has_file_for_errors(section):
+        program["output"]["stderr"] = log_file(section, "stderr", error)
+
+
+def has_file_for_errors(section):
+    """Whether stderr goes to a file of its own."""
+    error = section.text("stderr_logfile", "AUTO")
+    is_own = error != section.text("stdout_logfile", "AUTO") and error.upper() not in ("NONE", "AUTO", "SYSLOG")
+    return is_own and not error.startswith(("/dev/stdout", "/dev/stderr", "/dev/fd/"))
+
+
+def log_file(section, stream, file):
+    key = f"{stream}_logfile_maxbytes"
+    size = size_of(section.where(key), key, section.text(key, "50MB"))
+    if size == 0:
+        section.conversion.find(section.where(key), key, "a file is always rotated at some size", "it is 1 PiB here, which nothing reaches")
+    return {"file": absolute(file, section.values["here"]), "maxSize": size or 1 << 50, "maxFiles": section.number(f"{stream}_logfile_backups", 10, 1000)}
 
 
 def report_rest(section):
@@ -252,8 +269,8 @@ def report_rest(section):
         text = section.text(key) or ""
         if key in known or (key.endswith(("_enabled", "_syslog")) and text.lower() == "false"):
             continue
-        if key.startswith("stderr_logfile") and (is_joined or section.text("stderr_logfile", "AUTO") in
-                                                 (section.text("stdout_logfile"), "/dev/stderr", "/dev/fd/2", "AUTO")):
+        is_kept = section.text("stdout_logfile", "AUTO").upper() != "NONE" and not section.text("stdout_logfile", "AUTO").startswith("/dev/")
+        if key.startswith("stderr_logfile") and (is_joined or is_kept or not has_file_for_errors(section)):
             continue
         section.conversion.find(section.where(key), key, *WITHOUT_EQUIVALENT.get(key, ("supervisord has no such key", "leave it out")))
 

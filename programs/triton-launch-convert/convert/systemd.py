@@ -4,13 +4,12 @@ import re
 import shlex
 from pathlib import Path
 
-from .common import (MAX_EXPANDED, Failure, Place, duration, listing, mode, number, program_name, script_of, shell_command,
+from .common import (LIMITS, MAX_EXPANDED, Failure, Place, duration, listing, mode, number, program_name, script_of, shell_command,
                      signal_name)
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
-           "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "StandardInput", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
+           "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
            "StopWhenUnneeded", "IgnoreOnIsolate", "AllowIsolate", "SendSIGHUP", "FinalKillSignal", "Wants", "Conflicts"}
-LIMITS = {"NOFILE", "NPROC", "CORE", "AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "MSGQUEUE", "NICE", "RSS", "RTPRIO", "RTTIME", "SIGPENDING", "STACK", "LOCKS"}
 SANDBOX = ("its sandbox of mounts and filters has other keys", 'use "seccomp", "landlock", "capabilities", or what runs the container')
 DIRECTORY = ("no directory is made for a program", "make it in the image, owned by the user of the program")
 REASONS = {
@@ -360,7 +359,9 @@ def add_stop(unit, program, known):
     if timeout:
         program["stopTimeout"] = duration(span)
     if stop := hook(unit, "ExecStop", known, program):
-        program["preStop"] = {"command": stop, "timeout": duration(span)}
+        # What stays active after its command has ended is undone when it is stopped.
+        is_undone = program.get("oneShot") and unit.last("RemainAfterExit", "no")[0].lower() in ("yes", "true", "on", "1")
+        program["onStop" if is_undone else "preStop"] = {"command": stop, "timeout": duration(span)}
     if reload := commands(unit, "ExecReload", known):
         match = kill_of(reload[-1])
         if match and len(reload) == 1:
@@ -393,6 +394,9 @@ def add_times(unit, program):
     text, place = unit.last("TimeoutStartSec", unit.last("TimeoutSec")[0])
     if text and is_notify and (span := seconds(place, "TimeoutStartSec", text)):
         program["startTimeout"] = duration(span)
+    elif text and program.get("oneShot"):
+        if span := seconds(place, "TimeoutStartSec", text):
+            program["timeout"] = duration(span)
     elif text and not is_notify and text not in ("0", "infinity"):
         unit.find("TimeoutStartSec", place, "only a program with readiness has a limit for its start", "leave it out")
     text, place = unit.last("WatchdogSec")
@@ -493,8 +497,24 @@ def add_output(unit, program):
     elif kind not in ("journal", "inherit", "syslog", "kmsg", "journal+console", "syslog+console"):
         unit.find("StandardOutput", place, f"{text} is not a place for output", 'it goes where the launcher\'s goes; see "output"')
     error, place = unit.last("StandardError", "inherit")
-    if error not in ("inherit", text, "journal"):
-        unit.find("StandardError", place, "stderr is not told apart here", 'give its target as "stderr" inside "output"')
+    kind, _, path = error.partition(":")
+    if error in ("inherit", text, "journal"):
+        return
+    if kind in ("null", "file", "append", "truncate") and isinstance(program.get("output", {}), dict):
+        program.setdefault("output", {})["stderr"] = "null" if kind == "null" else {"file": path}
+        if kind in ("file", "truncate"):
+            unit.find("StandardError", place, "a file is appended to", "remove it before the start")
+    else:
+        unit.find("StandardError", place, f"{error} is not a place for stderr", 'give it as "stderr" inside "output"')
+
+
+def add_input(unit, program):
+    text, place = unit.last("StandardInput", "null")
+    kind, _, path = text.partition(":")
+    if kind == "file":
+        program["stdin"] = {"file": path}
+    elif text != "null":
+        unit.find("StandardInput", place, f"{text} is not a place for input", 'see "stdin"')
 
 
 def add_order(unit, program, names):
@@ -514,7 +534,7 @@ def add_order(unit, program, names):
 HANDLED = {"Type", "NotifyAccess", "Restart", "RestartSec", "SuccessExitStatus", "RestartPreventExitStatus", "RestartForceExitStatus", "StartLimitBurst", "StartLimitIntervalSec",
            "StartLimitInterval", "KillMode", "KillSignal", "TimeoutStopSec", "TimeoutStartSec", "TimeoutSec", "ExecStop", "ExecReload", "WatchdogSec", "User", "Group",
            "SupplementaryGroups", "WorkingDirectory", "RootDirectory", "UMask", "Nice", "OOMScoreAdjust", "CPUAffinity", "CapabilityBoundingSet", "AmbientCapabilities",
-           "NoNewPrivileges", "MemoryMax", "MemoryLimit", "MemoryHigh", "MemoryMin", "MemorySwapMax", "TasksMax", "CPUWeight", "CPUQuota", "StandardOutput", "StandardError",
+           "NoNewPrivileges", "MemoryMax", "MemoryLimit", "MemoryHigh", "MemoryMin", "MemorySwapMax", "TasksMax", "CPUWeight", "CPUQuota", "StandardInput", "StandardOutput", "StandardError",
            "Requires", "BindsTo", "After", "Before", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecCondition"}
 
 
@@ -542,6 +562,7 @@ def program_of(unit, names):
     add_identity(unit, program)
     add_rights(unit, program)
     add_resources(unit, program)
+    add_input(unit, program)
     add_output(unit, program)
     report_rest(unit)
     return made | program
