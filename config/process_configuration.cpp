@@ -125,6 +125,23 @@ Draft read(std::string_view text, Limits const& limits) try {
     return out_of_memory();
 }
 
+namespace {
+
+/// JSON values in all.
+std::size_t values_of(json::Node const& node) {
+    std::size_t count = 1;
+    if (auto const* const members = node.get<json::Object>()) {
+        for (json::Member const& member : *members)
+            count += values_of(member.node);
+    } else if (auto const* const elements = node.get<json::Array>()) {
+        for (json::Node const& element : *elements)
+            count += values_of(element);
+    }
+    return count;
+}
+
+}  // namespace
+
 Draft read(std::span<Layer const> layers, Limits const& limits) try {
     if (layers.size() == 1 && !layers.front().is_including) return read(layers.front().text, limits);
     Draft draft;
@@ -142,6 +159,10 @@ Draft read(std::span<Layer const> layers, Limits const& limits) try {
     add(draft.problems, std::move(reading.problems));
     add(draft.warnings, std::move(reading.warnings));
     draft.merged = json::Writer().value(*root).text();
+    // A successor reads it as one document.
+    bool const is_too_large =
+        draft.merged.size() > limits.document.document_bytes || values_of(*root) > limits.document.values;
+    if (is_too_large) draft.problems.push_back({"", "its files say more together than one document may"});
     return draft;
 } catch (std::bad_alloc const&) {
     return out_of_memory();

@@ -99,12 +99,32 @@ void check_program(Program const& program, bool has_version, Variables const& va
     check_template(config::substitute(program.environment, at, variables, highest, limits));
 }
 
+/// Several files, with a record separator between them: what they say together is one document that says the same.
+void check_layers(std::string_view text) {
+    std::vector<Layer> layers;
+    while (layers.size() < 5) {
+        std::size_t const end = text.find('\x1e');
+        layers.push_back({.file = layers.empty() ? "" : "file", .text = std::string(text.substr(0, end))});
+        if (end == text.npos) break;
+        text.remove_prefix(end + 1);
+    }
+    if (layers.size() < 2) return;
+    layers.front().is_including = true;
+    Draft const draft = read(layers, limits);
+    for (json::Problem const& problem : draft.problems)
+        require(!problem.reason.empty() && !problem.text().contains('\0'));
+    if (!draft.problems.empty()) return;
+    Draft const again = read(draft.merged, limits);
+    require(again.problems.empty() && again.configuration == draft.configuration);
+}
+
 }  // namespace
 
 extern "C" int process_configuration_fuzz(std::uint8_t const* data, std::size_t size) {
     char const* const environment[] = {"A=1", "B=10.0.0.1, ::1,fd00::2", "EMPTY=", "LONG=abcdefghijklmnopqrstuvwxyz",
                                        nullptr};
     std::string const text(data, data + size);
+    check_layers(text);
     auto const parsed = parse(text, limits);
     require(parse(text, limits).has_value() == parsed.has_value());
     if (!parsed) {

@@ -117,6 +117,22 @@ TEST(Layers, OnlyTheFirstIncludes) {
                 ElementsAre("include: expected an array, found string"));
 }
 
+/// What was merged travels to a successor as one document.
+TEST(Layers, TogetherTheySayNoMoreThanOneDocumentMay) {
+    Limits limits;
+    limits.document.document_bytes = 100;
+    std::vector<Layer> layers{{.file = {}, .text = R"({"include":["*"],"programs":{}})", .is_including = true},
+                              {.file = "a", .text = "{\"runServers\":true,\"" + std::string(60, 'a') + "\":1}"}};
+    EXPECT_THAT(read(layers, limits).problems, IsEmpty());
+    layers.push_back({.file = "b", .text = "{\"" + std::string(60, 'b') + "\":1}"});
+    EXPECT_THAT(texts(read(layers, limits).problems), ElementsAre("its files say more together than one document may"));
+    limits = {};
+    limits.document.values = 6;
+    EXPECT_THAT(read(layers, limits).problems, IsEmpty());
+    layers.push_back({.file = "c", .text = R"({"c":1,"d":1})"});
+    EXPECT_THAT(texts(read(layers, limits).problems), ElementsAre("its files say more together than one document may"));
+}
+
 TEST(Layers, AMegabyteOfKeysTwiceTakesNoSquare) {
     std::string first = "{\"include\":[\"x\"],\"programs\":{}";
     std::string second = "{\"programs\":{}";
