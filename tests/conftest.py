@@ -1,0 +1,43 @@
+"""What all suites have in common: no phase of a test takes for ever."""
+
+import signal
+import sys
+import traceback
+
+import pytest
+
+PHASE_SECONDS = 300  # the slowest phase takes 40 on two processors
+
+
+class HangError(Exception):
+    """Not an AssertionError: nothing that waits for a condition may take it for one that is not met yet."""
+
+
+def _guarded(item, phase):
+    def too_long(_signal, frame):
+        sys.stderr.write(f"\n{item.nodeid}: {phase} hangs\n")
+        traceback.print_stack(frame)
+        raise HangError(f"{phase} took more than {PHASE_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(PHASE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    yield from _guarded(item, "setup")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    yield from _guarded(item, "call")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    yield from _guarded(item, "teardown")
