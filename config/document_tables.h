@@ -101,6 +101,7 @@ std::span<Field<StartLimitDraft> const> table(TableOf<StartLimitDraft>);
 std::span<Field<Hook> const> table(TableOf<Hook>);
 std::span<Field<Readiness> const> table(TableOf<Readiness>);
 std::span<Field<Health> const> table(TableOf<Health>);
+std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>);
 std::span<Field<StopStep> const> table(TableOf<StopStep>);
 std::span<Field<EnvironmentSource> const> table(TableOf<EnvironmentSource>);
 std::span<Field<Stdin> const> table(TableOf<Stdin>);

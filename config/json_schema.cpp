@@ -89,6 +89,7 @@ void for_each_definition(Call call) {
     call.template operator()<Hook>("Hook");
     call.template operator()<Readiness>("Readiness");
     call.template operator()<Health>("Health");
+    call.template operator()<WatchedFiles>("Files");
     call.template operator()<LimitsDraft>("Limits");
     call.template operator()<LimitPair>("LimitPair");
     call.template operator()<process::CgroupLimits>("Cgroup");

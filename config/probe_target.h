@@ -29,19 +29,30 @@ std::expected<ProbeTarget, std::string> parse_probe_address(std::string_view tex
 /// Errors: the same: "\"ftp://[::1]\" begins with neither http:// nor https://".
 std::expected<ProbeTarget, std::string> parse_probe_url(std::string_view text);
 
-/// How something is asked over the network whether it is well: by a connection, or by a request.
-enum class ProbeKind : std::uint8_t { tcp, http };
+/// Status codes of HTTP.
+struct StatusRange {
+    std::uint16_t first = 200;  ///< 100 to 599
+    std::uint16_t last = 399;   ///< at least `first`
+
+    bool operator==(StatusRange const&) const = default;
+};
+
+/// How something is asked over the network whether it is well: by a connection, by a request, or by gRPC's health
+/// checking protocol (grpc.health.v1.Health/Check).
+enum class ProbeKind : std::uint8_t { tcp, http, grpc };
 
 struct ProbeKindRow {
     ProbeKind kind;
     std::string_view name;  ///< in a configuration and on the wire
     std::expected<ProbeTarget, std::string> (*parse_target)(std::string_view text);
 };
-inline constexpr std::array<ProbeKindRow, 2> probe_kinds{
-    {{ProbeKind::tcp, "tcp", &parse_probe_address}, {ProbeKind::http, "http", &parse_probe_url}}};
+inline constexpr std::array<ProbeKindRow, 3> probe_kinds{{{ProbeKind::tcp, "tcp", &parse_probe_address},
+                                                          {ProbeKind::http, "http", &parse_probe_url},
+                                                          {ProbeKind::grpc, "grpc", &parse_probe_address}}};
 
 constexpr ProbeKindRow const& row_of(ProbeKind kind) { return probe_kinds[static_cast<std::size_t>(kind)]; }
-static_assert(row_of(ProbeKind::tcp).kind == ProbeKind::tcp && row_of(ProbeKind::http).kind == ProbeKind::http);
+static_assert(row_of(ProbeKind::tcp).kind == ProbeKind::tcp && row_of(ProbeKind::http).kind == ProbeKind::http &&
+              row_of(ProbeKind::grpc).kind == ProbeKind::grpc);
 /// Null: there is none of that name.
 constexpr ProbeKindRow const* find_probe_kind(std::string_view name) {
     for (ProbeKindRow const& row : probe_kinds)

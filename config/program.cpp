@@ -86,8 +86,22 @@ void check_stop(Subject const& subject) {
 }
 
 void check_change(Subject const& subject) {
-    if (subject.has("reloadSignal") && subject.program.on_change != OnChange::signal)
-        subject.warn("reloadSignal", "has no effect unless onConfigurationChange is \"signal\"");
+    Program const& program = subject.program;
+    bool const is_signalled =
+        program.on_change == OnChange::signal || (program.files && program.files->action == FilesAction::signal);
+    if (subject.has("reloadSignal") && !is_signalled)
+        subject.warn("reloadSignal", "has no effect unless onConfigurationChange or files.action is \"signal\"");
+    if (!program.files) return;
+    json::Where const files_at{&subject.at, "files"};
+    if (std::ranges::any_of(program.files->paths, depends_on_number))
+        subject.reading.problems.add(json::Where{&files_at, "paths"}, "cannot depend on the number of the process");
+    if (subject.has("schedule")) subject.warn("files", "has no effect with schedule");
+}
+
+void check_numbers(Subject const& subject) {
+    bool const is_scheduled = subject.has("schedule");
+    if (is_scheduled && subject.has("order")) subject.warn("order", "has no effect with schedule");
+    if (is_scheduled && subject.has("maxUnavailable")) subject.warn("maxUnavailable", "has no effect with schedule");
 }
 
 void check_readiness_keys(Subject const& subject) {
@@ -132,6 +146,7 @@ void check_program(Program& program, Present<Program> present, json::Where const
     check_stop(subject);
     check_surroundings(subject);
     check_change(subject);
+    check_numbers(subject);
     check_readiness_keys(subject);
     check_privileges(subject);
     if (!implies_no_new_privileges(program).empty()) program.no_new_privileges = true;

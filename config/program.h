@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "config/argument.h"
 #include "config/cron.h"
 #include "config/policy.h"
+#include "config/probe_target.h"
 #include "config/socket_address.h"
 #include "lib/process/settings.h"
 
@@ -50,29 +53,40 @@ struct StartLimit {
     bool operator==(StartLimit const&) const = default;
 };
 
-enum class ReadinessType : std::uint8_t { notify, fd, exec, tcp, http };
+enum class ReadinessType : std::uint8_t { notify, fd, exec, tcp, http, grpc };
 enum class NotifyAccess : std::uint8_t { main, all };
+
+using Headers = std::vector<std::pair<std::string, Argument>>;  ///< field names and their values, in document order
 
 struct Readiness {
     ReadinessType type = ReadinessType::notify;
     int fd = 3;                                       ///< fd: at least 3
     std::vector<Argument> command = {};               ///< exec: not empty
-    std::optional<Argument> address = {};             ///< tcp: for parse_probe_address()
+    std::optional<Argument> address = {};             ///< tcp, grpc: for parse_probe_address()
     std::optional<Argument> url = {};                 ///< http: for parse_probe_url()
-    Milliseconds interval = std::chrono::seconds(1);  ///< exec, tcp, http: from the end of a probe to the next
-    Milliseconds timeout = std::chrono::seconds(1);   ///< exec, tcp, http: of one probe
+    Headers headers = {};                             ///< http
+    std::vector<StatusRange> status = {};             ///< http: those that are good; empty: 200 to 399
+    std::string service = {};                         ///< grpc: empty: the server as a whole
+    Milliseconds interval = std::chrono::seconds(1);  ///< of probes: from the end of one to the next
+    Milliseconds timeout = std::chrono::seconds(1);   ///< of one probe
     NotifyAccess notify_access = NotifyAccess::main;  ///< notify
 
     bool operator==(Readiness const&) const = default;
 };
 
-enum class HealthType : std::uint8_t { exec, tcp, http };
+inline constexpr std::size_t most_health_checks = 8;
+
+enum class HealthType : std::uint8_t { exec, tcp, http, grpc };
 
 struct Health {
+    std::string name = {};  ///< empty: the only one
     HealthType type = HealthType::exec;
     std::vector<Argument> command = {};    ///< exec: not empty
-    std::optional<Argument> address = {};  ///< tcp: for parse_probe_address()
+    std::optional<Argument> address = {};  ///< tcp, grpc: for parse_probe_address()
     std::optional<Argument> url = {};      ///< http: for parse_probe_url()
+    Headers headers = {};                  ///< http
+    std::vector<StatusRange> status = {};  ///< http: those that are good; empty: 200 to 399
+    std::string service = {};              ///< grpc: empty: the server as a whole
     Milliseconds interval = std::chrono::seconds(10);
     Milliseconds timeout = std::chrono::seconds(5);
     std::uint32_t retries = 3;  ///< failures in a row until the action; at least 1
@@ -140,6 +154,20 @@ struct StopStep {
     bool operator==(StopStep const&) const = default;
 };
 
+enum class StartOrder : std::uint8_t { parallel, sequential };
+inline constexpr std::array<std::string_view, 2> start_order_names{"parallel", "sequential"};
+
+enum class FilesAction : std::uint8_t { restart, signal };
+
+/// Files beside the configuration whose change means something to a program that runs.
+struct WatchedFiles {
+    std::vector<Argument> paths = {};  ///< not empty
+    FilesAction action = FilesAction::restart;
+    Milliseconds quiet_time = std::chrono::seconds(1);  ///< without a further change
+
+    bool operator==(WatchedFiles const&) const = default;
+};
+
 enum class StdinKind : std::uint8_t { null, inherit, file };
 
 struct Stdin {
@@ -187,7 +215,10 @@ struct Program : process::Settings {
     std::vector<StopStep> stop_sequence = {};  ///< instead of signal and timeout
     std::optional<Hook> pre_stop = {};
     OnChange on_change = OnChange::keep;
-    int reload_signal = 1;  ///< SIGHUP; OnChange::signal
+    int reload_signal = 1;  ///< SIGHUP; OnChange::signal, FilesAction::signal
+    std::optional<WatchedFiles> files = {};
+    StartOrder order = StartOrder::parallel;            ///< of its numbers
+    std::optional<std::uint32_t> max_unavailable = {};  ///< in a restart of all numbers; at least 1
     std::optional<Hook> on_failure = {};
     std::optional<Hook> on_success = {};
     std::optional<Hook> on_stop = {};  ///< of a one-shot that is done
@@ -195,7 +226,7 @@ struct Program : process::Settings {
     std::optional<Readiness> readiness = {};  ///< absent: ready when started
     std::optional<Milliseconds> start_timeout = {};
     std::optional<Milliseconds> watchdog = {};
-    std::optional<Health> health = {};
+    std::vector<Health> health = {};  ///< at most most_health_checks; names are unique
     // what it may use
     std::optional<process::CgroupLimits> cgroup = {};
     // its descriptors

@@ -31,7 +31,13 @@ constexpr json::Shape stop_step_shape = json::object_shape("StopStep");
 constexpr json::Shape stop_sequence_shape{.types = "array", .fewest = 1, .elements = &stop_step_shape};
 constexpr json::Shape hook_shape = json::object_shape("Hook");
 constexpr json::Shape readiness_shape = json::object_shape("Readiness");
-constexpr json::Shape health_shape = json::object_shape("Health");
+constexpr json::Shape health_check_shape = json::object_shape("Health");
+constexpr json::Shape health_shape{
+    .types = "object or array",
+    .elements = &health_check_shape,
+    .section = "Health",
+    .further = R"("anyOf":[{"$ref":"#/$defs/Health"},{"type":"array","minItems":1,"maxItems":8},{"type":"null"}])"};
+constexpr json::Shape files_shape = json::object_shape("Files");
 constexpr json::Shape limits_shape = json::object_shape("Limits");
 constexpr json::Shape cgroup_shape = json::object_shape("Cgroup");
 constexpr json::Shape capabilities_shape = json::object_shape("Capabilities");
@@ -324,6 +330,20 @@ std::span<Field<Program> const> table(TableOf<Program>) {
         {.name = "reloadSignal",
          .value = as<&Program::reload_signal, Signal>,
          .description = "The signal with which a process is told of a change. The default is `HUP`."},
+        {.name = "files",
+         .value = {&files_shape, parse_files},
+         .description = "Files whose change restarts the processes that run, or signals them: certificates, data, the "
+                        "program itself."},
+        {.name = "order",
+         .value = as<&Program::order, json::Choice<StartOrder, start_order_names>>,
+         .description = "How the numbers of a program start: `parallel` (the default), or `sequential`: each when all "
+                        "lower ones are ready, have ended for good, or are held."},
+        {.name = "maxUnavailable",
+         .value = as<&Program::max_unavailable, json::Integer<std::uint32_t, 1, highest_count>>,
+         .description =
+             "A restart of all numbers (by `ctl restart`, a changed configuration or changed files) takes no "
+             "more than so many out of service, and goes on with the next when one is ready again. Absent: "
+             "all at once."},
         {.name = "onFailure",
          .value = {&hook_shape, parse_on_failure},
          .description = "A command that runs when a process is given up, or has failed and is not started again."},
@@ -365,7 +385,8 @@ std::span<Field<Program> const> table(TableOf<Program>) {
                         "notify."},
         {.name = "health",
          .value = {&health_shape, parse_health},
-         .description = "How it is seen whether a process is still well."},
+         .description = "How it is seen whether a process is still well: one check, or a list of up to 8, each with a "
+                        "`name`."},
         {.name = "limits", .value = {&limits_shape, parse_limits}, .description = "Limits of setrlimit(2)."},
         {.name = "nice", .value = as<&Program::nice, json::Integer<int, -20, 19>>, .description = "The nice value."},
         {.name = "oomScoreAdj",

@@ -4,6 +4,7 @@
 #include "config/probe_target.h"
 #include "config/program_parser.h"
 #include "config/time_zone.h"
+#include "lib/base/http_field.h"
 #include "lib/base/signal_text.h"
 
 // How a program starts, restarts, stops, and how it is seen to be well.
@@ -13,9 +14,9 @@ namespace triton::config {
 namespace {
 
 constexpr std::array<std::string_view, 2> start_limit_actions{"give-up", "exit"};
-constexpr std::array<std::string_view, 5> readiness_types{"notify", "fd", "exec", "tcp", "http"};
+constexpr std::array<std::string_view, 6> readiness_types{"notify", "fd", "exec", "tcp", "http", "grpc"};
 constexpr std::array<std::string_view, 2> notify_accesses{"main", "all"};
-constexpr std::array<std::string_view, 3> health_types{"exec", "tcp", "http"};
+constexpr std::array<std::string_view, 4> health_types{"exec", "tcp", "http", "grpc"};
 
 void parse_cron_key(json::Node const& node, json::Where const& at, ScheduleDraft& draft, Reading& reading) {
     auto const text = read_text(node, at, reading);
@@ -83,13 +84,16 @@ void check_keys_of_type(std::span<KeyOfType const> keys, std::size_t type, std::
 
 void check_readiness(Readiness const& readiness, Present<Readiness> present, json::Where const& at, Reading& reading) {
     using enum ReadinessType;
-    static constexpr std::array<KeyOfType, 7> keys{{{"fd", bits(fd)},
-                                                    {"command", bits(exec), true},
-                                                    {"address", bits(tcp), true},
-                                                    {"url", bits(http), true},
-                                                    {"interval", bits(exec, tcp, http)},
-                                                    {"timeout", bits(exec, tcp, http)},
-                                                    {"notifyAccess", bits(notify)}}};
+    static constexpr auto keys = std::to_array<KeyOfType>({{"fd", bits(fd)},
+                                                           {"command", bits(exec), true},
+                                                           {"address", bits(tcp, grpc), true},
+                                                           {"url", bits(http), true},
+                                                           {"headers", bits(http)},
+                                                           {"status", bits(http)},
+                                                           {"service", bits(grpc)},
+                                                           {"interval", bits(exec, tcp, http, grpc)},
+                                                           {"timeout", bits(exec, tcp, http, grpc)},
+                                                           {"notifyAccess", bits(notify)}});
     if (!present.has("type") || present.is_faulty("type")) return;
     auto const type = static_cast<std::size_t>(readiness.type);
     check_keys_of_type<Readiness>(keys, type, readiness_types[type], present, at, reading);
@@ -97,8 +101,12 @@ void check_readiness(Readiness const& readiness, Present<Readiness> present, jso
 
 void check_health(Health const& health, Present<Health> present, json::Where const& at, Reading& reading) {
     using enum HealthType;
-    static constexpr std::array<KeyOfType, 3> keys{
-        {{"command", bits(exec), true}, {"address", bits(tcp), true}, {"url", bits(http), true}}};
+    static constexpr auto keys = std::to_array<KeyOfType>({{"command", bits(exec), true},
+                                                           {"address", bits(tcp, grpc), true},
+                                                           {"url", bits(http), true},
+                                                           {"headers", bits(http)},
+                                                           {"status", bits(http)},
+                                                           {"service", bits(grpc)}});
     if (present.is_faulty("type")) return;
     auto const type = static_cast<std::size_t>(health.type);
     check_keys_of_type<Health>(keys, type, health_types[type], present, at, reading);
@@ -121,6 +129,137 @@ constexpr json::Shape url_argument{
     .types = "string or object", .pattern = "^https?://[^/?#]", .section = "Argument", .further = argument_or_null};
 using ProbeAddress = json::Kind<read_target<parse_probe_address>, address_argument>;
 using ProbeUrl = json::Kind<read_target<parse_probe_url>, url_argument>;
+
+constexpr std::size_t most_headers = 32;
+constexpr std::size_t most_service_bytes = 256;
+constexpr std::string_view token_pattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
+constexpr json::Shape headers_shape{.types = "object", .elements = &a_program_argument, .names = token_pattern};
+
+/// Those that say how the message itself is made are ours.
+bool is_of_message(std::string_view name) {
+    static constexpr auto names = std::to_array<std::string_view>(
+        {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"});
+    return std::ranges::any_of(names, [name](std::string_view ours) { return are_same_letters(ours, name); });
+}
+
+std::optional<Headers> read_headers(json::Node const& node, json::Where const& at, Reading& reading) {
+    auto const* const json = expect<json::Object>("an object", node, at, reading);
+    if (!json) return std::nullopt;
+    if (json->size() > most_headers) {
+        reading.problems.add(at, "more than " + std::to_string(most_headers) + " fields");
+        return std::nullopt;
+    }
+    Headers headers;
+    for (json::Member const& member : *json) {
+        json::Where const field_at{&at, std::string_view(member.key)};
+        if (member.key.empty() || !std::ranges::all_of(member.key, is_token_character)) {
+            reading.problems.add(field_at, "is not the name of a field of HTTP");
+        } else if (is_of_message(member.key)) {
+            reading.problems.add(field_at, "is part of how the request is sent, and cannot be set");
+        }
+        headers.emplace_back(member.key, parse_argument(member.node, field_at, reading));
+    }
+    return headers;
+}
+
+template <class Probe>
+void parse_headers(json::Node const& node, json::Where const& at, Probe& probe, Reading& reading) {
+    if (auto headers = read_headers(node, at, reading)) probe.headers = std::move(*headers);
+}
+
+constexpr json::Shape status_range_shape{.types = "integer or string", .pattern = "^[1-5][0-9]{2}(-[1-5][0-9]{2})?$"};
+constexpr json::Shape status_shape{.types = "integer or string or array",
+                                   .pattern = "^[1-5][0-9]{2}(-[1-5][0-9]{2})?$",
+                                   .fewest = 1,
+                                   .elements = &status_range_shape};
+
+/// "204", "200-299"
+std::optional<StatusRange> parse_status_range(std::string_view text) {
+    auto const code = [](std::string_view digits) -> std::uint16_t {
+        if (digits.size() != 3 || digits[0] < '1' || digits[0] > '5') return 0;
+        std::uint16_t value = 0;
+        for (char const c : digits) {
+            if (c < '0' || c > '9') return 0;
+            value = static_cast<std::uint16_t>(value * 10 + (c - '0'));
+        }
+        return value;
+    };
+    std::size_t const dash = text.find('-');
+    StatusRange range{code(text.substr(0, dash)), 0};
+    range.last = dash == text.npos ? range.first : code(text.substr(dash + 1));
+    if (range.first == 0 || range.last < range.first) return std::nullopt;
+    return range;
+}
+
+std::optional<StatusRange> read_status_range(json::Node const& node, json::Where const& at, Reading& reading) {
+    if (std::string const* const text = node.get<std::string>()) {
+        auto const range = parse_status_range(*text);
+        if (!range)
+            reading.problems.add(at, json::quoted(*text) + " is neither a status (200) nor a range of them (200-299)");
+        return range;
+    }
+    if (node.kind() != "number") {
+        reading.problems.add(at, std::string("expected a status or a range of them, found ").append(node.kind()));
+        return std::nullopt;
+    }
+    auto const status = json::read_integer_within(node, at, 100, 599, reading);
+    if (!status) return std::nullopt;
+    return StatusRange{static_cast<std::uint16_t>(*status), static_cast<std::uint16_t>(*status)};
+}
+
+template <class Probe>
+void parse_status(json::Node const& node, json::Where const& at, Probe& probe, Reading& reading) {
+    constexpr std::size_t most_ranges = 16;
+    auto const* const array = node.get<json::Array>();
+    if (!array) {
+        if (auto const range = read_status_range(node, at, reading)) probe.status.push_back(*range);
+        return;
+    }
+    if (array->empty()) reading.problems.add(at, "must not be empty");
+    if (array->size() > most_ranges)
+        return reading.problems.add(at, "more than " + std::to_string(most_ranges) + " ranges");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        if (auto const range = read_status_range((*array)[i], json::Where{&at, i}, reading))
+            probe.status.push_back(*range);
+    }
+}
+
+constexpr json::Shape service_shape{.types = "string", .longest = most_service_bytes};
+
+template <class Probe>
+void parse_service(json::Node const& node, json::Where const& at, Probe& probe, Reading& reading) {
+    std::string const* const name = expect_string(node, at, reading);
+    if (!name) return;
+    if (name->size() > most_service_bytes)
+        return reading.problems.add(at, "longer than " + std::to_string(most_service_bytes) + " bytes");
+    probe.service = *name;
+}
+
+void parse_check_name(json::Node const& node, json::Where const& at, Health& health, Reading& reading) {
+    std::string const* const name = expect_string(node, at, reading);
+    if (!name) return;
+    if (!is_name(*name)) return reading.problems.add(at, std::string(name_rule));
+    health.name = *name;
+}
+
+constexpr json::Shape paths_shape{.types = "array", .fewest = 1, .elements = &a_program_argument};
+
+void parse_watched_paths(json::Node const& node, json::Where const& at, WatchedFiles& files, Reading& reading) {
+    constexpr std::size_t most_paths = 32;
+    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    if (!array) return;
+    if (array->empty()) reading.problems.add(at, "must not be empty");
+    if (array->size() > most_paths)
+        return reading.problems.add(at, "more than " + std::to_string(most_paths) + " files");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        json::Where const path_at{&at, i};
+        auto path = read_argument((*array)[i], path_at, reading);
+        if (!path) continue;
+        if (path->type == ArgumentType::literal && !path->value.starts_with('/'))
+            reading.problems.add(path_at, "must be an absolute path");
+        files.paths.push_back(std::move(*path));
+    }
+}
 
 }  // namespace
 
@@ -226,8 +365,9 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
          .description =
              "How it is seen that a process is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written "
              "to a "
-             "descriptor, a command that succeeds, a TCP connection that is accepted, or an HTTP request with a status "
-             "from 200 to 399. The last two are tried by the agent."},
+             "descriptor, a command that succeeds, a TCP connection that is accepted, an HTTP request that is answered "
+             "by a good status, or gRPC's health checking protocol that answers `SERVING`. The last three are tried by "
+             "the agent."},
         {.name = "fd",
          .value = as<&Readiness::fd, json::Integer<int, 3, 65535>>,
          .description = "Type fd: the number of the descriptor. The default is 3."},
@@ -236,20 +376,32 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
          .description = "Type exec: the command. Exit code 0 means ready."},
         {.name = "address",
          .value = as<&Readiness::address, ProbeAddress>,
-         .description =
-             "Type tcp: where to connect, as `HOST:PORT`. The host is an IPv4 address, an IPv6 address in brackets, or "
-             "`localhost`."},
+         .description = "Types tcp, grpc: where to connect, as `HOST:PORT`. The host is an IPv4 address, an IPv6 "
+                        "address in brackets, or "
+                        "`localhost`."},
         {.name = "url",
          .value = as<&Readiness::url, ProbeUrl>,
          .description = "Type http: what to ask for, as `http://HOST:PORT/PATH` or `https://..`, whose certificate is "
                         "not checked. "
                         "The host is as above, the port 80 or 443 when there is none."},
+        {.name = "headers",
+         .value = {&headers_shape, parse_headers<Readiness>},
+         .description = "Type http: further header fields of the request and their values, which are Arguments: "
+                        "`{\"Host\": \"www.example.org\"}`."},
+        {.name = "status",
+         .value = {&status_shape, parse_status<Readiness>},
+         .description = "Type http: the good statuses, as one, as a range (`\"200-299\"`) or as a list of both. The "
+                        "default is `\"200-399\"`."},
+        {.name = "service",
+         .value = {&service_shape, parse_service<Readiness>},
+         .description = "Type grpc: the service that is asked for. Absent: the server as a whole."},
         {.name = "interval",
          .value = as<&Readiness::interval, json::DurationAboveZero>,
-         .description = "Types exec, tcp, http: the time from the end of one try to the next. The default is 1s."},
+         .description =
+             "Types exec, tcp, http, grpc: the time from the end of one try to the next. The default is 1s."},
         {.name = "timeout",
          .value = as<&Readiness::timeout, json::DurationAboveZero>,
-         .description = "Types exec, tcp, http: the longest time of one try. The default is 1s."},
+         .description = "Types exec, tcp, http, grpc: the longest time of one try. The default is 1s."},
         {.name = "notifyAccess",
          .value = as<&Readiness::notify_access, json::Choice<NotifyAccess, notify_accesses>>,
          .description =
@@ -260,19 +412,31 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
 
 std::span<Field<Health> const> table(TableOf<Health>) {
     static constexpr auto rows = std::to_array<Field<Health>>({
+        {.name = "name",
+         .value = {&name_shape, parse_check_name},
+         .description = "The check's name in the log. One of a list needs it."},
         {.name = "type",
          .value = as<&Health::type, json::Choice<HealthType, health_types>>,
-         .description = "How to look: by a command (the default), by a TCP connection, or by an HTTP request, as for "
-                        "the readiness."},
+         .description = "How to look: by a command (the default), by a TCP connection, by an HTTP request, or by "
+                        "gRPC, as for the readiness."},
         {.name = "command",
          .value = as<&Health::command, Command>,
          .description = "Type exec: the command that looks. Exit code 0 means healthy."},
         {.name = "address",
          .value = as<&Health::address, ProbeAddress>,
-         .description = "Type tcp: where to connect, as for the readiness."},
+         .description = "Types tcp, grpc: where to connect, as for the readiness."},
         {.name = "url",
          .value = as<&Health::url, ProbeUrl>,
          .description = "Type http: what to ask for, as for the readiness."},
+        {.name = "headers",
+         .value = {&headers_shape, parse_headers<Health>},
+         .description = "Type http: further header fields, as for the readiness."},
+        {.name = "status",
+         .value = {&status_shape, parse_status<Health>},
+         .description = "Type http: the good statuses, as for the readiness."},
+        {.name = "service",
+         .value = {&service_shape, parse_service<Health>},
+         .description = "Type grpc: the service, as for the readiness."},
         {.name = "interval",
          .value = as<&Health::interval, json::DurationAboveZero>,
          .description = "The time from the end of one look to the next. The default is 10s."},
@@ -287,7 +451,26 @@ std::span<Field<Health> const> table(TableOf<Health>) {
          .description = "For so long after a start failures do not count. The default is 0s."},
         {.name = "action",
          .value = as<&Health::action, json::Choice<HealthAction, health_action_names>>,
-         .description = "What follows: restart the process (the default), only report it, or end the container."},
+         .description = "What follows: restart the process (the default), only report it, or end the container. One "
+                        "that is reported is not ready, either, until the check succeeds again."},
+    });
+    return rows;
+}
+
+std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>) {
+    using enum json::Need;
+    static constexpr auto rows = std::to_array<Field<WatchedFiles>>({
+        {.name = "paths",
+         .need = required,
+         .value = {&paths_shape, parse_watched_paths},
+         .description = "The files: absolute paths, whose last part may be a pattern (glob(7)), or Arguments. One that "
+                        "is not there may come. Links are followed, so that a mounted Secret is seen to change."},
+        {.name = "action",
+         .value = as<&WatchedFiles::action, json::Choice<FilesAction, files_actions>>,
+         .description = "What a change means: `restart` (the default) or `signal`, which sends `reloadSignal`."},
+        {.name = "quietTime",
+         .value = as<&WatchedFiles::quiet_time, json::DurationText>,
+         .description = "It is acted on when no further change has come for so long. The default is 1s."},
     });
     return rows;
 }
@@ -396,7 +579,33 @@ void parse_readiness(json::Node const& node, json::Where const& at, Program& pro
 }
 
 void parse_health(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    program.health = read_object<Health, check_health>(node, at, reading);
+    auto const* const array = node.get<json::Array>();
+    if (!array) {
+        if (node.kind() != "object")
+            return reading.problems.add(at, std::string("expected an object or an array, found ").append(node.kind()));
+        if (auto health = read_object<Health, check_health>(node, at, reading))
+            program.health.push_back(std::move(*health));
+        return;
+    }
+    if (array->empty()) reading.problems.add(at, "must not be empty");
+    if (array->size() > most_health_checks)
+        return reading.problems.add(at, "more than " + std::to_string(most_health_checks) + " checks");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+        json::Where const check_at{&at, i};
+        auto health = read_object<Health, check_health>((*array)[i], check_at, reading);
+        if (!health) continue;
+        json::Where const name_at{&check_at, "name"};
+        if (health->name.empty()) {
+            reading.problems.add(name_at, "required for one of several checks");
+        } else if (std::ranges::find(program.health, health->name, &Health::name) != program.health.end()) {
+            reading.problems.add(name_at, json::quoted(health->name) + " is named twice");
+        }
+        program.health.push_back(std::move(*health));
+    }
+}
+
+void parse_files(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    program.files = read_object<WatchedFiles>(node, at, reading);
 }
 
 }  // namespace triton::config

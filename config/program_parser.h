@@ -27,6 +27,7 @@ void parse_pre_stop(json::Node const& node, json::Where const& at, Program& prog
 void parse_on_failure(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_readiness(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_health(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_files(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_success_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_permanent_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_on_success(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
@@ -56,6 +57,8 @@ constexpr std::string_view reserved_prefix = "triton-";
 
 /// In the order of OutputKind.
 inline constexpr std::array<std::string_view, 2> output_words{"inherit", "null"};
+
+inline constexpr std::array<std::string_view, 2> files_actions{"restart", "signal"};
 
 /// Whether a text is such a name.
 bool is_name(std::string_view text);

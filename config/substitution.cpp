@@ -220,7 +220,9 @@ public:
         if (program.on_success) add(program.on_success->command);
         if (program.on_stop) add(program.on_stop->command);
         if (program.readiness) add_probe(*program.readiness);
-        if (program.health) add_probe(*program.health);
+        for (Health const& health : program.health)
+            add_probe(health);
+        if (program.files) add(program.files->paths);
     }
 
     std::vector<Reference> take() && {
@@ -235,6 +237,8 @@ private:
         add(probe.command);
         if (probe.address) add(*probe.address);
         if (probe.url) add(*probe.url);
+        for (auto const& [name, value] : probe.headers)
+            add(value);
     }
 
     void add(Argument const& argument) {

@@ -44,6 +44,7 @@ struct LastExit {
 struct ProcessStatus {
     std::uint32_t number = 1;
     ProcessState state = ProcessState::down;
+    bool is_unwell = false;  ///< up, but not ready any more: a check that only reports has failed
     std::optional<pid_t> pid;
     std::optional<Duration> uptime;       ///< of the running process
     std::optional<Duration> since_start;  ///< since the latest start, of a process that has ended too
@@ -149,12 +150,15 @@ struct PodState {
     bool operator==(PodState const&) const = default;
 };
 
-/// A probe for an agent to make: a connection, or a GET that is answered by a status from 200 to 399.
+/// A probe for an agent to make: a connection, a GET that is answered by a good status, or a check by gRPC.
 struct ProbeRequest {
     std::uint64_t id = 0;  ///< the backend's own, for probe_result() and ControlServer::cancel_probe(); never reused
     config::ProbeKind kind = config::ProbeKind::tcp;
     std::string_view target;  ///< "127.0.0.1:80", "http://127.0.0.1:80/healthz"
     Duration timeout{};
+    std::span<std::string const> headers{};         ///< NAME=VALUE
+    std::span<config::StatusRange const> status{};  ///< good ones; empty: 200 to 399
+    std::string_view service{};
 };
 
 /// Whose a process is.

@@ -47,7 +47,7 @@ void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage
     if (process.since_start) out.key("started_seconds_ago").value(*process.since_start);
     out.key("starts").value(std::int64_t{process.starts});
     out.key("restarts").value(std::int64_t{process.starts > 0 ? process.starts - 1 : 0});
-    out.key("ready").value(process.state == ProcessState::up);
+    out.key("ready").value(process.state == ProcessState::up && !process.is_unwell);
     if (usage.memory) out.key("memory_bytes").value(static_cast<std::int64_t>(*usage.memory));
     if (usage.cpu_time) out.key("cpu_seconds").value(*usage.cpu_time);
     if (process.last_exit) write_last_exit((out.key("last_exit"), out), *process.last_exit);
@@ -118,7 +118,29 @@ void write_staging(json::Writer& out, StagingAnswer const& answer, std::size_t l
 
 void write_probe(json::Writer& out, ProbeRequest const& request) {
     out.open('{').key("id").value(static_cast<std::int64_t>(request.id)).key("kind").value(name_of(request.kind));
-    out.key("target").value(request.target).key("timeout_seconds").value(request.timeout).close('}');
+    out.key("target").value(request.target).key("timeout_seconds").value(request.timeout);
+    if (!request.headers.empty()) {
+        out.key("headers").open('[');
+        for (std::string const& header : request.headers) {
+            std::size_t const equals = header.find('=');
+            out.open('{').key("name").value(std::string_view(header).substr(0, equals));
+            out.key("value").value(std::string_view(header).substr(equals + 1)).close('}');
+        }
+        out.close(']');
+    }
+    if (!request.status.empty()) {
+        out.key("status").open('[');
+        for (config::StatusRange const& range : request.status)
+            out.open('{')
+                .key("first")
+                .value(std::int64_t{range.first})
+                .key("last")
+                .value(std::int64_t{range.last})
+                .close('}');
+        out.close(']');
+    }
+    if (!request.service.empty()) out.key("service").value(request.service);
+    out.close('}');
 }
 
 void write_line(json::Writer& out, OutputLine const& line) {

@@ -32,7 +32,9 @@ WaitAnswer judge(WaitFor what, ProcessStatus const& process, std::uint32_t start
         return is_one_of(process.state, bad) ? WaitAnswer::never : WaitAnswer::not_yet;
     };
     switch (what) {
-        case WaitFor::ready: return either({up, done}, {failed});
+        case WaitFor::ready:
+            if (process.is_unwell) return WaitAnswer::not_yet;
+            return either({up, done}, {failed});
         case WaitFor::up: return either({activating, up}, {done, failed});
         case WaitFor::down: return either({down, waiting, done, failed, held}, {});
         case WaitFor::done: return either({done}, {failed});

@@ -70,7 +70,8 @@ std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t
             {name, name_of(network->kind), std::move(network->target.arguments(ProcessNumber{number}).front())});
     };
     add(Helper::readiness, "readiness");
-    add(Helper::health, "health");
+    for (std::size_t check = 0; check < program.settings.health.size(); ++check)
+        add(helper_of_check(check), "health");
     return probes;
 }
 

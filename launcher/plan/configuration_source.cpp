@@ -196,14 +196,16 @@ private:
     Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                      process::Attributes const& attributes);
     std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
+    void add_headers(config::Headers const& headers, json::Where const& at, std::uint32_t count, NetworkProbe& probe);
+    void add_files(config::Program const& program, json::Where const& at, ProgramPlan& plan);
     std::shared_ptr<process::StartPlan const> command(config::Program const& program, json::Where const& at,
                                                       Environment const& environment, process::Attributes attributes,
                                                       std::uint32_t count);
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
-    HelperPlan network_helper(config::ProbeKind kind, config::Argument const& target, json::Where const& at,
-                              Duration timeout, std::uint32_t count);
+    template <class Probe>
+    HelperPlan network_helper(config::ProbeKind kind, Probe const& probe, json::Where const& at, std::uint32_t count);
     std::string find_command(std::string const& word, json::Where const& at, Environment const& environment,
                              process::Attributes const& attributes);
     process::Attributes attributes(config::Program const& program, json::Where const& at);
@@ -391,7 +393,8 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
 /// What another process has checked for all processes is not checked again.
 std::optional<std::string> Planner::fault_of(NetworkProbe const& probe, bool is_numbered) {
     if (memory_.is_tried) return std::nullopt;
-    std::uint64_t const bytes = std::uint64_t{probe.target.highest_number()} * probe.target.buffer_size();
+    std::size_t const of_one = probe.target.buffer_size() + (probe.headers ? probe.headers->buffer_size() : 0);
+    std::uint64_t const bytes = std::uint64_t{probe.target.highest_number()} * of_one;
     if (kind_ == LoadKind::small && is_numbered && (bytes > most_small_rendering || bytes > rendered_)) {
         rejected_.is_too_much = true;
         return std::nullopt;
@@ -473,13 +476,42 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
             .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
 
-HelperPlan Planner::network_helper(config::ProbeKind kind, config::Argument const& target, json::Where const& at,
-                                   Duration timeout, std::uint32_t count) {
-    auto made = checked(config::substitute(target, at, variables_, count));
+template <class Probe>
+HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, json::Where const& at,
+                                   std::uint32_t count) {
+    bool const is_url = kind == config::ProbeKind::http;
+    auto const& target = is_url ? probe.url : probe.address;
+    if (!target) return {};  // something is wrong with it, and that is known
+    json::Where const target_at{&at, is_url ? "url" : "address"};
+    auto made = checked(config::substitute(*target, target_at, variables_, count));
     if (!made) return {};
-    NetworkProbe probe{kind, std::move(*made)};
-    if (auto fault = fault_of(probe, depends_on_number(target))) add(at, std::move(*fault));
-    return {.start = {}, .network = std::move(probe), .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
+    NetworkProbe network{.kind = kind, .target = std::move(*made), .headers = {}, .status = {}, .service = {}};
+    if (is_url) network.status = probe.status;
+    if (kind == config::ProbeKind::grpc) network.service = probe.service;
+    if (is_url && !probe.headers.empty()) add_headers(probe.headers, {&at, "headers"}, count, network);
+    if (auto fault = fault_of(network, depends_on_number(*target))) add(target_at, std::move(*fault));
+    return {
+        .start = {}, .network = std::move(network), .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
+}
+
+void Planner::add_headers(config::Headers const& headers, json::Where const& at, std::uint32_t count,
+                          NetworkProbe& probe) {
+    probe.headers = checked(config::substitute(headers, at, variables_, count));
+    if (!probe.headers || memory_.is_tried) return;
+    bool const is_numbered =
+        std::ranges::any_of(headers, [](auto const& field) { return depends_on_number(field.second); });
+    if (auto fault = headers_fault(probe, is_numbered, rendered_)) add(at, std::move(*fault));
+}
+
+/// Which files are watched for a program.
+void Planner::add_files(config::Program const& program, json::Where const& at, ProgramPlan& plan) {
+    if (!program.files) return;
+    json::Where const files_at{&at, "files"};
+    json::Where const paths_at{&files_at, "paths"};
+    for (std::size_t i = 0; i < program.files->paths.size(); ++i) {
+        if (auto path = path_of(program.files->paths[i], json::Where{&paths_at, i}))
+            plan.watched_files.push_back(std::move(*path));
+    }
 }
 
 std::vector<SocketRequest> Planner::sockets(config::Program const& program, json::Where const& at) {
@@ -569,16 +601,18 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
             case config::ReadinessType::fd: policy.readiness = Readiness::notified; break;
             case config::ReadinessType::exec:
             case config::ReadinessType::tcp:
-            case config::ReadinessType::http: policy.readiness = Readiness::probed; break;
+            case config::ReadinessType::http:
+            case config::ReadinessType::grpc: policy.readiness = Readiness::probed; break;
         }
         policy.probe_interval = program.readiness->interval;
     }
     if (program.start_timeout) policy.start_timeout = *program.start_timeout;
     if (program.watchdog) policy.watchdog = *program.watchdog;
-    if (program.health) {
-        policy.health = Health{program.health->interval, program.health->retries, program.health->start_period,
-                               program.health->action};
-    }
+    for (config::Health const& health : program.health)
+        policy.checks.push_back({health.interval, health.retries, health.start_period, health.action});
+    policy.is_sequential = program.order == config::StartOrder::sequential && !program.schedule;
+    if (!program.schedule) policy.max_unavailable = program.max_unavailable.value_or(0);
+    policy.is_told_of_files = program.files && program.files->action == config::FilesAction::signal;
     return policy;
 }
 
@@ -653,22 +687,20 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     plan->sockets = sockets(program, at);
     if (!plan->start || rejected_.errors.size() > errors_before) return nullptr;
 
-    auto const add_helper = [&](Helper which, std::vector<config::Argument> const& words, std::string_view key,
-                                Duration timeout) {
-        json::Where const helper_at{&at, key};
+    auto const add_helper_at = [&](Helper which, std::vector<config::Argument> const& words,
+                                   json::Where const& helper_at, Duration timeout) {
         plan->helpers[static_cast<std::size_t>(which)] =
             helper(words, helper_at, timeout, program, variables, resolved, count);
     };
-    auto const add_probe = [&]<class Probe>(Helper which, Probe const& probe, std::string_view key) {
+    auto const add_helper = [&](Helper which, std::vector<config::Argument> const& words, std::string_view key,
+                                Duration timeout) { add_helper_at(which, words, json::Where{&at, key}, timeout); };
+    auto const add_probe = [&]<class Probe>(Helper which, Probe const& probe, json::Where const& probe_at) {
         using Type = decltype(probe.type);
         HelperPlan& mine = plan->helpers[static_cast<std::size_t>(which)];
-        json::Where const probe_at{&at, key};
-        if (probe.type == Type::exec) add_helper(which, probe.command, key, probe.timeout);
-        // Without a target something is wrong with it, and that is known.
-        if (probe.type == Type::tcp && probe.address)
-            mine = network_helper(config::ProbeKind::tcp, *probe.address, {&probe_at, "address"}, probe.timeout, count);
-        if (probe.type == Type::http && probe.url)
-            mine = network_helper(config::ProbeKind::http, *probe.url, {&probe_at, "url"}, probe.timeout, count);
+        if (probe.type == Type::exec) add_helper_at(which, probe.command, probe_at, probe.timeout);
+        if (probe.type == Type::tcp) mine = network_helper(config::ProbeKind::tcp, probe, probe_at, count);
+        if (probe.type == Type::http) mine = network_helper(config::ProbeKind::http, probe, probe_at, count);
+        if (probe.type == Type::grpc) mine = network_helper(config::ProbeKind::grpc, probe, probe_at, count);
     };
     if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
     if (program.on_failure)
@@ -679,8 +711,15 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     if (program.schedule && !program.schedule->time_zone.empty())
         plan->zone = time_zone(program.schedule->time_zone, at);
     if (rejected_.errors.size() > errors_before) return nullptr;
-    if (program.readiness) add_probe(Helper::readiness, *program.readiness, "readiness");
-    if (program.health) add_probe(Helper::health, *program.health, "health");
+    add_files(program, at, *plan);
+    if (program.readiness) add_probe(Helper::readiness, *program.readiness, {&at, "readiness"});
+    json::Where const health_at{&at, "health"};
+    for (std::size_t check = 0; check < program.health.size(); ++check) {
+        bool const is_only = program.health.size() == 1 && program.health.front().name.empty();
+        json::Where const check_at{&health_at, check};
+        add_probe(helper_of_check(check), program.health[check], is_only ? health_at : check_at);
+    }
+    if (rejected_.errors.size() > errors_before) return nullptr;
     decide_needs(*plan);
     return plan;
 }

@@ -14,4 +14,7 @@ namespace triton::launcher {
 /// at, at least one of each; the agent refuses what is wrong with another.
 std::optional<std::string> target_fault(NetworkProbe const& probe, bool is_numbered, std::uint64_t& budget);
 
+/// The same for the fields that are sent with it: a control character, or more than 8192 bytes.
+std::optional<std::string> headers_fault(NetworkProbe const& probe, bool is_numbered, std::uint64_t& budget);
+
 }  // namespace triton::launcher

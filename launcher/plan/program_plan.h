@@ -22,6 +22,9 @@ namespace triton::launcher {
 struct NetworkProbe {
     config::ProbeKind kind = config::ProbeKind::tcp;
     process::CommandTemplate target;  ///< one argument: HOST:PORT or the URL, checked for every process
+    std::optional<process::CommandTemplate> headers = {};  ///< NAME=VALUE, checked as well
+    std::vector<config::StatusRange> status = {};
+    std::string service = {};
 
     bool operator==(NetworkProbe const&) const = default;
 };
@@ -74,6 +77,7 @@ struct ProgramPlan {
         start;  ///< null: taken over from another version, and gone from the document
     std::array<HelperPlan, helper_kinds> helpers;  ///< by Helper
     std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
+    std::vector<std::string> watched_files;        ///< of settings.files: absolute, their last part may be a pattern
     std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
     StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
 
@@ -81,7 +85,7 @@ struct ProgramPlan {
     bool operator==(ProgramPlan const& other) const {
         bool const has_same_clock = zone == other.zone || (zone && other.zone && *zone == *other.zone);
         return has_same_clock && policy == other.policy && settings == other.settings && helpers == other.helpers &&
-               starts_like(other);
+               watched_files == other.watched_files && starts_like(other);
     }
     /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {

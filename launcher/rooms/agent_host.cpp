@@ -73,7 +73,8 @@ AgentHost::AgentHost(LaunchOptions const& options, SourceOptions const& source, 
       listener_(listener),
       probes_({.send =
                    [this](std::uint64_t id, NetworkProbes::Probe const& probe) {
-                       line_.send_probe({id, probe.kind, probe.target, probe.timeout});
+                       line_.send_probe(
+                           {id, probe.kind, probe.target, probe.timeout, probe.headers, probe.status, probe.service});
                    },
                .cancel = [this](std::uint64_t id) { line_.cancel_probe(id); },
                .done =
@@ -147,8 +148,16 @@ std::optional<ReporterStatus> AgentHost::reporter(bool runs) const {
 // Probes over the network.
 
 void AgentHost::run_probe(NetworkProbes::Key key, HelperPlan const& helper, ProcessNumber number) {
-    probes_.run({key, helper.network->kind, helper.network->target.arguments(number).front(), helper.timeout},
-                steady_clock::now());
+    NetworkProbe const& network = *helper.network;
+    NetworkProbes::Probe probe{.key = key,
+                               .kind = network.kind,
+                               .target = network.target.arguments(number).front(),
+                               .timeout = helper.timeout,
+                               .headers = {},
+                               .status = network.status,
+                               .service = network.service};
+    if (network.headers) probe.headers = network.headers->arguments(number);
+    probes_.run(std::move(probe), steady_clock::now());
     arm();
 }
 

@@ -208,6 +208,7 @@ ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) cons
     ProcessStatus status;
     status.number = number;
     status.state = view.state;
+    status.is_unwell = view.state == ProcessState::up && !view.is_ready;
     if (view.pid) {
         status.pid = static_cast<pid_t>(*view.pid);
         status.uptime = now - view.since;

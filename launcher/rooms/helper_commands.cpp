@@ -26,14 +26,21 @@ std::string_view text(Helper helper) {
         case Helper::pre_stop: return "preStop";
         case Helper::on_failure: return "onFailure";
         case Helper::readiness: return "readiness";
-        case Helper::health: return "health";
+        case Helper::health:
+        case Helper::health_2:
+        case Helper::health_3:
+        case Helper::health_4:
+        case Helper::health_5:
+        case Helper::health_6:
+        case Helper::health_7:
+        case Helper::health_8: return "health";
         case Helper::on_success: return "onSuccess";
         case Helper::on_stop: return "onStop";
     }
     std::unreachable();
 }
 
-bool is_probe(Helper helper) { return helper == Helper::readiness || helper == Helper::health; }
+bool is_probe(Helper helper) { return helper == Helper::readiness || check_of(helper); }
 
 std::string outcome_text(Children::Outcome const& outcome) {
     switch (outcome.how) {
@@ -138,8 +145,12 @@ void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome
     log::LogLevel const level = is_probe(helper) ? log::LogLevel::debug : log::LogLevel::warning;
     if (!log_.is_enabled(level)) return;
     std::string const why = outcome_text(outcome);
-    log_.write(level, "helper-failed",
-               std::string(text(helper)) + " of " + report_writer_.who(id) + " has failed: " + why,
+    auto const& plan = table_[id.program].plan;
+    auto const check = check_of(helper);
+    bool const is_named = check && plan && *check < plan->settings.health.size();
+    std::string name(text(helper));
+    if (is_named && !plan->settings.health[*check].name.empty()) name += " " + plan->settings.health[*check].name;
+    log_.write(level, "helper-failed", name + " of " + report_writer_.who(id) + " has failed: " + why,
                {{"program", std::string_view(table_[id.program].name)},
                 {"process", static_cast<std::int64_t>(id.number)},
                 {"helper", text(helper)},

@@ -49,7 +49,8 @@ std::string_view ProgramTable::name(std::uint32_t program) const {
 ProgramName ProgramTable::name_of(ProgramId id) const {
     Entry const& program = (*this)[id];
     bool const has_numbers = !program.plan || program.plan->policy.count > 1 || supervisor_.size(id) > 1;
-    return {program.name, has_numbers, program.plan ? program.plan->start.get() : nullptr};
+    if (!program.plan) return {program.name, has_numbers};
+    return {program.name, has_numbers, program.plan->start.get(), program.plan->settings.health};
 }
 
 std::vector<ProgramId> ProgramTable::choose_ids(Plans const& plans) const {

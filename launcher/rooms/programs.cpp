@@ -84,10 +84,12 @@ Programs::Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervis
                           if (schedules_) schedules_->time_passed(steady_clock::now());
                           arm();
                       }),
-      settle_timer_(loop, [this] {
-          tidy();
-          owner_.settled();
-      }) {}
+      settle_timer_(loop,
+                    [this] {
+                        tidy();
+                        owner_.settled();
+                    }),
+      files_(loop, log, table, events) {}
 
 /// The programs of a configuration (null: there is none yet), and those of our own that it needs.
 Plans Programs::plans_for(Accepted const* accepted) const {
@@ -149,6 +151,7 @@ Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<v
     if (taken) taken();
     plans_ = std::move(plans);
     table_.show(ids);
+    files_.set(runs_servers ? ids : std::vector<ProgramId>());  // before anything starts that may change them
     events_.dispatch(event::ConfigurationAccepted{specs});
     channels_.close_sockets_but(plans_);
     set_schedules(ids, runs_servers);
@@ -273,6 +276,7 @@ void Programs::restore(UpgradeState const& state, Accepted const* active) {
 void Programs::restore_schedules(UpgradeState const& state, Accepted const* active) {
     std::vector<ProgramId> const ids = table_.ids_of(plans_);
     if (active) set_schedules(ids, active->configuration.run_servers);
+    if (active && active->configuration.run_servers) files_.set(ids);
     for (Schedules::NextRun const& next : state.schedules) {
         if (schedules_) schedules_->import_next_run(next);
     }

@@ -7,6 +7,7 @@
 
 #include "launcher/rooms/agent_host.h"
 #include "launcher/rooms/channels.h"
+#include "launcher/rooms/files_watch.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/services/schedules.h"
@@ -40,6 +41,8 @@ public:
 
     /// nullopt: the program is not scheduled.
     [[nodiscard]] std::optional<Duration> next_run_in(ProgramId id) const;
+    /// In a stop nothing is restarted for a file any more.
+    void forget_files() { files_.forget(); }
     /// Something has changed that leaves something to let go of.
     void settle_soon();
 
@@ -75,6 +78,7 @@ private:
     std::unique_ptr<Schedules> schedules_;
     EventLoop::Timer schedule_timer_;
     EventLoop::Timer settle_timer_;
+    FilesWatch files_;
 };
 
 }  // namespace triton::launcher

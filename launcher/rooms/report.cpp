@@ -178,10 +178,30 @@ void ReportWriter::on(action::ReportTimedOut const& late) {
     write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
 }
 
+/// Empty: the only one, or of a configuration that is gone.
+std::string_view ReportWriter::name_of_check(ProcessId id, std::size_t check) const {
+    auto const checks = names_(id.program).checks;
+    return check < checks.size() ? std::string_view(checks[check].name) : std::string_view();
+}
+
 void ReportWriter::on(action::ReportUnhealthy const& unhealthy) {
-    write(log::LogLevel::error, "process-unhealthy",
-          who(unhealthy.id) + " is unhealthy: " + std::to_string(unhealthy.failures) + " probes in a row have failed",
-          unhealthy.id, {{"failures", std::int64_t{unhealthy.failures}}, {"action", text(unhealthy.action)}});
+    std::string const check(name_of_check(unhealthy.id, unhealthy.check));
+    std::string const probes = " probes " + (check.empty() ? "" : "of " + check + " ") + "in a row have failed";
+    std::string const count = std::to_string(unhealthy.failures);
+    std::string message = who(unhealthy.id) + " is unhealthy: " + count + probes;
+    log::LogField const failures{"failures", std::int64_t{unhealthy.failures}};
+    log::LogField const action{"action", text(unhealthy.action)};
+    if (check.empty())
+        return write(log::LogLevel::error, "process-unhealthy", message, unhealthy.id, {failures, action});
+    write(log::LogLevel::error, "process-unhealthy", message, unhealthy.id,
+          {failures, action, {"check", std::string_view(check)}});
+}
+
+void ReportWriter::on(action::ReportHealthy const& healthy) {
+    std::string const check(name_of_check(healthy.id, healthy.check));
+    std::string const whose = check.empty() ? "" : " (" + check + ")";
+    write(log::LogLevel::info, "process-healthy", who(healthy.id) + " is healthy again" + whose, healthy.id,
+          {{"check", std::string_view(check)}});
 }
 
 void ReportWriter::on(action::ReportSkipped const& skipped) {

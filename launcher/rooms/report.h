@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "config/program.h"
 #include "launcher/supervisor/actions.h"
 #include "lib/log/log.h"
 
@@ -19,6 +21,7 @@ struct ProgramName {
     std::string_view name;    ///< empty: the unnamed one
     bool has_numbers = true;  ///< a number tells something: there is more than one process, or no name
     process::StartPlan const* plan = nullptr;
+    std::span<config::Health const> checks = {};
 };
 
 /// What the log tells of: every report, and the one effect that people want to see.
@@ -47,10 +50,13 @@ private:
     void on(action::ReportGaveUp const& gave_up);
     void on(action::ReportTimedOut const& late);
     void on(action::ReportUnhealthy const& unhealthy);
+    void on(action::ReportHealthy const& healthy);
     void on(action::ReportSkipped const& skipped);
     void on(action::ReportEnding const& ending);
     void write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
                std::initializer_list<log::LogField> fields);
+
+    [[nodiscard]] std::string_view name_of_check(ProcessId id, std::size_t check) const;
 
     log::Log& log_;
     std::function<ProgramName(ProgramId)> names_;

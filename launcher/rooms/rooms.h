@@ -19,6 +19,7 @@ namespace triton::launcher {
 //     ../children/sys.h       the kernel, in our words; a test has a fake
 //     ../children/children.h  pids, starts, reaping, helper commands
 //     channels.h              what programs are given: output, readiness, control groups, listening sockets
+//     files_watch.h           files that programs have named, and what follows when they change
 //     program_table.h         what is kept for each program; programs.h changes it when a configuration is accepted
 //     helper_commands.h       hooks and probes of a process
 //     document_judge.h        the helper process that checks large documents

@@ -24,6 +24,9 @@ public:
         config::ProbeKind kind = config::ProbeKind::tcp;
         std::string target;
         Duration timeout{};
+        std::vector<std::string> headers{};         ///< http: NAME=VALUE
+        std::vector<config::StatusRange> status{};  ///< http: good ones; empty: 200 to 399
+        std::string service{};                      ///< grpc
 
         bool operator==(Probe const&) const = default;
     };

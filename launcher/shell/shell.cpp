@@ -256,7 +256,10 @@ void Shell::tell_reports(bool is_stopping) {
 void Shell::end_round() {
     children_.look_for_executions();
     bool const is_stopping = supervisor_.phase() != SupervisorPhase::running;
-    if (is_stopping) keeper_.forget_files();
+    if (is_stopping) {
+        keeper_.forget_files();
+        programs_.forget_files();
+    }
     tell_reports(is_stopping);
     if (keeper_.take_news()) life_.note_reload();
     Accepted const* const active = keeper_.active();

@@ -103,7 +103,14 @@ struct ReportUnhealthy {
     ProcessId id;
     std::uint32_t failures;
     HealthAction action;
+    std::size_t check = 0;  ///< of ProgramPolicy::checks
     bool operator==(ReportUnhealthy const&) const = default;
+};
+/// A check that was told to fail has succeeded again.
+struct ReportHealthy {
+    ProcessId id;
+    std::size_t check;
+    bool operator==(ReportHealthy const&) const = default;
 };
 /// A due run found all places taken, by others than what a command holds.
 struct ReportSkipped {
@@ -123,7 +130,7 @@ using Effect =
     std::variant<action::Spawn, action::Signal, action::RunHelper, action::CancelHelper, action::Sweep, action::Finish>;
 using Report = std::variant<action::ReportStarted, action::ReportReady, action::ReportExited, action::ReportStartFailed,
                             action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut, action::ReportUnhealthy,
-                            action::ReportSkipped, action::ReportEnding>;
+                            action::ReportHealthy, action::ReportSkipped, action::ReportEnding>;
 /// Two types, so that whoever takes actions has an overload for each alternative: a new one that nobody handles does
 /// not compile.
 using Action = std::variant<Effect, Report>;

@@ -27,10 +27,15 @@ void Supervisor::on(event::Command const& event) {
         });
     }
     if (phase_ != Phase::running || !program.is_configured) return;
-    if (!event.number) {
+    if (!event.number && event.verb != event::Verb::renew && event.verb != event::Verb::reload) {
         program.is_held = event.verb == event::Verb::stop;
         if (program.is_held) program.is_run_owed = false;
         may_be_over_ = true;  // a program that is not to start by itself may be held already, process by process
+    }
+    if (event.verb == event::Verb::renew || event.verb == event::Verb::reload) {
+        return for_each_asked([&](Place const& at) {
+            if (is_wanted(at)) event.verb == event::Verb::renew ? renew(at) : reload(at);
+        });
     }
     bool has_run = false;
     for_each_asked([&](Place const& at) {
@@ -38,12 +43,41 @@ void Supervisor::on(event::Command const& event) {
         switch (event.verb) {
             case event::Verb::start: has_run |= start_by_command(at); break;
             case event::Verb::stop: stop_by_command(at); break;
-            case event::Verb::restart: has_run |= restart_by_command(at); break;
+            case event::Verb::restart: has_run |= restart_by_command(at, event.number.has_value()); break;
+            case event::Verb::renew:
+            case event::Verb::reload:
             case event::Verb::signal: break;
         }
     });
     bool const is_asked_to_run = program.policy->kind == ProgramKind::scheduled && event.verb != event::Verb::stop;
     if (is_asked_to_run && !has_run) run_scheduled(event.program, event.number);
+}
+
+/// What it uses has changed. One that is starting may have read what was there before.
+void Supervisor::renew(Place const& at) {
+    switch (at.process.state) {
+        case State::executing:
+        case State::activating:
+        case State::up: return stop_for_restart(at);
+        case State::starting:
+        case State::down:
+        case State::waiting:
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping:
+        case State::killing:
+        case State::backoff:
+        case State::done:
+        case State::failed:
+        case State::held:
+        case State::undoing: return;
+    }
+}
+
+void Supervisor::reload(Place const& at) {
+    State const state = at.process.state;
+    if (state == State::up) return signal(at, at.policy().change_signal, action::Why::reload);
+    if (state == State::executing || state == State::activating) at.process.is_stale = true;
 }
 
 /// In the lowest free place, or in this one. A held process does not count as an overlapping run.
@@ -140,14 +174,11 @@ void Supervisor::stop_by_command(Place const& at) {
     }
 }
 
-bool Supervisor::restart_by_command(Place const& at) {
+bool Supervisor::restart_by_command(Place const& at, bool is_at_once) {
     switch (at.process.state) {
         case State::executing:
         case State::activating:
-        case State::up:
-            at.process.is_to_restart = true;
-            stop(at);
-            return true;
+        case State::up: stop_for_restart(at, is_at_once); return true;
         case State::draining:
         case State::pre_stop:
         case State::stopping:

@@ -21,7 +21,7 @@ constexpr std::size_t actions_for_all = 16;
 std::size_t actions_of_one(ProgramPolicy const& policy) {
     bool const is_plain = !policy.has_pre_stop && !policy.has_on_failure && !policy.has_on_success &&
                           !policy.has_on_stop && policy.run_timeout == Duration::zero() &&
-                          policy.readiness != Readiness::probed && !policy.health &&
+                          policy.readiness != Readiness::probed && policy.checks.empty() &&
                           policy.watchdog == Duration::zero() && policy.start_timeout == Duration::zero();
     return is_plain ? 4 : 6;
 }
@@ -29,6 +29,8 @@ std::size_t actions_of_one(ProgramPolicy const& policy) {
 std::size_t start_times_of(ProgramPolicy const& policy, std::size_t processes) {
     return policy.start_limit ? processes * policy.start_limit->count : 0;
 }
+
+std::size_t checks_of(ProgramPolicy const& policy, std::size_t processes) { return processes * policy.checks.size(); }
 
 }  // namespace
 
@@ -61,6 +63,7 @@ void Supervisor::reserve(std::span<ProgramSpec const> programs) {
         std::size_t const processes = std::max<std::size_t>(spec.policy.count, program.processes.size());
         program.processes.reserve(processes);
         program.start_times.reserve(start_times_of(spec.policy, processes));
+        program.checks.reserve(checks_of(spec.policy, processes));
         for (auto const* const list : {&spec.policy.after, &spec.policy.requires_}) {
             for (ProgramId const id : *list)
                 ++programs_.at(index(id)).expected_dependants;
@@ -104,6 +107,13 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     // The places of the times belong to one limit.
     if (limit_of(before) != limit_of(policy.get())) program.start_times.clear();
     program.start_times.resize(start_times_of(*policy, processes), TimePoint::min());
+    // As do the records of checks.
+    if (before && before->checks.size() != policy->checks.size()) {
+        for (CheckRecord& check : program.checks)
+            set_timer(check.probe_at, never);
+        program.checks.clear();
+    }
+    program.checks.resize(checks_of(*policy, processes));
     program.policy = std::move(policy);
 }
 
@@ -178,7 +188,10 @@ void Supervisor::reconfigure_running(Place const& at) {
     if (at.program.is_changed) {
         switch (at.policy().on_change) {
             case OnChange::keep: break;
-            case OnChange::restart: at.process.is_to_restart = true; return stop(at);
+            case OnChange::restart:
+                stop_for_restart(at);
+                if (!at.process.is_to_roll) return;
+                break;
             case OnChange::signal:
                 // Before it is ready it may not know what to do with it, and the default is to die.
                 if (at.process.state != State::up) {
@@ -210,16 +223,26 @@ void Supervisor::watch_anew(Place const& at) {
         set_timer(process.deadline, in(limit));
     }
     if (process.state == State::executing) return;  // nobody to probe yet
-    Helper const helper = is_up ? Helper::health : Helper::readiness;
-    bool const is_probed = is_up ? policy.health.has_value()
-                                 : policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed;
-    if (!is_probed) {
-        cancel_helper(at, helper);
+    if (is_up) return check_anew(at);
+    if (policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::probed) {
+        cancel_helper(at, Helper::readiness);
         set_timer(process.probe_at, never);
-        process.bad_probes = 0;
-    } else if (process.probe_at == never && !is_under_way(process, helper)) {
-        set_timer(process.probe_at, in(is_up ? policy.health->interval : policy.probe_interval));
+    } else if (process.probe_at == never && !is_under_way(process, Helper::readiness)) {
+        set_timer(process.probe_at, in(policy.probe_interval));
     }
+}
+
+void Supervisor::check_anew(Place const& at) {
+    std::span<CheckRecord> const mine = checks(at);
+    for (std::size_t check = 0; check < most_checks; ++check) {
+        Helper const helper = helper_of_check(check);
+        if (check >= mine.size()) {
+            cancel_helper(at, helper);
+        } else if (mine[check].probe_at == never && !is_under_way(at.process, helper)) {
+            set_timer(mine[check].probe_at, in(at.policy().checks[check].interval));
+        }
+    }
+    judge_wellness(at);
 }
 
 // State.
@@ -245,7 +268,8 @@ SupervisorState Supervisor::state() const {
                                   .is_stop_begun = program.is_stop_begun,
                                   .stop_at = program.stop_at,
                                   .processes = program.processes,
-                                  .start_times = program.start_times});
+                                  .start_times = program.start_times,
+                                  .checks = program.checks});
     }
     return state;
 }
@@ -274,11 +298,18 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
         program.stop_at = record.stop_at;
         program.processes = record.processes;
         program.start_times = record.start_times;
+        program.checks = record.checks;
+        // One that does not know them has passed it on: the configuration that follows begins them.
+        program.checks.resize(checks_of(*program.policy, program.processes.size()));
+        for (CheckRecord const& check : program.checks)
+            timers_ += static_cast<std::uint32_t>(check.probe_at != never);
         for (ProcessRecord const& process : program.processes) {
             ++program.in_state[static_cast<std::size_t>(process.state)];
             timers_ += static_cast<std::uint32_t>(process.deadline != never);
             timers_ += static_cast<std::uint32_t>(process.probe_at != never);
             timers_ += static_cast<std::uint32_t>(process.run_until != never);
+            program.unwell += static_cast<std::uint32_t>(process.is_unwell);
+            program.to_roll += static_cast<std::uint32_t>(process.is_to_roll);
             auto const helpers = static_cast<std::uint32_t>(std::popcount(process.helpers));
             program.helpers += helpers;
             helpers_ += helpers;

@@ -73,6 +73,8 @@ enum class Verb : std::uint8_t {
     start,    ///< what is held, has ended, or waits for the end of a backoff
     stop,     ///< and hold until it is started by command
     restart,  ///< stop it if it runs, then start it without a backoff
+    renew,    ///< restart what runs, and nothing else
+    reload,   ///< ProgramPolicy::change_signal for what is up; what starts gets it when it is
     signal,
 };
 /// What somebody asks for. Applies to all numbers of the program without `number`. A start of a scheduled program is a

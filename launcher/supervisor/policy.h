@@ -55,16 +55,17 @@ struct StartLimit {
     bool operator==(StartLimit const&) const = default;
 };
 
-/// Probes by Helper::health. The first comes `interval` after the process is ready, each other one `interval` after the
-/// end of the one before.
+/// A check by one of the Helpers for it. The first probe comes `interval` after the process is ready, each other one
+/// `interval` after the end of the one before.
 struct Health {
     Duration interval = std::chrono::seconds(10);
-    std::uint32_t retries = 3;  ///< so many failures in a row are one too many
-    Duration start_period{};    ///< from the start of the process; failures within it do not count
-    HealthAction action = HealthAction::restart;
+    std::uint32_t retries = 3;                    ///< so many failures in a row are one too many
+    Duration start_period{};                      ///< from the start of the process; failures within it do not count
+    HealthAction action = HealthAction::restart;  ///< report: the process is not ready, either, until a probe succeeds
 
     bool operator==(Health const&) const = default;
 };
+inline constexpr std::size_t most_checks = 8;
 
 /// One signal of a stop, and how long it is given.
 struct StopStep {
@@ -106,7 +107,8 @@ struct ProgramPolicy {
     bool kills_tree = false;  ///< what a process leaves behind is killed; the shell does that when it reaps
 
     OnChange on_change = OnChange::keep;
-    int change_signal = 1;  ///< for OnChange::signal
+    int change_signal = 1;          ///< for OnChange::signal, and Verb::reload
+    bool is_told_of_files = false;  ///< Verb::reload comes for it
     bool has_on_failure = false;
     bool has_on_success = false;
     bool has_on_stop = false;                             ///< of a one-shot that is done: what it did is undone
@@ -121,7 +123,10 @@ struct ProgramPolicy {
     Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start
     Duration start_timeout{};                           ///< from clone to readiness, then SIGKILL; 0: none
     Duration watchdog{};                                ///< from readiness or the last ping to SIGABRT; 0: none
-    std::optional<Health> health{};
+    std::vector<Health> checks{};                       ///< at most `most_checks`
+
+    bool is_sequential = false;         ///< a number starts when all lower ones are ready, have ended, or are held
+    std::uint32_t max_unavailable = 0;  ///< a restart of all numbers takes no more than so many out of service; 0: all
 
     bool operator==(ProgramPolicy const&) const = default;
 };
@@ -143,7 +148,32 @@ struct SupervisorPolicy {
 };
 
 /// Commands that accompany a process. At most one of each kind is under way for a process.
-enum class Helper : std::uint8_t { pre_stop, on_failure, readiness, health, on_success, on_stop };
-inline constexpr std::size_t helper_kinds = 6;
+enum class Helper : std::uint8_t {
+    pre_stop,
+    on_failure,
+    readiness,
+    health,  ///< the first of ProgramPolicy::checks; the others are at the end, since an upgrade passes numbers on
+    on_success,
+    on_stop,
+    health_2,
+    health_3,
+    health_4,
+    health_5,
+    health_6,
+    health_7,
+    health_8,
+};
+inline constexpr std::size_t helper_kinds = 13;
+
+/// The helper of a check, and the other way round; nullopt: it is for something else.
+constexpr Helper helper_of_check(std::size_t check) {
+    return check == 0 ? Helper::health : static_cast<Helper>(static_cast<std::size_t>(Helper::health_2) + check - 1);
+}
+constexpr std::optional<std::size_t> check_of(Helper helper) {
+    if (helper == Helper::health) return 0;
+    if (helper < Helper::health_2) return std::nullopt;
+    return static_cast<std::size_t>(helper) - static_cast<std::size_t>(Helper::health_2) + 1;
+}
+static_assert(static_cast<std::size_t>(helper_of_check(most_checks - 1)) == helper_kinds - 1);
 
 }  // namespace triton::launcher

@@ -49,24 +49,33 @@ struct ProcessRecord {
     bool fails_once_more = false;     ///< Helper::on_failure was under way when it was wanted again
     bool succeeds_once_more = false;  ///< the same of Helper::on_success
     Fault fault = Fault::none;        ///< of the latest run
-    std::uint8_t helpers = 0;         ///< bit n: Helper n is under way
-    std::uint8_t cancelled = 0;       ///< bit n: and its result means nothing any more
+    bool is_unwell = false;           ///< up, and not ready any more: a check that only reports has failed
+    bool is_to_roll = false;          ///< up, and to restart when enough others are ready
+    std::uint16_t helpers = 0;        ///< bit n: Helper n is under way
+    std::uint16_t cancelled = 0;      ///< bit n: and its result means nothing any more
     std::uint8_t stop_step = 0;       ///< stopping: which of the policy's stop_steps it has got
     std::uint8_t exit_code = 0;       ///< of the container, if the end of this process ends it
     std::uint8_t error_stage = 0;     ///< process::SpawnStage of `error_code`
     std::uint16_t error_code = 0;     ///< errno, if its latest end was that of a child that never executed the program
     std::uint32_t failures = 0;       ///< in a row, as of RestartPolicy
-    std::uint32_t bad_probes = 0;     ///< of health, in a row
     std::uint32_t starts = 0;         ///< in all
     Pid pid{};                        ///< while it lives
     int last_status = 0;
     TimePoint since{};                       ///< of the latest start
     TimePoint last_end{};                    ///< of the latest end; epoch: none
     TimePoint deadline = TimePoint::max();   ///< of the state
-    TimePoint probe_at = TimePoint::max();   ///< of the next probe, readiness or health
+    TimePoint probe_at = TimePoint::max();   ///< of the next probe of readiness
     TimePoint run_until = TimePoint::max();  ///< of the run: ProgramPolicy::run_timeout
 
     bool operator==(ProcessRecord const&) const = default;
+};
+
+/// How one check of one process stands.
+struct CheckRecord {
+    TimePoint probe_at = TimePoint::max();  ///< of the next probe
+    std::uint32_t failures = 0;             ///< in a row
+
+    bool operator==(CheckRecord const&) const = default;
 };
 
 struct ProgramRecord {
@@ -78,6 +87,7 @@ struct ProgramRecord {
     TimePoint stop_at = TimePoint::max();  ///< in a stop of all: comes at the latest then
     std::vector<ProcessRecord> processes;
     std::vector<TimePoint> start_times;  ///< start_limit.count for each process, start n in place n % count
+    std::vector<CheckRecord> checks;     ///< policy.checks.size() for each process
 
     bool operator==(ProgramRecord const&) const = default;
 };
@@ -106,7 +116,7 @@ struct ProcessView {
     TimePoint since{};                                ///< of the latest start
     std::uint32_t starts = 0;                         ///< in all
     std::uint32_t failures = 0;                       ///< in a row
-    std::uint32_t bad_probes = 0;                     ///< of health, in a row
+    std::uint32_t bad_probes = 0;                     ///< in a row, of the check that has failed most often
     std::optional<int> last_status{};                 ///< as of waitpid(2)
     std::optional<process::SpawnError> last_error{};  ///< the latest end was a start that failed
     std::optional<TimePoint> last_end{};

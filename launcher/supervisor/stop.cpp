@@ -24,8 +24,7 @@ Duration time_after(ProgramPolicy const& policy, std::size_t step) {
 // One.
 
 void Supervisor::stop(Place const& at) {
-    cancel_helper(at, Helper::readiness);
-    cancel_helper(at, Helper::health);
+    cancel_probes(at);
     ProgramPolicy const& policy = at.policy();
     if (policy.drain <= Duration::zero()) return go_on_after_drain(at);
     set_state(at, State::draining);
@@ -172,8 +171,8 @@ void Supervisor::prepare_stop(Place const& at) {
         case State::executing:
         case State::activating:
         case State::up:
-            cancel_helper(at, Helper::readiness);
-            cancel_helper(at, Helper::health);
+            cancel_probes(at);
+            stop_checks(at);
             set_timer(process.deadline, never);
             set_timer(process.probe_at, never);
             set_timer(process.run_until, never);

@@ -93,7 +93,8 @@ void Supervisor::on(event::Spawned const& event) {
     assert(at.process.state == State::starting);
     at.process.pid = event.pid;
     at.process.since = now_;
-    at.process.bad_probes = 0;
+    for (CheckRecord& check : checks(at))
+        check.failures = 0;
     at.process.is_untold = true;
     set_state(at, State::executing);
     bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
@@ -190,7 +191,8 @@ void Supervisor::on(event::NoChildLeft const&) {
 
 /// Now, or as soon as all that it depends on is there.
 void Supervisor::begin(Place const& at) {
-    if (at.policy().after.empty() && at.policy().requires_.empty()) return start(at);
+    ProgramPolicy const& policy = at.policy();
+    if (policy.after.empty() && policy.requires_.empty() && !policy.is_sequential) return start(at);
     set_state(at, State::waiting);
     has_news_ = true;  // so that settle() looks
 }
@@ -239,9 +241,11 @@ void Supervisor::come_up(Place const& at) {
     set_state(at, State::up);
     ProgramPolicy const& policy = at.policy();
     if (policy.watchdog > Duration::zero()) set_timer(at.process.deadline, in(policy.watchdog));
-    if (policy.health) set_timer(at.process.probe_at, in(policy.health->interval));
-    if (std::exchange(at.process.is_stale, false) && policy.on_change == OnChange::signal)
-        signal(at, policy.change_signal, action::Why::reload);
+    std::span<CheckRecord> const mine = checks(at);
+    for (std::size_t check = 0; check < mine.size(); ++check)
+        set_timer(mine[check].probe_at, in(policy.checks[check].interval));
+    bool const is_told = policy.on_change == OnChange::signal || policy.is_told_of_files;
+    if (std::exchange(at.process.is_stale, false) && is_told) signal(at, policy.change_signal, action::Why::reload);
 }
 
 // Ends.
@@ -325,6 +329,11 @@ std::span<TimePoint> Supervisor::start_times(Place const& at) {
     return std::span(at.program.start_times).subspan(index(at.id.number) * count, count);
 }
 
+std::span<CheckRecord> Supervisor::checks(Place const& at) {
+    std::size_t const count = at.policy().checks.size();
+    return std::span(at.program.checks).subspan(index(at.id.number) * count, count);
+}
+
 bool Supervisor::is_one_too_many(Place const& at, TimePoint start) {
     if (!at.policy().start_limit) return false;
     std::span<TimePoint> const times = start_times(at);
@@ -342,6 +351,7 @@ void Supervisor::end_container(Place const& at, int exit_code) {
 
 void Supervisor::settle() {
     if (has_news_ && phase_ == Phase::running && !ending_) {
+        roll();
         stop_bound();
         start_waiting();
     }
@@ -366,10 +376,57 @@ bool Supervisor::may_start(Program const& program) const {
 void Supervisor::start_waiting() {
     for (Program& program : programs_) {
         if (count(program, {State::waiting}) == 0 || !may_start(program)) continue;
+        if (program.policy->is_sequential) {
+            start_in_order(program);
+            continue;
+        }
         for_each(program, [this](Place const& at) {
             if (at.process.state == State::waiting) start(at);
         });
     }
+}
+
+/// Each waits for those before it: until they are ready or nothing more is to be expected of them.
+void Supervisor::start_in_order(Program& program) {
+    bool is_its_turn = true;
+    for_each(program, [&](Place const& at) {
+        if (is_its_turn && at.process.state == State::waiting) start(at);
+        State const state = at.process.state;
+        is_its_turn = is_its_turn &&
+                      (state == State::up || state == State::done || state == State::failed || state == State::held);
+    });
+}
+
+void Supervisor::roll() {
+    for (Program& program : programs_)
+        if (program.to_roll > 0) roll(program);
+}
+
+/// Stops the next ones that are to restart, as long as no more than so many are out of service. What was held by
+/// command, or is done, is so by intent.
+void Supervisor::roll(Program& program) {
+    using enum ProcessState;
+    std::uint32_t const in_service = count(program, {up, held, done}) - program.unwell;
+    std::uint32_t unavailable = program.count - std::min(program.count, in_service);
+    std::uint32_t const most = program.policy->max_unavailable;  // 0: a new configuration has no such limit any more
+    for_each(program, [&](Place const& at) {
+        if (!at.process.is_to_roll || (most > 0 && unavailable >= most)) return;
+        ++unavailable;
+        at.process.is_to_restart = true;
+        stop(at);
+    });
+}
+
+/// At once, or when its turn comes: what is in service leaves it only then.
+void Supervisor::stop_for_restart(Place const& at, bool is_at_once) {
+    bool const is_in_service = at.process.state == State::up && !at.process.is_unwell;
+    if (at.policy().max_unavailable > 0 && is_in_service && !is_at_once) {
+        set_to_roll(at, true);
+        has_news_ = true;
+        return;
+    }
+    at.process.is_to_restart = true;
+    stop(at);
 }
 
 void Supervisor::stop_bound() {
@@ -465,7 +522,7 @@ bool Supervisor::is_idle(ProgramId id) const {
 bool Supervisor::is_ready(ProgramId id) const {
     Program const& program = programs_[index(id)];
     if (!program.is_configured || program.policy->kind == ProgramKind::scheduled) return true;
-    return count(program, {State::up, State::done}) >= program.count;
+    return count(program, {State::up, State::done}) - program.unwell >= program.count;
 }
 
 bool Supervisor::is_settled(ProgramId id) const {
@@ -489,15 +546,18 @@ ProcessState Supervisor::state(ProcessId id) const {
 }
 
 ProcessView Supervisor::view(ProcessId id) const {
-    ProcessRecord const& process = programs_[index(id.program)].processes[index(id.number)];
+    Program const& program = programs_[index(id.program)];
+    ProcessRecord const& process = program.processes[index(id.number)];
     ProcessView view{.state = process.state,
                      .latest_pid = process.pid,
                      .fault = process.fault,
                      .since = process.since,
                      .starts = process.starts,
                      .failures = process.failures,
-                     .bad_probes = process.bad_probes,
-                     .is_ready = process.state == State::up || process.state == State::done};
+                     .is_ready = (process.state == State::up && !process.is_unwell) || process.state == State::done};
+    std::size_t const checks = program.policy ? program.policy->checks.size() : 0;
+    for (CheckRecord const& check : std::span(program.checks).subspan(index(id.number) * checks, checks))
+        view.bad_probes = std::max(view.bad_probes, check.failures);
     if (is_alive(process.state)) view.pid = process.pid;
     if (process.has_status) view.last_status = process.last_status;
     if (process.error_code != 0)

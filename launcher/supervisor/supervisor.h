@@ -149,6 +149,9 @@ private:
         Counts in_state{};
         std::vector<ProcessRecord> processes;
         std::vector<TimePoint> start_times;
+        std::vector<CheckRecord> checks;
+        std::uint32_t unwell = 0;   // processes that are
+        std::uint32_t to_roll = 0;  // the same
         std::vector<ProgramId> dependants;
         // Nanoseconds that a stop may take: of this one alone, of what it waits for, of it and what waits for it.
         double need = 0, above = 0, below = 0;
@@ -211,6 +214,7 @@ private:
     void reconfigure_ended(Place const& at);
     void reconfigure_running(Place const& at);
     void watch_anew(Place const& at);
+    void check_anew(Place const& at);
 
     // one process: starts and ends: supervisor.cpp
     void begin(Place const& at);
@@ -227,11 +231,16 @@ private:
     void conclude(Place const& at, bool is_success);
     void down(Place const& at);
     [[nodiscard]] std::span<TimePoint> start_times(Place const& at);
+    [[nodiscard]] static std::span<CheckRecord> checks(Place const& at);
     [[nodiscard]] bool is_one_too_many(Place const& at, TimePoint start);
     void end_container(Place const& at, int exit_code);
     void settle();
     [[nodiscard]] bool may_start(Program const& program) const;
     void start_waiting();
+    void start_in_order(Program& program);
+    void roll();
+    void roll(Program& program);
+    void stop_for_restart(Place const& at, bool is_at_once = false);
     void stop_bound();
     void stop_bound(Program& program);
     [[nodiscard]] bool is_over() const;
@@ -243,10 +252,16 @@ private:
     void time_passed(Place const& at);
     void probe(Place const& at);
     void time_out(Place const& at, action::TimedOut what);
-    void judge_health(Place const& at, bool ok);
+    void probe_health(Place const& at, std::size_t check);
+    void judge_health(Place const& at, std::size_t check, bool ok);
+    void judge_wellness(Place const& at);
+    void stop_checks(Place const& at);
+    static void set_unwell(Place const& at, bool is_unwell);
+    static void set_to_roll(Place const& at, bool is_to_roll);
     void run_helper(Place const& at, Helper helper);
     void cancel_helper(Place const& at, Helper helper);
     void cancel_helpers_of_run(Place const& at);
+    void cancel_probes(Place const& at);
     [[nodiscard]] static bool is_under_way(ProcessRecord const& process, Helper helper);
     void set_state(Place const& at, State state);
     void set_timer(TimePoint& timer, TimePoint when);
@@ -255,8 +270,10 @@ private:
 
     // commands: command.cpp
     bool start_by_command(Place const& at);
+    void renew(Place const& at);
+    void reload(Place const& at);
     void stop_by_command(Place const& at);
-    bool restart_by_command(Place const& at);
+    bool restart_by_command(Place const& at, bool is_at_once);
     void run_scheduled(ProgramId id, std::optional<ProcessNumber> number);
     void run_what_is_owed(Place const& at);
 

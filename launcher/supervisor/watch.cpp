@@ -12,7 +12,7 @@ namespace triton::launcher {
 
 namespace {
 
-std::uint8_t bit(Helper helper) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(helper)); }
+std::uint16_t bit(Helper helper) { return static_cast<std::uint16_t>(1U << static_cast<unsigned>(helper)); }
 
 /// A probe that comes again and again must leave time for something else.
 Duration probe_interval(Duration wanted) { return std::max<Duration>(wanted, milliseconds(1)); }
@@ -45,8 +45,8 @@ void Supervisor::on(event::HelperEnded const& event) {
     Place const at = place(event.id);
     assert(is_under_way(at.process, event.helper));
     bool const was_cancelled = (at.process.cancelled & bit(event.helper)) != 0;
-    at.process.helpers = static_cast<std::uint8_t>(at.process.helpers & ~bit(event.helper));
-    at.process.cancelled = static_cast<std::uint8_t>(at.process.cancelled & ~bit(event.helper));
+    at.process.helpers = static_cast<std::uint16_t>(at.process.helpers & ~bit(event.helper));
+    at.process.cancelled = static_cast<std::uint16_t>(at.process.cancelled & ~bit(event.helper));
     --at.program.helpers;
     --helpers_;
     if (!was_cancelled) --wanted_helpers_;
@@ -73,29 +73,72 @@ void Supervisor::on(event::HelperEnded const& event) {
             act(action::ReportReady{event.id, now_ - at.process.since});
             return come_up(at);
         case Helper::health:
-            if (was_cancelled || at.process.state != State::up || !at.policy().health) return;
-            return judge_health(at, event.ok);
+        case Helper::health_2:
+        case Helper::health_3:
+        case Helper::health_4:
+        case Helper::health_5:
+        case Helper::health_6:
+        case Helper::health_7:
+        case Helper::health_8: {
+            std::size_t const check = *check_of(event.helper);
+            if (was_cancelled || at.process.state != State::up || check >= at.policy().checks.size()) return;
+            return judge_health(at, check, event.ok);
+        }
     }
 }
 
-void Supervisor::judge_health(Place const& at, bool ok) {
-    Health const& health = *at.policy().health;
-    set_timer(at.process.probe_at, in(probe_interval(health.interval)));
-    if (ok) at.process.bad_probes = 0;
-    if (ok || now_ - at.process.since < health.start_period) return;
-    if (at.process.bad_probes < std::numeric_limits<std::uint32_t>::max()) ++at.process.bad_probes;
-    if (at.process.bad_probes != std::max(health.retries, 1U)) return;
-    std::uint32_t const failures = at.process.bad_probes;
+void Supervisor::judge_health(Place const& at, std::size_t check, bool ok) {
+    Health const& health = at.policy().checks[check];
+    CheckRecord& record = checks(at)[check];
+    set_timer(record.probe_at, in(probe_interval(health.interval)));
+    if (ok) {
+        bool const was_told = record.failures >= std::max(health.retries, 1U);
+        record.failures = 0;
+        if (was_told) act(action::ReportHealthy{at.id, check});
+        return judge_wellness(at);
+    }
+    if (now_ - at.process.since < health.start_period) return;
+    if (record.failures < std::numeric_limits<std::uint32_t>::max()) ++record.failures;
+    if (record.failures != std::max(health.retries, 1U)) return;
+    std::uint32_t const failures = record.failures;
     switch (health.action) {
         case HealthAction::restart:
             at.process.has_run_badly = true;
             at.process.fault = Fault::unhealthy;
             stop(at);
             break;
-        case HealthAction::report: break;
+        case HealthAction::report: judge_wellness(at); break;
         case HealthAction::exit: end_container(at, 1); break;
     }
-    act(action::ReportUnhealthy{at.id, failures, health.action});
+    act(action::ReportUnhealthy{at.id, failures, health.action, check});
+}
+
+/// Whether one that is up is ready, too: as long as no check that only reports has failed.
+void Supervisor::judge_wellness(Place const& at) {
+    std::span<CheckRecord> const mine = checks(at);
+    bool is_unwell = false;
+    for (std::size_t check = 0; check < mine.size(); ++check) {
+        Health const& health = at.policy().checks[check];
+        is_unwell |= health.action == HealthAction::report && mine[check].failures >= std::max(health.retries, 1U);
+    }
+    if (is_unwell == at.process.is_unwell) return;
+    set_unwell(at, is_unwell);
+    has_news_ = true;
+}
+
+void Supervisor::stop_checks(Place const& at) {
+    for (CheckRecord& check : checks(at))
+        set_timer(check.probe_at, never);
+}
+
+void Supervisor::set_unwell(Place const& at, bool is_unwell) {
+    at.program.unwell += static_cast<std::uint32_t>(is_unwell) - static_cast<std::uint32_t>(at.process.is_unwell);
+    at.process.is_unwell = is_unwell;
+}
+
+void Supervisor::set_to_roll(Place const& at, bool is_to_roll) {
+    at.program.to_roll += static_cast<std::uint32_t>(is_to_roll) - static_cast<std::uint32_t>(at.process.is_to_roll);
+    at.process.is_to_roll = is_to_roll;
 }
 
 // Time.
@@ -114,6 +157,9 @@ void Supervisor::on(event::TimePassed const&) {
             if (at.process.deadline <= now_) time_passed(at);
             if (at.process.run_until <= now_) time_out(at, action::TimedOut::run);
             if (at.process.probe_at <= now_) probe(at);
+            std::span<CheckRecord const> const mine = checks(at);
+            for (std::size_t check = 0; check < mine.size(); ++check)
+                if (mine[check].probe_at <= now_) probe_health(at, check);
         });
     }
     recompute_deadline();
@@ -158,7 +204,7 @@ void Supervisor::time_out(Place const& at, action::TimedOut what) {
         case action::TimedOut::watchdog: {
             at.process.fault = Fault::watchdog;
             // It hangs: neither a drain nor a helper could tell it anything. Its core may tell somebody where.
-            cancel_helper(at, Helper::health);
+            cancel_probes(at);
             set_state(at, State::stopping);
             at.process.stop_step = last_step;
             set_timer(at.process.deadline, in(at.policy().stop_timeout));
@@ -171,13 +217,18 @@ void Supervisor::time_out(Place const& at, action::TimedOut what) {
 }
 
 void Supervisor::probe(Place const& at) {
-    bool const is_start = at.process.state == State::activating;
-    Helper const helper = is_start ? Helper::readiness : Helper::health;
-    if (is_under_way(at.process, helper)) {  // cancelled, of an earlier run, and not yet gone
-        Duration const wanted = is_start ? at.policy().probe_interval : at.policy().health->interval;
-        return set_timer(at.process.probe_at, in(probe_interval(wanted)));
-    }
+    if (is_under_way(at.process, Helper::readiness))  // cancelled, of an earlier run, and not yet gone
+        return set_timer(at.process.probe_at, in(probe_interval(at.policy().probe_interval)));
     set_timer(at.process.probe_at, never);
+    run_helper(at, Helper::readiness);
+}
+
+void Supervisor::probe_health(Place const& at, std::size_t check) {
+    TimePoint& probe_at = checks(at)[check].probe_at;
+    Helper const helper = helper_of_check(check);
+    if (is_under_way(at.process, helper))  // the same
+        return set_timer(probe_at, in(probe_interval(at.policy().checks[check].interval)));
+    set_timer(probe_at, never);
     run_helper(at, helper);
 }
 
@@ -193,7 +244,7 @@ void Supervisor::run_helper(Place const& at, Helper helper) {
         (helper == Helper::on_failure ? at.process.fails_once_more : at.process.succeeds_once_more) = true;
         return;
     }
-    at.process.helpers = static_cast<std::uint8_t>(at.process.helpers | bit(helper));
+    at.process.helpers = static_cast<std::uint16_t>(at.process.helpers | bit(helper));
     ++at.program.helpers;
     ++helpers_;
     ++wanted_helpers_;
@@ -202,7 +253,7 @@ void Supervisor::run_helper(Place const& at, Helper helper) {
 
 void Supervisor::cancel_helper(Place const& at, Helper helper) {
     if ((at.process.helpers & ~at.process.cancelled & bit(helper)) == 0) return;
-    at.process.cancelled = static_cast<std::uint8_t>(at.process.cancelled | bit(helper));
+    at.process.cancelled = static_cast<std::uint16_t>(at.process.cancelled | bit(helper));
     --wanted_helpers_;
     act(action::CancelHelper{at.id, helper});
 }
@@ -210,8 +261,15 @@ void Supervisor::cancel_helper(Place const& at, Helper helper) {
 /// All but those that are for what comes after a run.
 void Supervisor::cancel_helpers_of_run(Place const& at) {
     if (at.process.helpers == 0) return;
-    for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
-        cancel_helper(at, helper);
+    cancel_helper(at, Helper::pre_stop);
+    cancel_probes(at);
+}
+
+void Supervisor::cancel_probes(Place const& at) {
+    if (at.process.helpers == 0) return;
+    cancel_helper(at, Helper::readiness);
+    for (std::size_t check = 0; check < most_checks; ++check)
+        cancel_helper(at, helper_of_check(check));
 }
 
 // Timers.
@@ -223,10 +281,14 @@ void Supervisor::set_state(Place const& at, State state) {
     at.process.state = state;
     if (at.process.deadline != never) set_timer(at.process.deadline, never);
     if (at.process.probe_at != never) set_timer(at.process.probe_at, never);
+    stop_checks(at);
+    set_unwell(at, false);
+    set_to_roll(at, false);
     bool const runs = state == State::executing || state == State::activating || state == State::up;
     if (at.process.run_until != never && !runs) set_timer(at.process.run_until, never);
     if (phase_ == Phase::running) {
-        has_news_ = has_news_ || !at.program.dependants.empty() || !at.policy().binds_to.empty();
+        has_news_ = has_news_ || !at.program.dependants.empty() || !at.policy().binds_to.empty() ||
+                    at.policy().is_sequential || at.program.to_roll > 0;
         may_be_over_ = may_be_over_ || is_end(state);
     } else {
         has_news_ = has_news_ || is_down(at.program);
@@ -255,6 +317,8 @@ void Supervisor::recompute_deadline() {
         if (timers_ == 0) continue;
         for (ProcessRecord const& process : program.processes)
             earliest_ = std::min({earliest_, process.deadline, process.probe_at, process.run_until});
+        for (CheckRecord const& check : program.checks)
+            earliest_ = std::min(earliest_, check.probe_at);
     }
 }
 

@@ -52,6 +52,12 @@ constexpr void describe(A& a, Health const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, CheckRecord const*) {
+    a("probe_at", &CheckRecord::probe_at);
+    a("failures", &CheckRecord::failures);
+}
+
+template <class A>
 constexpr void describe(A& a, StopStep const*) {
     a("signal", &StopStep::signal);
     a("wait", &StopStep::wait);
@@ -82,6 +88,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("kills_tree", &ProgramPolicy::kills_tree);
     a("on_change", &ProgramPolicy::on_change);
     a("change_signal", &ProgramPolicy::change_signal);
+    a("is_told_of_files", &ProgramPolicy::is_told_of_files);
     a("has_on_failure", &ProgramPolicy::has_on_failure);
     a("has_on_success", &ProgramPolicy::has_on_success);
     a("has_on_stop", &ProgramPolicy::has_on_stop);
@@ -93,7 +100,9 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("probe_interval", &ProgramPolicy::probe_interval);
     a("start_timeout", &ProgramPolicy::start_timeout);
     a("watchdog", &ProgramPolicy::watchdog);
-    a("health", &ProgramPolicy::health);
+    a("checks", &ProgramPolicy::checks);
+    a("is_sequential", &ProgramPolicy::is_sequential);
+    a("max_unavailable", &ProgramPolicy::max_unavailable);
 }
 
 template <class A>
@@ -107,6 +116,8 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("is_untold", &ProcessRecord::is_untold);
     a("fails_once_more", &ProcessRecord::fails_once_more);
     a("succeeds_once_more", &ProcessRecord::succeeds_once_more);
+    a("is_unwell", &ProcessRecord::is_unwell);
+    a("is_to_roll", &ProcessRecord::is_to_roll);
     a("fault", &ProcessRecord::fault);
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);
@@ -115,7 +126,6 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("error_stage", &ProcessRecord::error_stage);
     a("error_code", &ProcessRecord::error_code);
     a("failures", &ProcessRecord::failures);
-    a("bad_probes", &ProcessRecord::bad_probes);
     a("starts", &ProcessRecord::starts);
     a("pid", &ProcessRecord::pid);
     a("last_status", &ProcessRecord::last_status);
@@ -136,6 +146,7 @@ constexpr void describe(A& a, ProgramRecord const*) {
     a("stop_at", &ProgramRecord::stop_at);
     a("processes", &ProgramRecord::processes);
     a("start_times", &ProgramRecord::start_times);
+    a("checks", &ProgramRecord::checks);
 }
 
 template <class A>
@@ -274,11 +285,20 @@ constexpr void describe(A& a, AgentLink::State const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, config::StatusRange const*) {
+    a("first", &config::StatusRange::first);
+    a("last", &config::StatusRange::last);
+}
+
+template <class A>
 constexpr void describe(A& a, NetworkProbes::Probe const*) {
     a("key", &NetworkProbes::Probe::key);
     a("kind", &NetworkProbes::Probe::kind);
     a("target", &NetworkProbes::Probe::target);
     a("timeout", &NetworkProbes::Probe::timeout);
+    a("headers", &NetworkProbes::Probe::headers);
+    a("status", &NetworkProbes::Probe::status);
+    a("service", &NetworkProbes::Probe::service);
 }
 
 template <class A>

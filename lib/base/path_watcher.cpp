@@ -62,7 +62,8 @@ Result<PathWatcher> PathWatcher::create() {
 
 /// Walks the path as the kernel would, and notes in which directory which name decides where it leads: links, the file
 /// itself, and the first name that does not exist. Directories on the way matter only by their own disappearance.
-void PathWatcher::collect(std::string const& path, Wanted& wanted) {
+void PathWatcher::collect(std::vector<std::string> const& paths, std::size_t which, Wanted& wanted) {
+    std::string const& path = paths[which];
     std::deque<std::string> left;
     push_components(left, path);
     std::string directory = "/";
@@ -80,7 +81,7 @@ void PathWatcher::collect(std::string const& path, Wanted& wanted) {
         }
         std::string const here = directory == "/" ? "/" + name : directory + "/" + name;
         if (auto const target = read_link(here)) {
-            wanted[directory].names.push_back(name);
+            wanted[directory].push_back({name, which});
             if (++links > most_links) return;
             push_components(left, *target);
             if (target->front() == '/') directory = "/";
@@ -89,34 +90,39 @@ void PathWatcher::collect(std::string const& path, Wanted& wanted) {
         struct stat status;
         bool const exists = ::stat(here.c_str(), &status) == 0;
         if (left.empty() || !exists || !S_ISDIR(status.st_mode)) {
-            wanted[directory].names.push_back(name);
+            wanted[directory].push_back({name, which});
             return;
         }
-        (void)wanted[directory];
+        wanted[directory].push_back({{}, which});
         directory = here;
     }
 }
 
 std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::string> const& paths) {
     Wanted wanted;
-    for (std::string const& path : paths)
-        collect(path, wanted);
+    for (std::size_t which = 0; which < paths.size(); ++which)
+        collect(paths, which, wanted);
     std::vector<std::string> found;
-    for (auto const& [directory, what] : wanted) {
-        if (!what.names.empty()) found.push_back(directory);
+    for (auto const& [directory, names] : wanted) {
+        if (has_names(names)) found.push_back(directory);
     }
     return found;
+}
+
+bool PathWatcher::has_names(std::vector<Name> const& names) {
+    return std::ranges::any_of(names, [](Name const& name) { return !name.text.empty(); });
 }
 
 /// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
 /// leads to the same places again, and these have the same watches again. A place with the same name may be another
 /// directory: one may be looked up by inotify_add_watch(), be replaced, and get its watch after that.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
+    paths_ = paths.size();
     Wanted watched;
     for (int walks = 0; walks < most_walks; ++walks) {
         Wanted wanted;
-        for (std::string const& path : paths)
-            collect(path, wanted);
+        for (std::size_t which = 0; which < paths.size(); ++which)
+            collect(paths, which, wanted);
         auto const before = names_;
         bool const were_all_there = TRY(watch(wanted));
         if (were_all_there && wanted == watched && names_ == before) return {};
@@ -126,18 +132,18 @@ Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
 }
 
 Result<bool> PathWatcher::watch(Wanted const& wanted) {
-    std::unordered_map<int, std::vector<std::string>> names;
+    std::unordered_map<int, std::vector<Name>> names;
     Result<bool> were_all_there = true;
-    for (auto const& [directory, what] : wanted) {
+    for (auto const& [directory, mine] : wanted) {
         // One directory may have two names (bind mounts): the narrower wish must not replace the wider one.
-        std::uint32_t const mask = what.names.empty() ? of_itself | IN_MASK_ADD : of_names;
+        std::uint32_t const mask = has_names(mine) ? of_names : of_itself | IN_MASK_ADD;
         int const watch = ::inotify_add_watch(inotify_.get(), directory.c_str(), mask);
         int const err = errno;
         bool const is_gone = watch < 0 && (err == ENOENT || err == ENOTDIR);
         if (is_gone && were_all_there) were_all_there = false;
         // What may not be read: its parent tells when that changes.
         if (watch < 0 && !is_gone && err != EACCES) were_all_there = fail(err, "watch " + directory);
-        if (watch >= 0) names[watch].insert(names[watch].end(), what.names.begin(), what.names.end());
+        if (watch >= 0) names[watch].insert(names[watch].end(), mine.begin(), mine.end());
     }
     for (auto& [watch, of_directory] : names)
         std::ranges::sort(of_directory);  // two names of one directory come in any order
@@ -154,24 +160,29 @@ void PathWatcher::forget() {
     names_.clear();
 }
 
-bool PathWatcher::take_events() {
-    bool concerns = false;
+std::vector<std::size_t> PathWatcher::take_changes() {
+    std::vector<bool> has_changed(paths_, false);
+    auto const found = [&] {
+        std::vector<std::size_t> which;
+        for (std::size_t path = 0; path < has_changed.size(); ++path)
+            if (has_changed[path]) which.push_back(path);
+        return which;
+    };
     alignas(inotify_event) std::array<char, 4096> buffer;
     for (;;) {
         ssize_t const size = ::read(inotify_.get(), buffer.data(), buffer.size());
         if (size < 0 && errno == EINTR) continue;
-        if (size <= 0) return concerns;
+        if (size <= 0) return found();
         for (char const* at = buffer.data(); at < buffer.data() + size;) {
             auto const* const event = reinterpret_cast<inotify_event const*>(at);
             at += sizeof(inotify_event) + event->len;
-            if (event->mask & IN_Q_OVERFLOW) concerns = true;
+            if (event->mask & IN_Q_OVERFLOW) has_changed.assign(paths_, true);
             auto const watch = names_.find(event->wd);
             if (watch == names_.end() || (event->mask & IN_IGNORED)) continue;
-            if (event->len == 0) {
-                concerns = concerns || (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
-            } else if (std::ranges::any_of(watch->second,
-                                           [&](std::string const& name) { return means(name, event->name); })) {
-                concerns = true;
+            bool const is_gone = (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
+            for (Name const& name : watch->second) {
+                bool const concerns = event->len == 0 ? is_gone : !name.text.empty() && means(name.text, event->name);
+                if (concerns) has_changed[name.path] = true;
             }
         }
     }

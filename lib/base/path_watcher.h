@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,7 +31,9 @@ public:
     void forget();
 
     /// Takes all events there are. Returns whether one of them concerns a path.
-    bool take_events();
+    bool take_events() { return !take_changes().empty(); }
+    /// The same; returns which paths, by their places in what was watched for, each once. All, when events were lost.
+    std::vector<std::size_t> take_changes();
 
     /// The directories inside which it is decided where these paths lead, as the file system stands now: those of the
     /// links on the way and of the files, or of the first name that does not exist. Without links in them.
@@ -38,17 +42,21 @@ public:
 private:
     explicit PathWatcher(UniqueFd inotify) : inotify_(std::move(inotify)) {}
 
-    struct Directory {
-        std::vector<std::string> names;  // those that matter inside it; none: only the directory itself
-        bool operator==(Directory const&) const = default;
+    /// A name that matters inside a directory; empty: only the directory itself does.
+    struct Name {
+        std::string text;
+        std::size_t path = 0;  // for which it does
+        auto operator<=>(Name const&) const = default;
     };
-    using Wanted = std::unordered_map<std::string, Directory>;
-    static void collect(std::string const& path, Wanted& wanted);
+    using Wanted = std::unordered_map<std::string, std::vector<Name>>;  // by directory
+    static void collect(std::vector<std::string> const& paths, std::size_t which, Wanted& wanted);
+    static bool has_names(std::vector<Name> const& names);
     /// Returns whether all of it was there to be watched.
     Result<bool> watch(Wanted const& wanted);
 
     UniqueFd inotify_;
-    std::unordered_map<int, std::vector<std::string>> names_;  // by watch descriptor
+    std::unordered_map<int, std::vector<Name>> names_;  // by watch descriptor
+    std::size_t paths_ = 0;                             // that are watched for
 };
 
 }  // namespace triton

@@ -25,7 +25,24 @@ std::optional<ProbeOrder> parse_probe_order(json::Node const& reply) {
     double const seconds = json::real_of(reply, "timeout_seconds").value_or(0);
     order.timeout = std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(std::clamp(seconds, shortest_seconds, longest_seconds)));
+    auto const& members = *reply.get<json::Object>();  // it has an id
+    for (json::Node const& field : json::list_of(members, "headers"))
+        order.headers.emplace_back(json::text_of(field, "name"), json::text_of(field, "value"));
+    for (json::Node const& range : json::list_of(members, "status")) {
+        auto const* const first = json::value_of<std::int64_t>(range, "first");
+        auto const* const last = json::value_of<std::int64_t>(range, "last");
+        if (first && last)
+            order.status.push_back({static_cast<std::uint16_t>(*first), static_cast<std::uint16_t>(*last)});
+    }
+    order.service = json::text_of(reply, "service");
     return order;
+}
+
+bool is_good(ProbeOrder const& order, unsigned status) {
+    if (order.status.empty()) return status < 400;
+    return std::ranges::any_of(order.status, [status](config::StatusRange const& range) {
+        return range.first <= status && status <= range.last;
+    });
 }
 
 Result<config::ProbeTarget> target_of(ProbeOrder const& order) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "config/probe_target.h"
 #include "lib/base/clock.h"
@@ -14,9 +16,12 @@ namespace triton::agent {
 /// What the launcher wants probed over the network, or no longer: one reply to its method Probes.
 struct ProbeOrder {
     std::int64_t id = 0;
-    std::string kind;    ///< "tcp", "http"; empty: cancel the probe with this id
+    std::string kind;    ///< "tcp", "http", "grpc"; empty: cancel the probe with this id
     std::string target;  ///< HOST:PORT, or a URL
     Duration timeout{};  ///< for all of it
+    std::vector<std::pair<std::string, std::string>> headers{};  ///< http: fields that the launcher has checked
+    std::vector<config::StatusRange> status{};                   ///< http: good ones; empty: 200 to 399
+    std::string service{};                                       ///< grpc: empty: the server as a whole
 
     bool operator==(ProbeOrder const&) const = default;
 };
@@ -27,6 +32,9 @@ std::optional<ProbeOrder> parse_probe_order(json::Node const& reply);
 /// Where the probe goes; borrows from the order. Errors: a kind that this version does not know, a target that cannot
 /// be read; in words for whoever wrote the configuration.
 Result<config::ProbeTarget> target_of(ProbeOrder const& order);
+
+/// Whether this status of HTTP is a good one.
+bool is_good(ProbeOrder const& order, unsigned status);
 
 /// What ProbeResult is called with. `problem`: why the probe failed; nullopt: it succeeded.
 std::string probe_result_json(std::int64_t id, std::optional<std::string> const& problem);

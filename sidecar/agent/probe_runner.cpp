@@ -1,13 +1,16 @@
 #include "sidecar/agent/probe_runner.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>
 #include <span>
 #include <unordered_map>
 
+#include "lib/base/http_field.h"
 #include "lib/net/certificates.h"
 #include "lib/net/transport.h"
+#include "sidecar/agent/grpc_health.h"
 #include "sidecar/agent/probe_answer.h"
 #include "sidecar/agent/probe_order.h"
 
@@ -148,6 +151,7 @@ private:
         transport->expires_at(probe.deadline);
         if (Problem const problem = co_await connect(*transport, *target, probe)) co_return answer(probe, problem);
         if (probe.order.kind == "tcp") co_return answer(probe, {});
+        if (probe.order.kind == "grpc") co_return co_await check_by_grpc(*transport, *target, probe);
         if (target->is_tls) {
             if (Problem const problem = co_await secure(*transport)) co_return answer(probe, problem);
         }
@@ -180,9 +184,7 @@ private:
     }
 
     Task<> request(net::Transport& transport, config::ProbeTarget const& target, Probe& probe) {
-        std::string const question = "GET " + std::string(target.path) + " HTTP/1.1\r\nHost: " + authority_of(target) +
-                                     "\r\nUser-Agent: " + user_agent_ + "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
-        auto const sent = co_await transport.send(question);
+        auto const sent = co_await transport.send(question_of(target, probe.order));
         if (!sent) co_return answer(probe, not_answered(sent.error()));
         ProbeAnswer head;
         std::string text;  // what is read and not taken
@@ -201,8 +203,42 @@ private:
             text.erase(0, *taken);
         }
         unsigned const status = *head.status();
-        answer(probe, status < 400 ? Problem() : Problem("status " + std::to_string(status)));
+        answer(probe, is_good(probe.order, status) ? Problem() : Problem("status " + std::to_string(status)));
         co_await drop_rest(transport, text.size());
+    }
+
+    /// Of the fields that are always there the order may have its own.
+    [[nodiscard]] std::string question_of(config::ProbeTarget const& target, ProbeOrder const& order) const {
+        std::string question = "GET " + std::string(target.path) + " HTTP/1.1\r\n";
+        std::array<std::pair<std::string, std::string>, 3> const usual{
+            {{"Host", authority_of(target)}, {"User-Agent", user_agent_}, {"Accept", "*/*"}}};
+        for (auto const& [name, value] : usual) {
+            bool const is_given = std::ranges::any_of(
+                order.headers, [&](auto const& field) { return are_same_letters(field.first, name); });
+            if (!is_given) question += name + ": " + value + "\r\n";
+        }
+        for (auto const& [name, value] : order.headers)
+            question += name + ": " + value + "\r\n";
+        return question + "Connection: close\r\n\r\n";
+    }
+
+    Task<> check_by_grpc(net::Transport& transport, config::ProbeTarget const& target, Probe& probe) {
+        GrpcHealth health(authority_of(target), probe.order.service, user_agent_);
+        std::array<char, read_size> buffer;
+        for (std::size_t total = 0; !health.is_over();) {
+            if (std::string const out = health.take_output(); !out.empty()) {
+                auto const sent = co_await transport.send(out);
+                if (!sent) co_return answer(probe, not_answered(sent.error()));
+            }
+            if (health.is_over()) break;
+            if (total >= most_answer_bytes) co_return answer(probe, "the answer is too long");
+            auto const size = co_await transport.receive(buffer);
+            if (!size) co_return answer(probe, not_answered(size.error()));
+            if (*size == 0) co_return answer(probe, "the connection ended without an answer");
+            total += *size;
+            health.take_input(std::string_view(buffer.data(), *size));
+        }
+        answer(probe, health.problem());
     }
 
     /// Whoever sends a body while we close would see a reset, and complain in his log at each probe.

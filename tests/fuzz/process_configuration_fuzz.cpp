@@ -79,14 +79,19 @@ void check_program(Program const& program, bool has_version, Variables const& va
     require(!program.one_shot || (!program.schedule && program.restart != RestartWhen::always));
     if (program.readiness) {
         Readiness const& readiness = *program.readiness;
-        check_probe(readiness, readiness.type == ReadinessType::exec, readiness.type == ReadinessType::tcp,
+        bool const is_connected = readiness.type == ReadinessType::tcp || readiness.type == ReadinessType::grpc;
+        check_probe(readiness, readiness.type == ReadinessType::exec, is_connected,
                     readiness.type == ReadinessType::http, variables);
     }
-    if (program.health) {
-        Health const& health = *program.health;
-        check_probe(health, health.type == HealthType::exec, health.type == HealthType::tcp,
-                    health.type == HealthType::http, variables);
+    require(program.health.size() <= most_health_checks);
+    for (Health const& health : program.health) {
+        require(program.health.size() == 1 || !health.name.empty());
+        bool const is_connected = health.type == HealthType::tcp || health.type == HealthType::grpc;
+        check_probe(health, health.type == HealthType::exec, is_connected, health.type == HealthType::http, variables);
+        for (StatusRange const& range : health.status)
+            require(range.first >= 100 && range.first <= range.last && range.last < 600);
     }
+    if (program.files) require(!program.files->paths.empty());
     require(!program.watchdog || (program.readiness && program.readiness->type == ReadinessType::notify));
     for (process::ResourceLimit const& limit : program.limits)
         require(limit.soft <= limit.hard);

@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 
-from harness.process import VERSION
+from harness.process import VERSION, run_plainly
 
 USR1 = 10
 RESTART_AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
@@ -30,9 +30,10 @@ class Programs:
     def __init__(self, place, programs, *options, env=None, where=(), **how):
         self.configuration = place.configuration()
         self.configuration.write_text(document(programs))
+        self.control = place.area / "control"
         environment = {"PATH": f"{place.programs}:/usr/bin:/bin", **(env or {})}
         self.launcher = place.start("--input-dir", self.configuration.directory, "--main-container-version", VERSION,
-                                    "--control-socket", place.area / "control", *options, env=environment,
+                                    "--control-socket", self.control, *options, env=environment,
                                     place=where, **how)
 
     def replace(self, programs, **more):
@@ -43,6 +44,12 @@ class Programs:
         """Writes a configuration that must be refused; returns the reasons."""
         self.replace(programs, **more)
         return self.launcher.wait_for_event("configuration-rejected")["errors"]
+
+    def ctl(self, *words):
+        """Runs ctl, which has to succeed, and returns what it printed."""
+        done = run_plainly("ctl", "--socket", self.control, *words)
+        assert done.returncode == 0, f"{words}: {done}\n{self.launcher.story()}"
+        return done.stdout
 
     def __getattr__(self, name):
         return getattr(self.launcher, name)

@@ -47,9 +47,9 @@ class Prober:
         self.fake = fake
         self.last = 0
 
-    def order(self, kind, target, timeout=TIMEOUT):
+    def order(self, kind, target, timeout=TIMEOUT, **more):
         self.last += 1
-        self.fake.tell("Probes", {"id": self.last, "kind": kind, "target": target, "timeout_seconds": timeout})
+        self.fake.tell("Probes", {"id": self.last, "kind": kind, "target": target, "timeout_seconds": timeout, **more})
         return self.last
 
     def cancel(self, number):
@@ -61,8 +61,8 @@ class Prober:
     def result(self, number):
         return self.fake.wait_for(lambda: self.results().get(number), f"no result of {number}: {self.results()}")
 
-    def probe(self, kind, target, timeout=TIMEOUT):
-        return self.result(self.order(kind, target, timeout))
+    def probe(self, kind, target, timeout=TIMEOUT, **more):
+        return self.result(self.order(kind, target, timeout, **more))
 
 
 @pytest.fixture
@@ -254,3 +254,106 @@ def test_an_agent_that_serves_nobody(prober, agent, launcher):
     assert len(agent.log.all) == 1 and int(agent.status()["Threads"]) == 1
     eventually(lambda: launcher.called("Probes"), "it takes probes")
     assert agent.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("status, good", [([{"first": 503, "last": 503}], True), ([{"first": 200, "last": 299}], False),
+                                          ([{"first": 200, "last": 299}, {"first": 500, "last": 510}], True)])
+def test_good_statuses(prober, status, good):
+    received = []
+    with listening() as server:
+        thread = threading.Thread(daemon=True, target=lambda: ignore_resets(serve_once, server, ANSWERS["server-error"][0], received))
+        thread.start()
+        result = prober.probe("http", f"http://127.0.0.1:{port_of(server)}/", status=status)
+        assert result == ((True, "") if good else (False, "status 503"))
+        thread.join()
+
+
+def test_fields_of_a_request(prober):
+    """Those that are always there may be replaced, and each comes once."""
+    received = []
+    with listening() as server:
+        thread = threading.Thread(daemon=True, target=lambda: ignore_resets(serve_once, server, OK, received))
+        thread.start()
+        headers = [{"name": "hOST", "value": "www.example.org"}, {"name": "X-Token", "value": "a: b=c"}]
+        assert prober.probe("http", f"http://127.0.0.1:{port_of(server)}/", headers=headers) == (True, "")
+        thread.join()
+    fields = received[0].strip().split("\r\n")[1:]
+    assert [field for field in fields if field.lower().startswith("host:")] == ["hOST: www.example.org"]
+    assert "X-Token: a: b=c" in fields
+    assert len({field.split(":")[0].lower() for field in fields}) == len(fields)
+
+
+class GrpcServer:
+    """A real server of gRPC with the health service; what it says of each service is in `statuses`."""
+
+    def __init__(self, statuses):
+        grpc = pytest.importorskip("grpc")
+        from concurrent.futures import ThreadPoolExecutor
+
+        def check(request, context):
+            service = request[2:].decode()
+            if service not in statuses:
+                context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
+            return bytes([8, statuses[service]]) if statuses[service] else b""
+
+        handler = grpc.method_handlers_generic_handler(
+            "grpc.health.v1.Health", {"Check": grpc.unary_unary_rpc_method_handler(check)})
+        self.server = grpc.server(ThreadPoolExecutor(2), handlers=[handler])
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_what):
+        self.server.stop(None).wait()
+
+
+def test_grpc(prober):
+    with GrpcServer({"": 1, "a.Service": 1, "ill": 2, "odd": 3, "unset": 0}) as server:
+        target = f"127.0.0.1:{server.port}"
+        assert prober.probe("grpc", target) == (True, "")
+        assert prober.probe("grpc", target, service="a.Service") == (True, "")
+        assert prober.probe("grpc", target, service="ill") == (False, "the service is NOT_SERVING")
+        assert prober.probe("grpc", target, service="odd") == (False, "the service is SERVICE_UNKNOWN")
+        assert prober.probe("grpc", target, service="unset") == (False, "the service is UNKNOWN")
+        assert prober.probe("grpc", target, service="none") == (False, "NOT_FOUND: no such service")
+
+
+def test_grpc_of_a_server_without_the_service(prober):
+    grpc = pytest.importorskip("grpc")
+    from concurrent.futures import ThreadPoolExecutor
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    ok, detail = prober.probe("grpc", f"127.0.0.1:{port}")
+    server.stop(None).wait()
+    assert not ok and detail.startswith("UNIMPLEMENTED"), detail
+
+
+STRANGE = {
+    "http1": OK,
+    "nothing": b"",
+    "settings": b"\0\0\0\4\0\0\0\0\0" * 20_000,  # without end, each of which wants to be acknowledged
+    "junk": b"\xff" * 100_000}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_grpc_of_what_speaks_something_else(prober, name):
+    with listening() as server:
+        def serve():
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(STRANGE[name])
+        thread = threading.Thread(daemon=True, target=lambda: ignore_resets(serve))
+        thread.start()
+        ok, detail = prober.probe("grpc", f"127.0.0.1:{port_of(server)}")
+        # Whoever closes while we still answer resets the connection.
+        assert not ok and detail.startswith(("the answer is not HTTP/2", "the connection ended without an answer")), detail
+        thread.join()
+
+
+def test_grpc_has_its_time(prober):
+    with listening() as server:
+        assert prober.probe("grpc", f"127.0.0.1:{port_of(server)}", timeout=0.2) == (False, "timed out")

@@ -303,3 +303,28 @@ def test_ready_of_the_launcher_follows_the_programs(place):
     launcher.wait_up(tag="web")
     assert launcher.stop() == Exit(code=0)
     manager.close()
+
+
+def test_several_checks_have_consequences_of_their_own(place):
+    """What only reports makes a process that goes on not ready; what is bound to it stops meanwhile."""
+    ill, dead = place.area / "ill", place.area / "dead"
+    launcher = run(place, {
+        "db": service("db", health=[health(ill, name="serves", action="report"), health(dead, name="lives")]),
+        "web": service("web", bindsTo=["db"]),
+    })
+    launcher.wait_up(tag="web")
+    ill.touch()
+    report = launcher.wait_for_event("process-unhealthy", program="db")
+    assert (report["check"], report["action"]) == ("serves", "report")
+    assert report["message"] == "db is unhealthy: 2 probes of serves in a row have failed"
+    launcher.wait_for_event("process-exited", program="web")
+    assert not launcher.events_named("process-exited", program="db")
+    ill.unlink()
+    well = launcher.wait_for_event("process-healthy", program="db")
+    assert (well["check"], well["message"]) == ("serves", "db is healthy again (serves)")
+    launcher.wait_up(tag="web")
+    dead.touch()
+    launcher.wait_for_event("process-unhealthy", program="db", check="lives", action="restart")
+    dead.unlink()
+    launcher.wait_up(tag="db")
+    assert launcher.stop() == Exit(code=0)

@@ -138,7 +138,13 @@ ProgramPolicy Documents::policy() {
     policy.probe_interval = random_.pick(short_times);
     if (some(3)) policy.start_timeout = random_.pick(short_times);
     if (policy.readiness == Readiness::notified && random_.one_in(2)) policy.watchdog = random_.pick(short_times);
-    if (some(3)) policy.health = random_health(random_);
+    // Mostly one; more than that is a case of its own, and as many as there may be another.
+    std::size_t const checks = some(3) ? (random_.one_in(2) ? 1 : random_.one_in(2) ? 2 : launcher::most_checks) : 0;
+    for (std::size_t check = 0; check < checks; ++check)
+        policy.checks.push_back(random_health(random_));
+    policy.is_sequential = policy.kind != ProgramKind::scheduled && some(4);
+    if (policy.kind != ProgramKind::scheduled && some(3)) policy.max_unavailable = random_.one_in(2) ? 1 : 2;
+    policy.is_told_of_files = some(4);
     return policy;
 }
 

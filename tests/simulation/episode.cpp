@@ -596,9 +596,9 @@ private:
     }
 
     void command() {
-        static constexpr std::array<event::Verb, 6> verbs{event::Verb::start,   event::Verb::start,
-                                                          event::Verb::stop,    event::Verb::restart,
-                                                          event::Verb::restart, event::Verb::signal};
+        static constexpr std::array<event::Verb, 8> verbs{
+            event::Verb::renew, event::Verb::reload,  event::Verb::start,   event::Verb::start,
+            event::Verb::stop,  event::Verb::restart, event::Verb::restart, event::Verb::signal};
         ProcessId const id = random_id();
         event::Command command{.verb = random_.pick(verbs), .program = id.program};
         if (random_.one_in(2)) command.number = id.number;

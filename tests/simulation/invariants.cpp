@@ -115,7 +115,10 @@ bool Invariants::is_ready(ProgramId id) const {
     Program const& program = programs_[static_cast<std::size_t>(id)];
     if (!program.is_configured || program.policy.kind == ProgramKind::scheduled) return true;
     return std::ranges::all_of(program.records.begin(), program.records.begin() + program.policy.count,
-                               [](Record const& r) { return r.state == State::up || r.state == State::done; });
+                               [&](Record const& r) {
+                                   bool const serves = r.state == State::up && !is_unwell(program.policy, r);
+                                   return serves || r.state == State::done;
+                               });
 }
 
 bool Invariants::is_settled(ProgramId id) const {
@@ -127,8 +130,15 @@ bool Invariants::is_settled(ProgramId id) const {
         });
 }
 
-bool Invariants::may_start(Program const& program) const {
-    return std::ranges::all_of(program.policy.after, [this](ProgramId id) { return is_settled(id); }) &&
+/// In order: what is before it is up, or nothing more is to come of it.
+bool Invariants::may_start(Program const& program, ProcessNumber number) const {
+    auto const is_through = [](Record const& r) {
+        return r.state == State::up || r.state == State::done || r.state == State::failed || r.state == State::held;
+    };
+    auto const first = program.records.begin();
+    bool const is_its_turn = !program.policy.is_sequential ||
+                             std::all_of(first, first + (static_cast<std::ptrdiff_t>(number) - 1), is_through);
+    return is_its_turn && std::ranges::all_of(program.policy.after, [this](ProgramId id) { return is_settled(id); }) &&
            std::ranges::all_of(program.policy.requires_, [this](ProgramId id) { return is_ready(id); });
 }
 
@@ -172,9 +182,24 @@ bool Invariants::is_any_helper_wanted() const {
     return is_any;
 }
 
+bool Invariants::is_unwell(launcher::ProgramPolicy const& policy, Record const& record) {
+    for (std::size_t check = 0; check < policy.checks.size(); ++check) {
+        bool const only_reports = policy.checks[check].action == launcher::HealthAction::report;
+        if (only_reports && record.checks[check].bad >= policy.checks[check].retries) return true;
+    }
+    return false;
+}
+
+std::uint32_t Invariants::worst_check(Record const& record) {
+    return std::ranges::max(record.checks, {}, &Check::bad).bad;
+}
+
 void Invariants::enter(At at, State state) {
     at.record.state = state;
     at.record.due = at.record.probe = never;
+    for (Check& check : at.record.checks)
+        check.probe = never;
+    at.record.is_to_roll = false;
     at.record.is_share = false;
     if (state != State::executing && state != State::activating && state != State::up) at.record.run_due = never;
 }
@@ -288,7 +313,7 @@ void Invariants::check_states(Supervisor const& supervisor) const {
         if (is_wanted(program, id.number)) {
             bool const may_be_down = program.policy.kind == ProgramKind::scheduled;
             require(state != State::down || may_be_down, "what is wanted is never forgotten", id);
-            require(state != State::waiting || !may_start(program), "what may start starts", id);
+            require(state != State::waiting || !may_start(program, id.number), "what may start starts", id);
         } else {
             bool const waits = state == State::waiting || state == State::backoff || state == State::held ||
                                state == State::done || state == State::failed;
@@ -298,20 +323,22 @@ void Invariants::check_states(Supervisor const& supervisor) const {
             require(!runs_on || (is_stopping() && !program.is_turn), "what is not wanted is stopped at once", id);
         }
         if (stops_asked_ > 1) require(!record.pid || state == State::killing, "a second stop kills at once", id);
-        check_view(supervisor.view(id), record, id);
+        check_view(supervisor.view(id), program, record, id);
     });
     require(supervisor.running_count() == alive, "running_count() counts");
 }
 
-void Invariants::check_view(launcher::ProcessView const& view, Record const& record, ProcessId id) {
+void Invariants::check_view(launcher::ProcessView const& view, Program const& program, Record const& record,
+                            ProcessId id) {
     require(view.state == record.state && view.pid == record.pid, "a view shows who lives", id);
     require(!record.pid || view.since == record.started, "a view shows since when", id);
-    require(view.bad_probes == record.bad_probes || !record.pid, "a view shows the bad probes", id);
+    require(view.bad_probes == worst_check(record) || !record.pid, "a view shows the bad probes", id);
     require(view.failures == record.failures, "a view shows the failures", id);
     require(view.last_status == record.last_status, "a view shows the last status", id);
     require(view.last_error == record.last_error, "a view shows why the last start failed", id);
     require(view.last_end.value_or(TimePoint{}) == record.last_end, "a view shows the last end", id);
-    require(view.is_ready == (record.state == State::up || record.state == State::done), "a view shows readiness", id);
+    bool const serves = record.state == State::up && !is_unwell(program.policy, record);
+    require(view.is_ready == (serves || record.state == State::done), "a view shows readiness", id);
 }
 
 void Invariants::check_programs(Supervisor const& supervisor) const {
@@ -365,6 +392,8 @@ void Invariants::check_deadline(std::optional<TimePoint> deadline) const {
     for_each([&](Program const&, Record const& record, ProcessId id) {
         waits(record.due, id);
         waits(record.probe, id);
+        for (Check const& check : record.checks)
+            waits(check.probe, id);
         waits(record.run_due, id);
     });
     if (is_stopping()) {
@@ -396,8 +425,10 @@ void Invariants::check_settled(Supervisor const& supervisor) const {
         bool const is_at_rest = record.state == down || record.state == up || record.state == done ||
                                 record.state == failed || record.state == held || record.state == waiting;
         require(is_at_rest, "without failures everything comes to rest", id);
-        is_watched = is_watched ||
-                     (record.state == up && (record.due != never || record.probe != never || record.run_due != never));
+        bool const is_checked =
+            std::ranges::any_of(record.checks, [](Check const& check) { return check.probe != never; });
+        bool const is_timed = record.due != never || record.run_due != never || is_checked;
+        is_watched = is_watched || (record.state == up && is_timed);
         for (Running const running : record.helpers)
             require(running == Running::no, "every helper ends", id);
         if (record.state != waiting) return;
@@ -410,7 +441,9 @@ void Invariants::check_settled(Supervisor const& supervisor) const {
             auto const& records = programs_[static_cast<std::size_t>(other)].records;
             return std::ranges::any_of(records, [](Record const& r) { return r.state == waiting; });
         });
-        require(is_hopeless || waits_for_the_waiting, "what waits misses something", id);
+        bool const is_behind = program.policy.is_sequential && id.number > ProcessNumber{1} &&
+                               program.records[static_cast<std::size_t>(id.number) - 2].state == waiting;
+        require(is_hopeless || waits_for_the_waiting || is_behind, "what waits misses something", id);
     });
     require(is_watched == supervisor.next_deadline().has_value(), "at rest, only who is watched waits for time");
 }

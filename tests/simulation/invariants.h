@@ -65,6 +65,10 @@ private:
     static constexpr TimePoint never = TimePoint::max();
 
     enum class Running : std::uint8_t { no, yes, cancelled };
+    struct Check {
+        TimePoint probe = never;
+        std::uint32_t bad = 0;  // in a row
+    };
     struct Record {
         State state = State::down;
         std::optional<Pid> pid{};  // not reaped yet
@@ -82,8 +86,9 @@ private:
         bool succeeds_again = false;
         std::size_t step = 0;    // of its stop signals
         bool is_untold = false;  // its start
+        bool is_to_roll = false;
         std::uint32_t failures = 0;
-        std::uint32_t bad_probes = 0;
+        std::array<Check, launcher::most_checks> checks{};
         std::vector<TimePoint> starts{};  // since the count began anew
         std::array<Running, launcher::helper_kinds> helpers{};
         std::optional<int> last_status{};
@@ -148,13 +153,19 @@ private:
     void stop_what_is_bound();
     [[nodiscard]] bool is_over() const;
     void end_of_all();
-    void judge_health(At at, bool ok);
+    void judge_health(At at, std::size_t check, bool ok);
+    void probe_health(At at, std::size_t check);
+    void cancel_probes(At at);
+    void stop_for_restart(At at, bool is_at_once = false);
+    void roll();
+    [[nodiscard]] static bool is_unwell(launcher::ProgramPolicy const& policy, Record const& record);
+    [[nodiscard]] static std::uint32_t worst_check(Record const& record);
     void time_passed(At at);
     void probe(At at);
-    bool command(At at, launcher::event::Verb verb);
+    bool command(At at, launcher::event::Command const& event);
     bool start_by_command(At at);
     void stop_by_command(At at);
-    bool restart_by_command(At at);
+    bool restart_by_command(At at, bool is_at_once);
     void run_what_is_owed(At at);
     void run_scheduled(launcher::ProgramId program, std::optional<launcher::ProcessNumber> number);
 
@@ -193,7 +204,8 @@ private:
     void judge_spawn(launcher::action::Spawn const& action);
     void judge_signal(launcher::action::Signal const& action);
     void check_states(launcher::Supervisor const& supervisor) const;
-    static void check_view(launcher::ProcessView const& view, Record const& record, ProcessId id);
+    static void check_view(launcher::ProcessView const& view, Program const& program, Record const& record,
+                           ProcessId id);
     void check_programs(launcher::Supervisor const& supervisor) const;
     void check_helpers() const;
     void check_phase(launcher::Supervisor const& supervisor) const;
@@ -221,7 +233,7 @@ private:
     [[nodiscard]] bool is_wanted(At at) const { return is_wanted(at.program, at.id.number); }
     [[nodiscard]] bool is_ready(launcher::ProgramId program) const;
     [[nodiscard]] bool is_settled(launcher::ProgramId program) const;
-    [[nodiscard]] bool may_start(Program const& program) const;
+    [[nodiscard]] bool may_start(Program const& program, launcher::ProcessNumber number) const;
     [[nodiscard]] bool is_down(Program const& program) const;
     [[nodiscard]] bool is_anyone_left() const;
     [[nodiscard]] bool is_auxiliary_alive() const;

@@ -77,6 +77,11 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
         bool const had_limit = program.policy.start_limit.has_value();
         bool const is_other_limit = had_limit != spec.policy.start_limit.has_value() ||
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
+        // Nor do checks belong to others than those that there are.
+        if (!program.records.empty() && program.policy.checks.size() != spec.policy.checks.size()) {
+            for (Record& record : program.records)
+                record.checks = {};
+        }
         program.policy = spec.policy;
         program.is_configured = true;
         if (!was_configured[static_cast<std::size_t>(spec.id)] && !spec.policy.auto_start) program.is_held = true;
@@ -137,7 +142,10 @@ void Invariants::reconfigure_running(At at, bool has_changed) {
     if (has_changed) {
         switch (at.policy().on_change) {
             case OnChange::keep: break;
-            case OnChange::restart: at.record.is_to_restart = true; return stop(at);
+            case OnChange::restart:
+                stop_for_restart(at);
+                if (!at.record.is_to_roll) return;
+                break;
             case OnChange::signal:
                 if (at.record.state == State::executing || at.record.state == State::activating) {
                     at.record.is_stale = true;
@@ -168,14 +176,26 @@ void Invariants::watch_anew(At at) {
         record.due = in(limit);
     }
     if (!has_executed) return;
-    Helper const helper = is_up ? Helper::health : Helper::readiness;
-    if (is_up ? !policy.health : !is_probed(policy)) {
-        cancel_helper(at, helper);
+    if (!is_up && !is_probed(policy)) {
+        cancel_helper(at, Helper::readiness);
         record.probe = never;
-        record.bad_probes = 0;
-    } else if (record.probe == never && record.helpers[place(helper)] == Running::no) {
-        record.probe = in(is_up ? policy.health->interval : policy.probe_interval);
+    } else if (!is_up && record.probe == never && record.helpers[place(Helper::readiness)] == Running::no) {
+        record.probe = in(policy.probe_interval);
     }
+    for (std::size_t check = 0; is_up && check < launcher::most_checks; ++check) {
+        Helper const helper = launcher::helper_of_check(check);
+        if (check >= policy.checks.size()) {
+            cancel_helper(at, helper);
+        } else if (record.checks[check].probe == never && record.helpers[place(helper)] == Running::no) {
+            record.checks[check].probe = in(policy.checks[check].interval);
+        }
+    }
+}
+
+void Invariants::cancel_probes(At at) {
+    cancel_helper(at, Helper::readiness);
+    for (std::size_t check = 0; check < launcher::most_checks; ++check)
+        cancel_helper(at, launcher::helper_of_check(check));
 }
 
 /// A start that the policy has no say in: what was before does not count.
@@ -201,7 +221,8 @@ void Invariants::apply(event::Spawned const& event) {
     std::erase(pending_, event.id);
     record.pid = event.pid;
     record.started = now_;
-    record.bad_probes = 0;
+    for (Check& check : record.checks)
+        check.bad = 0;
     record.is_untold = true;
     enter(that, State::executing);
     if (is_stopping()) {
@@ -241,8 +262,10 @@ void Invariants::activate(At at) {
 void Invariants::come_up(At at) {
     enter(at, State::up);
     if (at.policy().watchdog > Duration::zero()) at.record.due = in(at.policy().watchdog);
-    if (at.policy().health) at.record.probe = in(at.policy().health->interval);
-    if (std::exchange(at.record.is_stale, false) && at.policy().on_change == OnChange::signal)
+    for (std::size_t check = 0; check < at.policy().checks.size(); ++check)
+        at.record.checks[check].probe = in(at.policy().checks[check].interval);
+    bool const is_told = at.policy().on_change == OnChange::signal || at.policy().is_told_of_files;
+    if (std::exchange(at.record.is_stale, false) && is_told)
         owe_signal(at, at.policy().change_signal, action::Why::reload);
 }
 
@@ -297,8 +320,8 @@ void Invariants::apply(event::Exited const& event) {
     }
     Pid const pid = *std::exchange(record.pid, std::nullopt);
     record.last_error = event.error;
-    for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
-        cancel_helper(that, helper);
+    cancel_helper(that, Helper::pre_stop);
+    cancel_probes(that);
     record.last_status = event.status;
     record.last_end = now_;
     record.exit_code = exit_code_of(event.status, event.error);
@@ -483,19 +506,25 @@ void Invariants::apply(event::HelperEnded const& event) {
             }
             owe(action::ReportReady{event.id, now_ - that.record.started});
             return come_up(that);
-        case Helper::health:
-            if (counts && that.record.state == State::up) judge_health(that, event.ok);
-            return;
+        default: break;
     }
+    std::size_t const check = event.helper == Helper::health ? 0 : place(event.helper) - place(Helper::health_2) + 1;
+    bool const is_there = check < that.policy().checks.size();
+    if (counts && is_there && that.record.state == State::up) judge_health(that, check, event.ok);
 }
 
-void Invariants::judge_health(At at, bool ok) {
-    launcher::Health const& health = *at.policy().health;
-    at.record.probe = in(health.interval);
-    if (ok) at.record.bad_probes = 0;
-    if (ok || now_ < at.record.started + health.start_period) return;
-    if (++at.record.bad_probes != health.retries) return;
-    owe(action::ReportUnhealthy{at.id, health.retries, health.action});
+void Invariants::judge_health(At at, std::size_t which, bool ok) {
+    launcher::Health const& health = at.policy().checks[which];
+    Check& check = at.record.checks[which];
+    check.probe = in(health.interval);
+    if (ok) {
+        if (check.bad >= health.retries) owe(action::ReportHealthy{at.id, which});
+        check.bad = 0;
+        return;
+    }
+    if (now_ < at.record.started + health.start_period) return;
+    if (++check.bad != health.retries) return;
+    owe(action::ReportUnhealthy{at.id, health.retries, health.action, which});
     switch (health.action) {
         case HealthAction::report: return;
         case HealthAction::exit: return end_container(at, 1);
@@ -505,14 +534,20 @@ void Invariants::judge_health(At at, bool ok) {
 
 void Invariants::probe(At at) {
     has_moved_ = true;
-    bool const is_start = at.record.state == State::activating;
-    Helper const helper = is_start ? Helper::readiness : Helper::health;
-    if (at.record.helpers[place(helper)] != Running::no) {  // of the run before; its end is still awaited
-        at.record.probe = in(is_start ? at.policy().probe_interval : at.policy().health->interval);
+    if (at.record.helpers[place(Helper::readiness)] != Running::no) {  // of the run before; its end is still awaited
+        at.record.probe = in(at.policy().probe_interval);
         return;
     }
     at.record.probe = never;
-    run_helper(at, helper);
+    run_helper(at, Helper::readiness);
+}
+
+void Invariants::probe_health(At at, std::size_t check) {
+    has_moved_ = true;
+    Helper const helper = launcher::helper_of_check(check);
+    bool const is_free = at.record.helpers[place(helper)] == Running::no;
+    at.record.checks[check].probe = is_free ? never : in(at.policy().checks[check].interval);
+    if (is_free) run_helper(at, helper);
 }
 
 // What somebody asks for.
@@ -549,21 +584,31 @@ void Invariants::apply(event::Command const& event) {
         });
     }
     if (is_stopping() || !program.is_configured) return;
-    if (!event.number) program.is_held = event.verb == event::Verb::stop;
-    if (!event.number && program.is_held) program.is_run_owed = false;
+    bool const is_of_files = event.verb == event::Verb::renew || event.verb == event::Verb::reload;
+    if (!event.number && !is_of_files) program.is_held = event.verb == event::Verb::stop;
+    if (!event.number && event.verb == event::Verb::stop) program.is_run_owed = false;
     bool has_run = false;
     for_each([&](At at) {
-        if (is_asked(at) && is_wanted(at)) has_run |= command(at, event.verb);
+        if (is_asked(at) && is_wanted(at)) has_run |= command(at, event);
     });
-    bool const wants_run = program.policy.kind == ProgramKind::scheduled && event.verb != event::Verb::stop;
+    bool const is_start = event.verb == event::Verb::start || event.verb == event::Verb::restart;
+    bool const wants_run = program.policy.kind == ProgramKind::scheduled && is_start;
     if (wants_run && !has_run) run_scheduled(event.program, event.number);
 }
 
-bool Invariants::command(At at, event::Verb verb) {
-    switch (verb) {
+bool Invariants::command(At at, event::Command const& event) {
+    bool const is_active = at.record.state == State::executing || at.record.state == State::activating;
+    switch (event.verb) {
         case event::Verb::start: return start_by_command(at);
         case event::Verb::stop: stop_by_command(at); return false;
-        case event::Verb::restart: return restart_by_command(at);
+        case event::Verb::restart: return restart_by_command(at, event.number.has_value());
+        case event::Verb::renew:
+            if (is_active || at.record.state == State::up) stop_for_restart(at);
+            return false;
+        case event::Verb::reload:
+            if (is_active) at.record.is_stale = true;
+            if (at.record.state == State::up) owe_signal(at, at.policy().change_signal, action::Why::reload);
+            return false;
         case event::Verb::signal: return false;
     }
     return false;
@@ -632,14 +677,11 @@ void Invariants::stop_by_command(At at) {
     }
 }
 
-bool Invariants::restart_by_command(At at) {
+bool Invariants::restart_by_command(At at, bool is_at_once) {
     switch (at.record.state) {
         case State::executing:
         case State::activating:
-        case State::up:
-            at.record.is_to_restart = true;
-            stop(at);
-            return true;
+        case State::up: stop_for_restart(at, is_at_once); return true;
         case State::draining:
         case State::pre_stop:
         case State::stopping:
@@ -700,6 +742,7 @@ void Invariants::follow() {
     if (finished_) return;
     if (!is_stopping()) {
         if (!ending_) {
+            roll();
             stop_what_is_bound();
             start_what_may();
         }
@@ -732,9 +775,39 @@ void Invariants::stop_what_is_bound() {
     }
 }
 
+/// One that serves goes on until others are back; one that does not is restarted at once.
+void Invariants::stop_for_restart(At at, bool is_at_once) {
+    bool const serves = at.record.state == State::up && !is_unwell(at.policy(), at.record);
+    at.record.is_to_roll = serves && !is_at_once && at.policy().max_unavailable > 0;
+    if (at.record.is_to_roll) return;
+    at.record.is_to_restart = true;
+    stop(at);
+}
+
+/// So many may be out of service for it; what is held or done is not missed.
+void Invariants::roll() {
+    for (std::size_t at = 0; at < programs_.size(); ++at) {
+        Program& program = programs_[at];
+        std::uint32_t missed = 0;
+        for (std::size_t number = 0; number < program.policy.count && number < program.records.size(); ++number) {
+            Record const& record = program.records[number];
+            bool const serves = record.state == State::up && !is_unwell(program.policy, record);
+            missed += !serves && record.state != State::held && record.state != State::done ? 1U : 0U;
+        }
+        for (std::size_t number = 0; number < program.records.size(); ++number) {
+            Record& record = program.records[number];
+            bool const may = program.policy.max_unavailable == 0 || missed < program.policy.max_unavailable;
+            if (!record.is_to_roll || !may) continue;
+            ++missed;
+            record.is_to_restart = true;
+            stop({program, record, {ProgramId(at), ProcessNumber(number + 1)}});
+        }
+    }
+}
+
 void Invariants::start_what_may() {
     for_each([this](At at) {
-        if (at.record.state != State::waiting || !may_start(at.program)) return;
+        if (at.record.state != State::waiting || !may_start(at.program, at.id.number)) return;
         at.record.starts.push_back(now_);
         enter(at, State::starting);
         pending_.push_back(at.id);
@@ -803,6 +876,8 @@ void Invariants::apply(event::TimePassed const&) {
             stop(at);
         }
         if (at.record.probe <= now_) probe(at);
+        for (std::size_t check = 0; check < launcher::most_checks; ++check)
+            if (at.record.checks[check].probe <= now_) probe_health(at, check);
     });
 }
 
@@ -818,7 +893,7 @@ void Invariants::time_passed(At at) {
         case State::up:
             at.record.went_bad = true;
             owe(action::ReportTimedOut{at.id, action::TimedOut::watchdog});
-            cancel_helper(at, Helper::health);
+            cancel_probes(at);
             enter(at, State::stopping);
             at.record.step = 1000;
             at.record.due = in(at.policy().stop_timeout);

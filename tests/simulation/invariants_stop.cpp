@@ -39,8 +39,7 @@ bool depends_on(ProgramPolicy const& policy, ProgramId id) {
 // One: drain, helper, signal and CONT, KILL.
 
 void Invariants::stop(At at) {
-    cancel_helper(at, Helper::readiness);
-    cancel_helper(at, Helper::health);
+    cancel_probes(at);
     if (at.policy().drain == Duration::zero()) return after_drain(at);
     enter(at, State::draining);
     set_share(at, at.policy().drain, helper_time(at.policy()));
@@ -105,8 +104,8 @@ void Invariants::undone(At at) {
 }
 
 void Invariants::kill(At at) {
-    for (Helper const helper : {Helper::pre_stop, Helper::readiness, Helper::health})
-        cancel_helper(at, helper);
+    cancel_helper(at, Helper::pre_stop);
+    cancel_probes(at);
     enter(at, State::killing);
     owe_signal(at, SIGKILL, action::Why::kill, StopScope::tree);
 }
@@ -146,8 +145,9 @@ void Invariants::begin_stop(int exit_code) {
             case State::executing:
             case State::activating:
             case State::up:  // they go on until it is their turn, but nobody watches them any more
-                cancel_helper(at, Helper::readiness);
-                cancel_helper(at, Helper::health);
+                cancel_probes(at);
+                for (Check& check : at.record.checks)
+                    check.probe = never;
                 at.record.due = at.record.probe = at.record.run_due = never;
                 return;
             case State::draining: {

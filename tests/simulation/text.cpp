@@ -55,6 +55,8 @@ char const* of(event::Verb verb) {
         case event::Verb::start: return "start";
         case event::Verb::stop: return "stop";
         case event::Verb::restart: return "restart";
+        case event::Verb::renew: return "renew";
+        case event::Verb::reload: return "reload";
         case event::Verb::signal: return "signal";
     }
     return "?";
@@ -120,7 +122,11 @@ std::string of(action::ReportGaveUp const& a) {
 }
 std::string of(action::ReportTimedOut const& a) { return "ReportTimedOut " + text(a.id) + " " + of(a.what); }
 std::string of(action::ReportUnhealthy const& a) {
-    return "ReportUnhealthy " + text(a.id) + ", failures " + std::to_string(a.failures) + ", " + of(a.action);
+    return "ReportUnhealthy " + text(a.id) + ", failures " + std::to_string(a.failures) + ", " + of(a.action) +
+           (a.check > 0 ? ", check " + std::to_string(a.check) : "");
+}
+std::string of(action::ReportHealthy const& a) {
+    return "ReportHealthy " + text(a.id) + (a.check > 0 ? ", check " + std::to_string(a.check) : "");
 }
 std::string of(action::ReportSkipped const& a) { return "ReportSkipped " + of(a.program); }
 std::string of(action::ReportEnding const& a) {
@@ -194,10 +200,13 @@ std::string of(std::optional<launcher::StartLimit> const& limit) {
     return std::to_string(limit->count) + " in " + text(limit->interval) +
            (limit->exit_code ? " else exit " + std::to_string(*limit->exit_code) : "");
 }
-std::string of(std::optional<launcher::Health> const& health) {
-    if (!health) return "none";
-    return "each " + text(health->interval) + " retries " + std::to_string(health->retries) + " from " +
-           text(health->start_period) + " " + of(health->action);
+std::string of(std::vector<launcher::Health> const& checks) {
+    std::string all;
+    for (launcher::Health const& health : checks) {
+        all += (all.empty() ? "each " : "; each ") + text(health.interval) + " retries " +
+               std::to_string(health.retries) + " from " + text(health.start_period) + " " + of(health.action);
+    }
+    return all;
 }
 
 }  // namespace
@@ -224,6 +233,13 @@ std::string text(launcher::Helper helper) {
         case launcher::Helper::health: return "health";
         case launcher::Helper::on_success: return "on_success";
         case launcher::Helper::on_stop: return "on_stop";
+        case launcher::Helper::health_2: return "health_2";
+        case launcher::Helper::health_3: return "health_3";
+        case launcher::Helper::health_4: return "health_4";
+        case launcher::Helper::health_5: return "health_5";
+        case launcher::Helper::health_6: return "health_6";
+        case launcher::Helper::health_7: return "health_7";
+        case launcher::Helper::health_8: return "health_8";
     }
     return "?";
 }
@@ -318,7 +334,10 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("probe_interval", policy.probe_interval, plain.probe_interval);
     say("start_timeout", policy.start_timeout, plain.start_timeout);
     say("watchdog", policy.watchdog, plain.watchdog);
-    say("health", policy.health, plain.health);
+    say("health", policy.checks, plain.checks);
+    say("sequential", policy.is_sequential, plain.is_sequential);
+    say("max_unavailable", policy.max_unavailable, plain.max_unavailable);
+    say("told_of_files", policy.is_told_of_files, plain.is_told_of_files);
     return all;
 }
 

@@ -45,16 +45,16 @@ TEST(JsonSchema, Programs) {
     std::vector<std::string> keys;
     for (auto const& [key, value] : program.items())
         keys.push_back(key);
-    EXPECT_THAT(
-        keys, testing::UnorderedElementsAre(
-                  "version", "command", "arguments", "count", "groups", "environment", "environmentFrom",
-                  "workingDirectory", "rootDirectory", "user", "group", "supplementaryGroups", "umask", "oneShot",
-                  "schedule", "timeout", "onSuccess", "onStop", "environmentFile", "stdin", "stopSequence", "autoStart",
-                  "restart", "backoff", "startLimit", "critical", "successCodes", "permanentFailureCodes", "stopSignal",
-                  "stopTimeout", "stopScope", "drainDelay", "preStop", "onConfigurationChange", "reloadSignal",
-                  "onFailure", "after", "requires", "bindsTo", "before", "readiness", "startTimeout", "watchdog",
-                  "health", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities", "noNewPrivileges",
-                  "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
+    EXPECT_THAT(keys, testing::UnorderedElementsAre(
+                          "version", "command", "arguments", "count", "groups", "environment", "environmentFrom",
+                          "workingDirectory", "rootDirectory", "user", "group", "supplementaryGroups", "umask",
+                          "oneShot", "schedule", "timeout", "onSuccess", "onStop", "environmentFile", "stdin",
+                          "stopSequence", "autoStart", "restart", "backoff", "startLimit", "critical", "successCodes",
+                          "permanentFailureCodes", "stopSignal", "stopTimeout", "stopScope", "drainDelay", "preStop",
+                          "onConfigurationChange", "reloadSignal", "onFailure", "after", "requires", "bindsTo",
+                          "before", "readiness", "startTimeout", "watchdog", "health", "files", "order",
+                          "maxUnavailable", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities",
+                          "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
     EXPECT_LE(keys.size(), 64U);  // the bits of Present
     EXPECT_EQ(program.at("restart").at("enum"), Json({"always", "on-failure", "never", nullptr}));
     EXPECT_EQ(program.at("user").at("type"), Json({"string", "integer", "null"}));
@@ -63,12 +63,13 @@ TEST(JsonSchema, Programs) {
     Json const& readiness = schema.at("/$defs/Readiness"_json_pointer);
     EXPECT_EQ(readiness.at("required"), Json({"type"}));
     EXPECT_EQ(readiness.at("/properties/type/type"_json_pointer), "string");
-    EXPECT_EQ(readiness.at("/properties/type/enum"_json_pointer), Json({"notify", "fd", "exec", "tcp", "http"}));
+    EXPECT_EQ(readiness.at("/properties/type/enum"_json_pointer),
+              Json({"notify", "fd", "exec", "tcp", "http", "grpc"}));
     EXPECT_EQ(readiness.at("/properties/url/anyOf"_json_pointer),
               Json::parse(R"([{"type": "null"}, {"$ref": "#/$defs/ProgramArgument"}])"));
     Json const& health = schema.at("/$defs/Health"_json_pointer);
     EXPECT_FALSE(health.contains("required"));
-    EXPECT_EQ(health.at("/properties/type/enum"_json_pointer), Json({"exec", "tcp", "http", nullptr}));
+    EXPECT_EQ(health.at("/properties/type/enum"_json_pointer), Json({"exec", "tcp", "http", "grpc", nullptr}));
 
     Json const& argument = schema.at("/$defs/ProgramArgument"_json_pointer);
     EXPECT_EQ(argument.at("type"), Json({"string", "object"}));
@@ -155,6 +156,8 @@ std::vector<Place> const places{{"Program", ""},
                                 {"StopStep", "/stopSequence/0"},
                                 {"Readiness", "/readiness"},
                                 {"Health", "/health"},
+                                {"Health", "/health/0"},
+                                {"Files", "/files"},
                                 {"Limits", "/limits"},
                                 {"LimitPair", "/limits/nofile"},
                                 {"Cgroup", "/cgroup"},

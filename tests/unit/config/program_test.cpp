@@ -173,8 +173,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("onFailure":{"comand":["x"]})",
               {"programs.web.onFailure.command: required key is missing",
                R"(warning: programs.web.onFailure: unknown key "comand"; did you mean "command"?)"}},
-        Found{R"("reloadSignal":"USR1")",
-              {R"(warning: programs.web.reloadSignal: has no effect unless onConfigurationChange is "signal")"}},
+        Found{
+            R"("reloadSignal":"USR1")",
+            {R"(warning: programs.web.reloadSignal: has no effect unless onConfigurationChange or files.action is "signal")"}},
         Found{R"("reloadSignal":"USR1","onConfigurationChange":"signal")", {}},
         Found{R"("onConfigurationChange":"reload")",
               {R"(programs.web.onConfigurationChange: "reload" is none of keep, restart, signal)"}}));
@@ -218,8 +219,9 @@ INSTANTIATE_TEST_SUITE_P(
     Wellbeing, ProgramKeys,
     testing::Values(
         Found{R"("readiness":{})", {"programs.web.readiness.type: required key is missing"}},
-        Found{R"("readiness":{"type":"htp","url":"http://[::1]/","command":["x"]})",
-              {R"(programs.web.readiness.type: "htp" is none of notify, fd, exec, tcp, http; did you mean "http"?)"}},
+        Found{
+            R"("readiness":{"type":"htp","url":"http://[::1]/","command":["x"]})",
+            {R"(programs.web.readiness.type: "htp" is none of notify, fd, exec, tcp, http, grpc; did you mean "http"?)"}},
         Found{R"("readiness":{"type":"fd","fd":2})", {"programs.web.readiness.fd: 2 is not within 3 to 65535"}},
         Found{R"("readiness":{"type":"exec"})", {"programs.web.readiness.command: required for type exec"}},
         Found{R"("readiness":{"type":"notify","fd":3,"command":["x"],"interval":"1s","timeout":"1s"})",
@@ -244,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("watchdog":"30s","readiness":{"type":"notify"})", {}},
         Found{R"("health":{"interval":"1s"})", {"programs.web.health.command: required for type exec"}},
         Found{R"("health":{"type":"exe","timeout":"1s"})",
-              {R"(programs.web.health.type: "exe" is none of exec, tcp, http; did you mean "exec"?)"}},
+              {R"(programs.web.health.type: "exe" is none of exec, tcp, http, grpc; did you mean "exec"?)"}},
         Found{
             R"("health":{"command":["x"],"interval":"0s","timeout":"-1s","retries":0,"startPeriod":"x","action":"kill"})",
             {"programs.web.health.interval: must be more than 0",
@@ -434,12 +436,12 @@ TEST(ParsePrograms, ReadsEverything) {
     expected.readiness = {.type = ReadinessType::notify, .notify_access = NotifyAccess::all};
     expected.start_timeout = 30s;
     expected.watchdog = 15s;
-    expected.health = {.command = {{.value = "/bin/look"}},
-                       .interval = 2s,
-                       .timeout = 1s,
-                       .retries = 5,
-                       .start_period = 3s,
-                       .action = HealthAction::exit};
+    expected.health = {{.command = {{.value = "/bin/look"}},
+                        .interval = 2s,
+                        .timeout = 1s,
+                        .retries = 5,
+                        .start_period = 3s,
+                        .action = HealthAction::exit}};
     expected.limits = {{RLIMIT_NOFILE, 1024, 65536},
                        {RLIMIT_CORE, process::unlimited, process::unlimited},
                        {RLIMIT_STACK, 8 << 20, 8 << 20}};
@@ -496,7 +498,89 @@ TEST(ParsePrograms, ValuesOfSeveralForms) {
     EXPECT_EQ(program_of(R"("readiness":{"type":"tcp","address":"[::1]:80"})").readiness,
               (Readiness{.type = ReadinessType::tcp, .address = Argument{.value = "[::1]:80"}}));
     EXPECT_EQ(program_of(R"("health":{"type":"http","url":{"type":"Environment","source":"URL"}})").health,
-              (Health{.type = HealthType::http, .url = Argument{.type = ArgumentType::environment, .source = "URL"}}));
+              (std::vector{Health{.type = HealthType::http,
+                                  .url = Argument{.type = ArgumentType::environment, .source = "URL"}}}));
+    Program const both = program_of(
+        R"("health":[{"name":"alive","command":["a"]},{"name":"ready","type":"grpc","address":"[::1]:1","service":"s",)"
+        R"("action":"report"}])");
+    ASSERT_EQ(both.health.size(), 2);
+    EXPECT_EQ(both.health[0], (Health{.name = "alive", .command = {{.value = "a"}}}));
+    EXPECT_EQ(both.health[1], (Health{.name = "ready",
+                                      .type = HealthType::grpc,
+                                      .address = Argument{.value = "[::1]:1"},
+                                      .service = "s",
+                                      .action = HealthAction::report}));
+    Program const asked = program_of(
+        R"("readiness":{"type":"http","url":"http://[::1]/","headers":{"Host":"x","X-Token":{"type":"Environment",)"
+        R"("source":"T"}},"status":[204,"300-399"]})");
+    EXPECT_EQ(asked.readiness->headers,
+              (Headers{{"Host", {.value = "x"}}, {"X-Token", {.type = ArgumentType::environment, .source = "T"}}}));
+    EXPECT_EQ(asked.readiness->status, (std::vector<StatusRange>{{204, 204}, {300, 399}}));
+    EXPECT_EQ(program_of(R"("readiness":{"type":"http","url":"http://[::1]/","status":"200-299"})").readiness->status,
+              (std::vector<StatusRange>{{200, 299}}));
+}
+
+TEST(ParsePrograms, Checks) {
+    auto const health = [](std::string_view value) { return findings(web(R"("health":)" + std::string(value))); };
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(health("[]"), (Texts{"programs.web.health: must not be empty"}));
+    EXPECT_EQ(health("7"), (Texts{"programs.web.health: expected an object or an array, found number"}));
+    EXPECT_EQ(health(R"([{"command":["x"]},{"name":"a","command":["x"]},{"name":"a","command":["x"]}])"),
+              (Texts{"programs.web.health[0].name: required for one of several checks",
+                     R"(programs.web.health[2].name: "a" is named twice)"}));
+    std::string nine = "[";
+    for (int check = 0; check < 9; ++check)
+        nine += (check > 0 ? "," : "") + std::string(R"({"name":"c)") + std::to_string(check) + R"(","command":["x"]})";
+    EXPECT_EQ(health(nine + "]"), (Texts{"programs.web.health: more than 8 checks"}));
+    EXPECT_EQ(health(R"({"name":"a b","command":["x"]})"),
+              (Texts{"programs.web.health.name: a name is a letter or a digit and up to 63 more of them, or of \".\", "
+                     "\"_\" and \"-\""}));
+}
+
+TEST(ParsePrograms, WhatAProbeAsksForAndTakes) {
+    auto const probe = [](std::string_view more) {
+        return findings(web(R"("readiness":{"type":"http","url":"http://[::1]/",)" + std::string(more) + "}"));
+    };
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(
+        probe(R"("headers":{"a b":"x","":"x","Transfer-Encoding":"chunked","TE":"x"})"),
+        (Texts{"programs.web.readiness.headers[\"a b\"]: is not the name of a field of HTTP",
+               "programs.web.readiness.headers[\"\"]: is not the name of a field of HTTP",
+               "programs.web.readiness.headers.Transfer-Encoding: is part of how the request is sent, and cannot be "
+               "set",
+               "programs.web.readiness.headers.TE: is part of how the request is sent, and cannot be set"}));
+    EXPECT_EQ(probe(R"("headers":[])"), (Texts{"programs.web.readiness.headers: expected an object, found array"}));
+    EXPECT_EQ(
+        probe(R"("status":[99,600,"2xx","300-200",true])"),
+        (Texts{"programs.web.readiness.status[0]: 99 is not within 100 to 599",
+               "programs.web.readiness.status[1]: 600 is not within 100 to 599",
+               R"(programs.web.readiness.status[2]: "2xx" is neither a status (200) nor a range of them (200-299))",
+               R"(programs.web.readiness.status[3]: "300-200" is neither a status (200) nor a range of them (200-299))",
+               "programs.web.readiness.status[4]: expected a status or a range of them, found boolean"}));
+    EXPECT_EQ(probe(R"("status":[])"), (Texts{"programs.web.readiness.status: must not be empty"}));
+    EXPECT_EQ(probe(R"("service":"x")"),
+              (Texts{"warning: programs.web.readiness.service: has no effect for type http"}));
+    EXPECT_EQ(findings(web(R"("readiness":{"type":"grpc"})")),
+              (Texts{"programs.web.readiness.address: required for type grpc"}));
+}
+
+TEST(ParsePrograms, WatchedFiles) {
+    auto const files = [](std::string_view value) { return findings(web(R"("files":)" + std::string(value))); };
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(files(R"({"paths":["/etc/ssl/cert.pem"]})"), Texts{});
+    EXPECT_EQ(files(R"({"paths":[]})"), (Texts{"programs.web.files.paths: must not be empty"}));
+    EXPECT_EQ(files(R"({"paths":["cert.pem"],"action":"reload","quietTime":"x"})"),
+              (Texts{"programs.web.files.paths[0]: must be an absolute path",
+                     R"(programs.web.files.action: "reload" is none of restart, signal)",
+                     R"(programs.web.files.quietTime: "x" is not a duration (for example 500ms, 10s, 1m30s))"}));
+    EXPECT_EQ(files(R"({"paths":[{"type":"ProcessNumber"}]})"),
+              (Texts{"programs.web.files.paths: cannot depend on the number of the process"}));
+    EXPECT_EQ(findings(web(R"("files":{"paths":["/x"],"action":"signal"},"reloadSignal":"USR1")")), Texts{});
+    EXPECT_EQ(
+        findings(web(R"("schedule":{"every":"1s"},"files":{"paths":["/x"]},"order":"sequential","maxUnavailable":1)")),
+        (Texts{"warning: programs.web.files: has no effect with schedule",
+               "warning: programs.web.order: has no effect with schedule",
+               "warning: programs.web.maxUnavailable: has no effect with schedule"}));
 }
 
 TEST(ParsePrograms, ProbesCountAgainstTheLimitOfArguments) {

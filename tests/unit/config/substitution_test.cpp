@@ -349,10 +349,10 @@ TEST(ReferencedVariables, ThoseOfProgramsAndTheirHooks) {
     program.pre_stop = {.command = {variable("PRE_STOP")}};
     program.on_failure = {.command = {variable("ON_FAILURE")}};
     program.readiness = {.type = ReadinessType::exec, .command = {variable("READINESS")}};
-    program.health = {.command = {variable("HEALTH")}};
+    program.health = {{.command = {variable("HEALTH")}}};
     Program probed;
     probed.readiness = {.type = ReadinessType::tcp, .address = variable("ADDRESS")};
-    probed.health = {.type = HealthType::http, .url = variable("URL")};
+    probed.health = {{.type = HealthType::http, .url = variable("URL")}};
     ProcessConfiguration configuration;
     configuration.programs = {program, program, probed};
     std::vector<std::string> names;

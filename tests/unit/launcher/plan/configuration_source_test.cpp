@@ -102,8 +102,8 @@ TEST(NetworkHelpers, BecomeHelpersThatAreRenderedForEachProcess) {
 
     EXPECT_EQ(plan.policy.readiness, Readiness::probed);
     EXPECT_EQ(plan.policy.probe_interval, 7s);
-    ASSERT_TRUE(plan.policy.health);
-    EXPECT_EQ(plan.policy.health->interval, 10s);
+    ASSERT_EQ(plan.policy.checks.size(), 1);
+    EXPECT_EQ(plan.policy.checks.front().interval, 10s);
     EXPECT_TRUE(loaded->needs_agent());
     EXPECT_FALSE(plan.helper(Helper::pre_stop).network || plan.helper(Helper::on_failure).network);
 }

@@ -478,7 +478,7 @@ TEST(SupervisorWatchdog, BitesWhenItIsNotFed) {
 
 ProgramPolicy healthy(HealthAction action) {
     ProgramPolicy policy = service();
-    policy.health = Health{.interval = 10s, .retries = 2, .start_period = 15s, .action = action};
+    policy.checks = {Health{.interval = 10s, .retries = 2, .start_period = 15s, .action = action}};
     return policy;
 }
 
@@ -510,11 +510,154 @@ TEST(SupervisorHealth, ReportsOnceForEachIllness) {
     Subject subject = up({healthy(HealthAction::report)});
     probe(subject, 20s, false);
     EXPECT_EQ(probe(subject, 10s, false).done(), "ReportUnhealthy 1, failures 2, report");
+    EXPECT_FALSE(subject.supervisor.view(first).is_ready);
     EXPECT_EQ(probe(subject, 10s, false).done(), "");
-    EXPECT_EQ(probe(subject, 10s, true).done(), "");
+    EXPECT_EQ(probe(subject, 10s, true).done(), "ReportHealthy 1");
+    EXPECT_TRUE(subject.supervisor.view(first).is_ready);
     probe(subject, 10s, false);
     EXPECT_EQ(probe(subject, 10s, false).done(), "ReportUnhealthy 1, failures 2, report");
     EXPECT_EQ(subject.state(), State::up);
+}
+
+/// Each check has its own times, count and consequence.
+TEST(SupervisorHealth, HasSeveralChecks) {
+    ProgramPolicy policy = service();
+    policy.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report},
+                     Health{.interval = 4s, .retries = 2, .action = HealthAction::restart}};
+    Subject subject = up({policy});
+    EXPECT_EQ(subject.deadline(), 4s);
+    EXPECT_EQ(subject.after(4s).time().done(), "RunHelper 1 health_2");
+    EXPECT_EQ(subject.after(6s).time().done(), "RunHelper 1 health");  // while the other one takes its time
+    EXPECT_EQ(subject.helper(first, Helper::health, false).done(), "ReportUnhealthy 1, failures 1, report");
+    EXPECT_EQ(subject.helper(first, Helper::health_2, false).done(), "");
+    EXPECT_FALSE(subject.supervisor.view(first).is_ready);
+    EXPECT_EQ(subject.state(), State::up);
+    subject.after(4s).time();
+    EXPECT_EQ(subject.helper(first, Helper::health_2, true).done(), "");  // the other one's count is its own
+    EXPECT_FALSE(subject.supervisor.view(first).is_ready);
+    EXPECT_EQ(subject.supervisor.view(first).bad_probes, 1);
+    EXPECT_EQ(subject.after(6s).time().done(), "RunHelper 1 health; RunHelper 1 health_2");
+    EXPECT_EQ(subject.helper(first, Helper::health, true).done(), "ReportHealthy 1");
+    EXPECT_TRUE(subject.supervisor.view(first).is_ready);
+    subject.helper(first, Helper::health_2, false).after(4s).time();
+    EXPECT_EQ(subject.helper(first, Helper::health_2, false).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); ReportUnhealthy 1, failures 2, restart, "
+              "check 1");
+}
+
+/// What was under way for a check that is gone has no meaning for the one that is left.
+TEST(SupervisorHealth, ChecksComeAndGo) {
+    ProgramPolicy policy = service();
+    policy.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report},
+                     Health{.interval = 4s, .retries = 1, .action = HealthAction::report}};
+    Subject subject = up({policy});
+    subject.after(4s).time();
+    subject.helper(first, Helper::health_2, false);
+    EXPECT_FALSE(subject.supervisor.view(first).is_ready);
+    subject.after(4s).time();
+    policy.checks.pop_back();
+    EXPECT_EQ(subject.programs({policy}).done(), "CancelHelper 1 health_2");
+    EXPECT_TRUE(subject.supervisor.view(first).is_ready);
+    EXPECT_EQ(subject.deadline(), 10s);
+    EXPECT_EQ(subject.helper(first, Helper::health_2, false).done(), "");
+    EXPECT_TRUE(subject.supervisor.view(first).is_ready);
+}
+
+TEST(SupervisorHealth, WhatIsNotReadyStopsWhatIsBoundToIt) {
+    ProgramPolicy base = service();
+    base.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report}};
+    ProgramPolicy bound = service();
+    bound.requires_ = bound.binds_to = {ProgramId{0}};
+    Subject subject = up({base, bound});
+    subject.after(10s).time();
+    EXPECT_EQ(
+        subject.helper(first, Helper::health, false).done(),
+        "ReportUnhealthy 1, failures 1, report; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+    EXPECT_EQ(subject.exited(process(1, 1), 0).done(), "ReportExited 1:1, pid 200, status 0, run 10s, restart in 0s");
+    subject.after(10s).time();
+    EXPECT_EQ(subject.helper(first, Helper::health, true).done(), "ReportHealthy 1; Spawn 1:1");
+}
+
+// Numbers in order, and one after the other.
+
+ProcessId const number_two = process(0, 2);
+
+ProgramPolicy several(std::uint32_t count) {
+    ProgramPolicy policy = service();
+    policy.count = count;
+    policy.readiness = Readiness::notified;
+    return policy;
+}
+
+TEST(SupervisorOrder, StartsOneNumberAfterTheOther) {
+    ProgramPolicy policy = several(3);
+    policy.is_sequential = true;
+    Policies const policies{};
+    Subject subject(policies);
+    EXPECT_EQ(subject.programs({policy}).done(), "Spawn 1");
+    EXPECT_EQ(subject.spawned(first).done(), "ReportStarted 1, pid 100");
+    EXPECT_EQ(subject.ready(first).done(), "ReportReady 1, after 0s; Spawn 2");
+    EXPECT_EQ(subject.on(event::SpawnFailed{number_two, {process::SpawnStage::clone, EAGAIN}}).done().substr(0, 17),
+              "ReportStartFailed");
+    EXPECT_EQ(subject.state(process(0, 3)), State::waiting);
+    // One that is held is not waited for.
+    EXPECT_EQ(subject.on(event::Command{event::Verb::stop, ProgramId{0}, ProcessNumber{2}}).done(), "Spawn 3");
+}
+
+TEST(SupervisorOrder, RestartsWithoutEverBeingAway) {
+    ProgramPolicy policy = several(3);
+    policy.max_unavailable = 1;
+    Subject subject = up({policy});
+    for (std::uint32_t number = 1; number <= 3; ++number)
+        subject.ready(process(0, number));
+    EXPECT_EQ(subject.on(event::Command{event::Verb::restart, ProgramId{0}}).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.exited(first, 0).done(), "Spawn 1; ReportExited 1, pid 100, status 0, run 0s, restart in 0s");
+    EXPECT_EQ(subject.spawned(first).done(), "ReportStarted 1, pid 100");
+    EXPECT_EQ(subject.state(number_two), State::up);
+    EXPECT_EQ(subject.ready(first).done(),
+              "ReportReady 1, after 0s; Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward)");
+    // One more that is out of service by itself holds the rest up.
+    EXPECT_EQ(subject.exited(number_two, 0).done().substr(0, 7), "Spawn 2");
+    subject.spawned(number_two);
+    subject.exited(first, 9);
+    EXPECT_EQ(subject.ready(number_two).done(), "ReportReady 2, after 0s");
+    EXPECT_EQ(subject.state(process(0, 3)), State::up);
+    subject.time();
+    // A single one that somebody names does not wait.
+    EXPECT_EQ(subject.on(event::Command{event::Verb::restart, ProgramId{0}, ProcessNumber{3}}).done(),
+              "Signal 3, pid 102, 15 (stop); Signal 3, pid 102, 18 (forward)");
+}
+
+TEST(SupervisorOrder, AChangeRollsToo) {
+    ProgramPolicy policy = several(2);
+    policy.max_unavailable = 1;
+    policy.on_change = OnChange::restart;
+    Subject subject = up({policy});
+    subject.ready(first).ready(number_two);
+    EXPECT_EQ(subject.programs({policy}).done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    // Without the limit nothing is waited for any more.
+    policy.max_unavailable = 0;
+    policy.on_change = OnChange::keep;
+    EXPECT_EQ(subject.programs({policy}).done(), "Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward)");
+}
+
+TEST(SupervisorFiles, RenewOnlyWhatRuns) {
+    Subject subject = up({service(), service()});
+    subject.on(event::Command{event::Verb::stop, ProgramId{1}}).exited(process(1, 1), 0);
+    EXPECT_EQ(subject.on(event::Command{event::Verb::renew, ProgramId{1}}).done(), "");
+    EXPECT_EQ(subject.state(process(1, 1)), State::held);
+    EXPECT_EQ(subject.on(event::Command{event::Verb::renew, ProgramId{0}}).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
+TEST(SupervisorFiles, TellWhatIsUp) {
+    ProgramPolicy policy = several(1);
+    policy.is_told_of_files = true;
+    Subject subject = up({policy});
+    EXPECT_EQ(subject.on(event::Command{event::Verb::reload, ProgramId{0}}).done(), "");  // it could die of it
+    EXPECT_EQ(subject.ready(first).done(), "ReportReady 1, after 0s; Signal 1, pid 100, 1 (reload)");
+    EXPECT_EQ(subject.on(event::Command{event::Verb::reload, ProgramId{0}}).done(), "Signal 1, pid 100, 1 (reload)");
 }
 
 TEST(SupervisorHealth, EndsTheContainerIfItSaysSo) {
@@ -949,7 +1092,7 @@ TEST(SupervisorChange, WatchesAsItIsToldNow) {
     EXPECT_EQ(subject.programs({policy}).deadline(), 1s);
     EXPECT_EQ(subject.after(1s).time().done(), "RunHelper 1 readiness");
     policy.readiness = Readiness::started;
-    policy.health = Health{};
+    policy.checks = {Health{}};
     policy.watchdog = 7s;
     EXPECT_EQ(subject.programs({policy}).done(), "CancelHelper 1 readiness");
     EXPECT_EQ(subject.state(), State::up);
@@ -958,7 +1101,7 @@ TEST(SupervisorChange, WatchesAsItIsToldNow) {
     subject.programs({policy}).after(7s).time();
     EXPECT_EQ(subject.done(), "");
     EXPECT_EQ(subject.after(3s).time().done(), "RunHelper 1 health");
-    policy.health.reset();
+    policy.checks.clear();
     EXPECT_EQ(subject.programs({policy}).done(), "CancelHelper 1 health");
     EXPECT_EQ(subject.deadline(), std::nullopt);
 }
@@ -1266,7 +1409,7 @@ TEST(SupervisorAuxiliary, WhateverBecomesOfItTheContainerGoesOn) {
     ProgramPolicy limited = auxiliary();
     limited.start_limit = StartLimit{1, 1h, 7};
     ProgramPolicy ill = auxiliary();
-    ill.health = Health{.interval = 1s, .retries = 1, .action = HealthAction::exit};
+    ill.checks = {Health{.interval = 1s, .retries = 1, .action = HealthAction::exit}};
     ProgramPolicy critical = auxiliary_of_kind(ProgramKind::one_shot);
     critical.critical = true;
     Subject subject = up({limited, ill, critical, service()});

@@ -55,13 +55,16 @@ ProgramPolicy any_program(Random& random, std::uint32_t id) {
     policy.probe_interval = any_time(random);
     if (random.one_in(2)) policy.start_timeout = any_time(random);
     if (random.one_in(2)) policy.watchdog = any_time(random);
-    if (random.one_in(2)) {
-        policy.health =
-            Health{.interval = any_time(random),
-                   .retries = static_cast<std::uint32_t>(random.below(3)),
-                   .start_period = any_time(random),
-                   .action = random.one_in(16) ? HealthAction::exit : static_cast<HealthAction>(random.below(2))};
+    for (std::uint64_t checks = random.below(4); checks > 0; --checks) {
+        policy.checks.push_back(
+            {.interval = any_time(random),
+             .retries = static_cast<std::uint32_t>(random.below(3)),
+             .start_period = any_time(random),
+             .action = random.one_in(16) ? HealthAction::exit : static_cast<HealthAction>(random.below(2))});
     }
+    policy.is_sequential = random.one_in(4);
+    policy.max_unavailable = static_cast<std::uint32_t>(random.below(3));
+    policy.is_told_of_files = random.one_in(4);
     return policy;
 }
 

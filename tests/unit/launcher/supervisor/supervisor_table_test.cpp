@@ -451,7 +451,7 @@ ProgramPolicy service() {
     policy.readiness = Readiness::notified;
     policy.start_timeout = 30s;
     policy.watchdog = 20s;
-    policy.health = Health{.interval = 15s, .retries = 1};
+    policy.checks = {Health{.interval = 15s, .retries = 1}};
     return policy;
 }
 
@@ -504,7 +504,7 @@ ProgramPolicy auxiliary() {
     policy.auxiliary = true;
     policy.critical = true;
     policy.start_limit = StartLimit{1, 60s, 9};
-    policy.health->action = HealthAction::exit;
+    policy.checks.front().action = HealthAction::exit;
     return policy;
 }
 

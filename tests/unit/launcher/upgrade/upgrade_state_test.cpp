@@ -61,7 +61,10 @@ ProgramPolicy odd_policy() {
     policy.probe_interval = 13s;
     policy.start_timeout = 14s;
     policy.watchdog = 15s;
-    policy.health = Health{16s, 17, 18s, HealthAction::exit};
+    policy.checks = {Health{16s, 17, 18s, HealthAction::exit}};
+    policy.is_sequential = true;
+    policy.max_unavailable = 19;
+    policy.is_told_of_files = true;
     return policy;
 }
 
@@ -80,7 +83,8 @@ ProcessRecord odd_process() {
     process.cancelled = 4;
     process.exit_code = 3;
     process.failures = std::numeric_limits<std::uint32_t>::max();
-    process.bad_probes = 2;
+    process.is_unwell = true;
+    process.is_to_roll = true;
     process.starts = 99;
     process.pid = Pid{4321};
     process.last_status = -1;
@@ -104,6 +108,7 @@ UpgradeState odd_state() {
     program.stop_at = at(3s);
     program.processes = {odd_process(), ProcessRecord{}};
     program.start_times = {at(4s), at(0s)};
+    program.checks = {{at(9s), 10}, {}};
     state.supervisor.phase = SupervisorPhase::finished;
     state.supervisor.programs = {program, ProgramRecord{}};
     state.supervisor.random = std::numeric_limits<std::uint64_t>::max();
@@ -143,7 +148,7 @@ UpgradeState odd_state() {
     state.stop_requests = 2;
     state.reboots = true;
     state.agent_link = {80, 81};
-    state.probes = {{82, config::ProbeKind::http, "http://[::1]:80/", 83s}, {}};
+    state.probes = {{82, config::ProbeKind::http, "http://[::1]:80/", 83s, {"A=b", "C=\xff"}, {{200, 299}}, "s"}, {}};
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
     state.configuration_time = 86;

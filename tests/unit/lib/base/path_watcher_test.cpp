@@ -36,6 +36,24 @@ protected:
     Result<PathWatcher> watcher = PathWatcher::create();
 };
 
+TEST_F(PathWatcherTest, SaysWhichPathsHaveChanged) {
+    std::filesystem::create_directories(directory / "a/b");
+    std::ofstream(directory / "a/b/one") << "1";
+    std::ofstream(directory / "a/two") << "1";
+    ASSERT_TRUE(watcher->watch({directory / "a/b/one", directory / "a/two", directory / "a/*.pem"}));
+    watcher->take_events();
+    using Places = std::vector<std::size_t>;
+    std::ofstream(directory / "a/two") << "2";
+    EXPECT_EQ(watcher->take_changes(), Places{1});
+    std::ofstream(directory / "a/new.pem") << "2";
+    EXPECT_EQ(watcher->take_changes(), Places{2});
+    std::ofstream(directory / "a/b/one") << "2";
+    EXPECT_EQ(watcher->take_changes(), Places{0});
+    std::filesystem::rename(directory / "a", directory / "c");
+    EXPECT_EQ(watcher->take_changes(), (Places{0, 1, 2}));
+    EXPECT_EQ(watcher->take_changes(), Places{});
+}
+
 TEST_F(PathWatcherTest, SeesWhatDecidesWhereAPathLeads) {
     auto const file = directory / "a/b/file";
     for (auto const& change : std::initializer_list<std::function<void()>>{

@@ -23,6 +23,9 @@ TEST(ProbeOrder, Replies) {
     EXPECT_FALSE(parse(R"({"id":"7","kind":"tcp"})"));
     EXPECT_EQ(parse(R"({"id":7,"kind":"tcp","target":"[::1]:80","timeout_seconds":1.5})"),
               (ProbeOrder{7, "tcp", "[::1]:80", std::chrono::milliseconds(1500)}));
+    EXPECT_EQ(parse(R"({"id":7,"kind":"http","timeout_seconds":1,"headers":[{"name":"A","value":"b"}],)"
+                    R"("status":[{"first":204,"last":206},{"first":1}],"service":"s"})"),
+              (ProbeOrder{7, "http", "", std::chrono::seconds(1), {{"A", "b"}}, {{204, 206}}, "s"}));
     EXPECT_TRUE(parse(R"({"id":7,"kind":null})")->kind.empty()) << "cancelled";
     // What a launcher that has gone mad may say costs neither all time nor none.
     EXPECT_EQ(parse(R"({"id":7,"kind":"tcp","timeout_seconds":1e300})")->timeout, std::chrono::hours(24));
@@ -45,6 +48,17 @@ TEST(ProbeOrder, Targets) {
     EXPECT_FALSE(target_of(ProbeOrder{1, "tcp", "http://localhost/", {}}));
     EXPECT_EQ(target_of(ProbeOrder{1, "udp", "127.0.0.1:1", {}}).error().text(),
               "probes of kind \"udp\" are unknown here");
+}
+
+TEST(ProbeOrder, Statuses) {
+    EXPECT_TRUE(is_good({}, 200));
+    EXPECT_TRUE(is_good({}, 399));
+    EXPECT_FALSE(is_good({}, 400));
+    ProbeOrder order;
+    order.status = {{204, 206}, {418, 418}};
+    EXPECT_TRUE(is_good(order, 205));
+    EXPECT_TRUE(is_good(order, 418));
+    EXPECT_FALSE(is_good(order, 200));
 }
 
 TEST(ProbeOrder, Results) {

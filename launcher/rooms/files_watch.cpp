@@ -1,0 +1,127 @@
+#include "launcher/rooms/files_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr Duration between_looks = milliseconds(50);
+constexpr Duration between_attempts = std::chrono::seconds(10);
+
+bool is_missing(std::string const& path) {
+    if (path.find_first_of("*?[", path.rfind('/')) != std::string::npos) return false;
+    return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_EACCESS) != 0 && errno == ENOENT;
+}
+
+}  // namespace
+
+FilesWatch::FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, EventSink& events)
+    : loop_(loop), log_(log), table_(table), events_(events), timer_(loop, [this] { time_passed(); }) {}
+
+void FilesWatch::set(std::vector<ProgramId> const& ids) {
+    std::vector<Program> const before = std::exchange(programs_, {});
+    std::vector<std::string> const paths_before = std::exchange(paths_, {});
+    owners_.clear();
+    for (ProgramId const id : ids) {
+        Program program{.id = id, .changed = {}};
+        if (plan_of(program).watched_files.empty()) continue;
+        if (auto const known = std::ranges::find(before, id, &Program::id); known != before.end()) program = *known;
+        for (std::string const& path : plan_of(program).watched_files) {
+            paths_.push_back(path);
+            owners_.push_back(programs_.size());
+        }
+        programs_.push_back(std::move(program));
+    }
+    if (paths_.empty()) return forget();
+    if (paths_ != paths_before) look();
+    arm();
+}
+
+void FilesWatch::forget() {
+    programs_.clear();
+    paths_.clear();
+    owners_.clear();
+    timer_.disarm();
+    next_look_ = TimePoint::max();
+    if (watcher_) watcher_->forget();
+}
+
+Result<> FilesWatch::begin_to_watch() {
+    if (!watcher_) {
+        PathWatcher watcher = TRY(PathWatcher::create());
+        watch_ = TRY(loop_.on_readable(watcher.fd(), [this] { take_changes(); }));
+        watcher_ = std::move(watcher);
+    }
+    return watcher_->watch(paths_);
+}
+
+/// Follows the paths to where they lead now.
+void FilesWatch::look() {
+    last_look_ = steady_clock::now();
+    next_look_ = TimePoint::max();
+    Result<> const watched = begin_to_watch();
+    if (watched) {
+        is_blind_ = false;
+        return;
+    }
+    next_look_ = last_look_ + between_attempts;
+    log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
+    log_.write(level, "watch-failed", "files of programs: " + watched.error().text() + "; trying again",
+               {{"error", std::string_view(watched.error().text())}});
+}
+
+void FilesWatch::take_changes() {
+    TimePoint const now = steady_clock::now();
+    for (std::size_t const which : watcher_->take_changes()) {
+        if (which >= owners_.size()) continue;
+        Program& program = programs_[owners_[which]];
+        Duration const quiet = plan_of(program).settings.files->quiet_time;
+        if (program.changed.empty()) program.changed = paths_[which];
+        program.quiet_at = quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
+        next_look_ = std::min(next_look_, std::max(now, last_look_ + between_looks));
+    }
+    arm();
+}
+
+void FilesWatch::time_passed() {
+    TimePoint const now = steady_clock::now();
+    if (next_look_ <= now) look();
+    for (std::size_t at = 0; at < programs_.size(); ++at)
+        if (programs_[at].quiet_at <= now) act(programs_[at]);
+    arm();
+}
+
+void FilesWatch::act(Program& program) {
+    ProgramPlan const& plan = plan_of(program);
+    program.quiet_at = TimePoint::max();
+    auto const missing = std::ranges::find_if(plan.watched_files, is_missing);
+    if (missing != plan.watched_files.end()) {
+        log_.write(log::LogLevel::debug, "files-missing", plan.settings.name + " waits for " + *missing,
+                   {{"program", std::string_view(plan.settings.name)}, {"path", std::string_view(*missing)}});
+        return;  // its return is a change
+    }
+    bool const restarts = plan.settings.files->action == config::FilesAction::restart;
+    std::string const changed = std::exchange(program.changed, {});
+    log_.write(log::LogLevel::info, "files-changed",
+               changed + " has changed: " + (restarts ? "restarting " : "telling ") + plan.settings.name,
+               {{"program", std::string_view(plan.settings.name)},
+                {"path", std::string_view(changed)},
+                {"action", std::string_view(restarts ? "restart" : "signal")}});
+    events_.dispatch(event::Command{restarts ? event::Verb::renew : event::Verb::reload, program.id});
+}
+
+void FilesWatch::arm() {
+    TimePoint next = next_look_;
+    for (Program const& program : programs_)
+        next = std::min(next, program.quiet_at);
+    timer_.arm(next == TimePoint::max() ? std::nullopt : std::optional(next));
+}
+
+}  // namespace triton::launcher

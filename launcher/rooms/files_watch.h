@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/rooms/program_table.h"
+#include "launcher/rooms/rooms.h"
+#include "lib/base/event_loop.h"
+#include "lib/base/path_watcher.h"
+#include "lib/log/log.h"
+
+namespace triton::launcher {
+
+/// Sees when a file changes that a program has named under `files`, and asks for what the program wants then.
+///
+/// One inotify instance does for all: a node may have few. Whoever may write to the files chooses how often they
+/// change, so where the paths lead is looked up at a rate, and a change counts when no other has followed it for the
+/// program's quiet time. As long as one of the files is missing (a pattern aside), something is under way.
+class FilesWatch {
+public:
+    /// All outlive this.
+    FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, EventSink& events);
+
+    /// Watches for what these programs name, and for nothing else. What was seen for one that stays is not forgotten.
+    void set(std::vector<ProgramId> const& ids);
+    /// Nothing is watched any more: see ReloadWatch::forget().
+    void forget();
+
+private:
+    struct Program {
+        ProgramId id{};
+        std::string changed;                    // one of the paths, for the log; empty: nothing has changed
+        TimePoint quiet_at = TimePoint::max();  // when the change counts
+    };
+    [[nodiscard]] ProgramPlan const& plan_of(Program const& program) const { return *table_[program.id].plan; }
+    Result<> begin_to_watch();
+    void look();
+    void take_changes();
+    void time_passed();
+    void act(Program& program);
+    void arm();
+
+    EventLoop& loop_;
+    log::Log& log_;
+    ProgramTable const& table_;
+    EventSink& events_;
+    std::vector<Program> programs_;
+    std::vector<std::string> paths_;   // of all
+    std::vector<std::size_t> owners_;  // whose each is: a place in programs_
+    std::optional<PathWatcher> watcher_;
+    EventLoop::Watch watch_;  // after what it watches, to be dropped before it
+    EventLoop::Timer timer_;
+    TimePoint next_look_ = TimePoint::max();  // max: the paths lead where they did
+    TimePoint last_look_{};
+    bool is_blind_ = false;
+};
+
+}  // namespace triton::launcher
