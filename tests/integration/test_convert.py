@@ -32,7 +32,7 @@ CASES = [
               "startLimit": {"count": 4, "interval": "11s"}, "stopSignal": "QUIT", "stopTimeout": "20s", "output": {}, "after": ["init"]},
       "init": {"command": ["/srv/init"], "oneShot": True, "output": {}}}),
     ("Procfile", "web: serve --port 80\njob: a && b\n", "",
-     {"web": {"command": ["serve", "--port", "80"], "output": {}}, "job": {"command": ["sh", "-c", "a && b"], "output": {}}}),
+     {"web": {"command": ["serve", "--port", "80"], "output": {}}, "job": {"command": ["sh", "-c", "trap 'exit 143' TERM\na && b"], "output": {}, "stopScope": "tree"}}),
     ("a.service", "[Service]\nType=notify\nExecStart=/usr/bin/a -v\nUser=nobody\nRestart=always\nRestartSec=2\nPrivateTmp=yes\n",
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
      {"a": {"command": ["/usr/bin/a", "-v"], "readiness": {"type": "notify"}, "restart": "always",

@@ -143,6 +143,16 @@ def shell_command(script, *arguments):
     return ["sh", "-c", script, *(["sh", *arguments] if arguments else [])]
 
 
+def is_simple(script):
+    """Whether a script is one command, which a shell may be replaced by."""
+    return not re.search(r"[;&|()`\n{}!]", script) and not re.match(r"\w+=|(cd|exec|if|while|for|case|set|export)\b", script)
+
+
+def waiting(script, signal="TERM"):
+    """A script whose shell does not end before what it runs, when both get the signal: the rest would be killed."""
+    return f"trap 'exit 143' {signal}\n{script}"
+
+
 def script_of(command):
     return shlex.join(command)
 

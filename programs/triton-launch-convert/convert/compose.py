@@ -3,8 +3,8 @@
 import os
 import re
 
-from .common import (LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, number, program_name, shell_command, signal_name,
-                     words)
+from .common import (LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
+                     signal_name, waiting, words)
 from .yaml_tree import Map, load
 
 NETWORK = ("all programs share the container's network", "leave it out")
@@ -425,3 +425,5 @@ def shutdown(reader, made, program):
         if "stopTimeout" in program:
             program["preStop"]["timeout"] = program["stopTimeout"]
     program["stopScope"] = "process" if rules.get("parent_only") is True else "tree"
+    if program["stopScope"] == "tree" and program["command"][1:2] == ["-c"] and program["command"][0] in ("sh", "bash") and not is_simple(program["command"][2]):
+        program["command"][2] = waiting(program["command"][2], program.get("stopSignal", "TERM"))

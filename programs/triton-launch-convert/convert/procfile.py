@@ -1,8 +1,9 @@
 """Procfile: a line for each program, `name: command`, which a shell runs."""
 
 import re
+from pathlib import Path
 
-from .common import Failure, Place, shell_command, words
+from .common import Failure, Place, is_simple, shell_command, waiting, words
 
 # What only a shell understands.
 SHELL = re.compile(r"[$`;&|<>()*?\[\]~#!{}=\\\n]")
@@ -19,20 +20,22 @@ def convert(conversion, path):
         if not match:
             raise Failure(place, "is not of the form NAME: COMMAND")
         name, command = match.groups()
-        argv = shell_command("exec " + command if is_simple(command) else command) if SHELL.search(command) else words(place, command)
-        program = {"command": argv, "output": {}}
+        if not SHELL.search(command):
+            program = {"command": words(place, command), "output": {}}
+        elif is_simple(command):
+            program = {"command": shell_command("exec " + command), "output": {}}
+        else:  # the shell stays, and its signal is for what it runs
+            program = {"command": shell_command(waiting(command)), "output": {}, "stopScope": "tree"}
         if name == "release":
             program.update(oneShot=True)
         if "$PORT" in command or "${PORT" in command:
             conversion.find(place, "$PORT", "nobody gives each program a port of its own",
                             'set it: "environment": {"PORT": "5000"}')
         conversion.add(place, name, program)
+    if (Path(path).parent / ".env").is_file():
+        conversion.find(Place(str(Path(path).parent / ".env")), ".env", "foreman reads it, Heroku does not",
+                        'give it as "environmentFile" where it has no quotes, or write it into "environment"')
     if "release" in conversion.programs:
         for name, program in conversion.programs.items():
             if name != "release":
                 program["requires"] = ["release"]
-
-
-def is_simple(command):
-    """One command, which a shell may be replaced by."""
-    return not re.search(r"[;&|()`\n{}!]", command) and not re.match(r"\w+=|(cd|exec|if|while|for|case|set|export)\b", command)

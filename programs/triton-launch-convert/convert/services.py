@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from .common import Failure, Place, duration, listing, number, program_name, signal_name
+from .common import Failure, Place, absolute, duration, listing, number, program_name, shell_command, signal_name, words
 
 SCRIPT_USES = {
     "chpst": '"user", "limits", "nice" and "environment" do what chpst does',
@@ -59,17 +59,93 @@ def service(conversion, path, is_s6):
     program = {"command": run_of(conversion, path / "run"), "workingDirectory": str(path.resolve())}
     add_common(conversion, path, program)
     if (path / "finish").exists():
-        place = Place(str(path / "finish"))
-        program["onFailure"] = {"command": [str((path / "finish").resolve())]}
-        conversion.find(place, "finish", "it runs after each end, with the code as an argument", 'it is "onFailure" here, which runs when the program is given up; the environment tells the code')
-    for name, instead in (("check", '"readiness": {"type": "exec", ...}'), ("control", '"preStop" and "stopSignal"'), ("conf", "it is read by the script")):
-        if not is_s6 and (path / name).exists():
-            conversion.find(Place(str(path / name)), name, "it has no equivalent of its own", f"see {instead}")
-    if (path / "env").is_dir():
-        conversion.find(Place(str(path / "env")), "env", "a directory of variables is not read", 'use "environment"')
+        # Of an end by a signal s6 says 256 and runit -1.
+        script = f'exec "$1" "${{TRITON_EXIT_CODE:-{256 if is_s6 else -1}}}"'
+        program["onFailure"] = {"command": shell_command(script, str((path / "finish").resolve()))}
+        conversion.find(Place(str(path / "finish")), "finish", "it runs after each end, with the code and the signal as arguments",
+                        'it is "onFailure" here, which runs when the program is given up, with the code; $TRITON_EXIT_SIGNAL has the signal')
+    if not is_s6 and (path / "check").exists():
+        program["readiness"] = {"type": "exec", "command": [str((path / "check").resolve())]}
+    if not is_s6 and (path / "control").exists():
+        conversion.find(Place(str(path / "control")), "control", "sv runs its files in place of a signal", 'see "preStop" and "stopSignal"')
     if (path / "log/run").exists():
-        conversion.find(Place(str(path / "log/run")), "log", "no program reads the output of another", '"output" with "file" keeps and rotates it')
+        add_log(conversion, program, path / "run", path / "log/run")
     return program
+
+
+def add_log(conversion, program, run, log):
+    """The logger of a service becomes a log file of its own, where it is one of the usual ones."""
+    if output := logger_of(conversion, log):
+        is_joined = re.search(r"2>\s*&1|fdmove -c 2 1", conversion.read(run))
+        program["output"] = output if is_joined else output | {"stderr": "inherit"}
+    else:
+        conversion.find(Place(str(log), 1), "log", "no program reads the output of another", '"output" with "file" keeps and rotates it')
+
+
+def logger_of(conversion, path):
+    """The output that svlogd or s6-log keeps, where the script does nothing else; None otherwise."""
+    place = Place(str(path), 1)
+    lines = [line.strip() for line in conversion.read(path).split("\n")]
+    lines = [line for line in lines if line and not re.match(r"#|exec 2>&1$|set -e|(chown|chmod|mkdir|install -d)\s", line)]
+    line = " ".join(lines)
+    if len(line) > 1000 or re.search(r"[$`;|&<>*?(]", line):
+        return None
+    argv = words(place, line)
+    takes = {"exec": 0, "s6-setuidgid": 1, "setuidgid": 1, "-u": 1, "-U": 1, "chpst": 0, "fdmove": 3}
+    while argv and not argv[0].endswith(("svlogd", "s6-log")):
+        if argv[0] not in takes:
+            return None
+        del argv[:1 + takes[argv[0]]]
+    if not argv:
+        return None
+    reader = svlogd_output if argv[0].endswith("svlogd") else s6_log_output
+    return reader(conversion, place, argv[1:], str(path.resolve().parent))
+
+
+def svlogd_output(conversion, place, argv, here):
+    """svlogd [-tt] DIRECTORY, which has a file `config` with the sizes."""
+    options = [word for word in argv if word.startswith("-")]
+    folders = [word for word in argv if not word.startswith("-")]
+    if len(folders) != 1 or not all(re.fullmatch("-(t{1,3}|v)", word) for word in options):
+        return None
+    folder = absolute(folders[0], here)
+    size, files = 1000000, 10
+    if os.path.exists(f"{folder}/config"):
+        for at, line in enumerate(conversion.read(f"{folder}/config").split("\n"), 1):
+            where = Place(f"{folder}/config", at)
+            if line.startswith("s"):
+                size = number(where, "s", line[1:].strip(), 0, 1 << 40)
+            elif line.startswith("n"):
+                files = number(where, "n", line[1:].strip(), 0, 1000)
+            elif line and not line.startswith("#"):
+                conversion.find(where, line[0], "lines are not chosen, sent or cut off by patterns", "filter where the log is read")
+    return log_file(conversion, place, folder, size, files, any("t" in word for word in options))
+
+
+def s6_log_output(conversion, place, argv, here):
+    """s6-log [-b] [nFILES] [sSIZE] [T|t] DIRECTORY, as one script."""
+    size, files, stamped, folder = 99999, 10, False, None
+    for word in argv:
+        if folder:
+            return None
+        if word.startswith(("/", ".")):
+            folder = absolute(word, here)
+        elif re.fullmatch("n[0-9]{1,4}", word):
+            files = min(int(word[1:]), 1000)
+        elif re.fullmatch("s[0-9]{1,12}", word):
+            size = int(word[1:])
+        elif word in ("t", "T"):
+            stamped = True
+        elif not re.fullmatch(r"-(b|v|bv|d[0-9]+)|--|\+|[SN][0-9]+|l[0-9]+", word):
+            return None
+    return log_file(conversion, place, folder, size, files, stamped) if folder else None
+
+
+def log_file(conversion, place, folder, size, files, is_stamped):
+    """An output object; a size that means never is one that nothing reaches."""
+    if not os.path.isdir(folder):
+        conversion.find(place, "log", f"nothing makes the directory {folder}", "make it in the image")
+    return {"file": f"{folder}/current", "maxSize": size or 1 << 50, "maxFiles": files} | ({"timestamp": "rfc3339"} if is_stamped else {})
 
 
 def add_common(conversion, path, program):
@@ -155,12 +231,25 @@ def convert_s6_rc(conversion, path):
             bundles[folder.name] = contents_of(conversion, folder)
         elif kinds[folder.name] not in ("longrun", "oneshot"):
             raise Failure(Place(str(folder / "type"), 1), f"{kinds[folder.name][:100]!r} is not longrun, oneshot or bundle")
+    loggers = loggers_of(conversion, folders, kinds)
     for folder in folders:
-        if kinds[folder.name] != "bundle":
-            conversion.add(Place(str(folder)), folder.name, s6_rc_program(conversion, folder, kinds, bundles))
+        if kinds[folder.name] != "bundle" and folder.name not in loggers:
+            conversion.add(Place(str(folder)), folder.name, s6_rc_program(conversion, folder, kinds, bundles, loggers))
 
 
-def s6_rc_program(conversion, folder, kinds, bundles):
+def loggers_of(conversion, folders, kinds):
+    """The services that read the output of another, each with its directory: no programs of their own."""
+    named = {folder.name: folder for folder in folders}
+    found = {}
+    for folder in folders:
+        if kinds[folder.name] == "longrun" and (folder / "producer-for").is_file():
+            name = one_line(conversion, folder / "producer-for")
+            if name in named and kinds[name] == "longrun":
+                found[name] = named[name]
+    return found
+
+
+def s6_rc_program(conversion, folder, kinds, bundles, loggers):
     if kinds[folder.name] == "oneshot":
         if not (folder / "up").is_file():
             raise Failure(Place(str(folder)), "has no up")
@@ -181,10 +270,13 @@ def s6_rc_program(conversion, folder, kinds, bundles):
             if name != "base":
                 conversion.find(Place(str(folder)), "dependencies", f"{name} is not in this directory", "leave it out, or convert it too")
             continue
-        needed += [other for other in flattened(name, bundles, seen) if other in kinds]
+        needed += [other for other in flattened(name, bundles, seen) if other in kinds and other not in loggers]
     if needed:
         program["requires"] = [program_name(name) for name in needed]
-    for name in ("producer-for", "consumer-for", "pipeline-name"):
-        if (folder / name).exists():
-            conversion.find(Place(str(folder / name)), name, "no program reads the output of another", '"output" with "file" keeps and rotates it')
+    if (folder / "producer-for").is_file():
+        logger = loggers.get(one_line(conversion, folder / "producer-for"))
+        if logger and (logger / "run").is_file():
+            add_log(conversion, program, folder / "run", logger / "run")
+        else:
+            conversion.find(Place(str(folder / "producer-for"), 1), "producer-for", "no program reads the output of another", '"output" with "file" keeps and rotates it')
     return program

@@ -4,6 +4,7 @@ import glob
 import re
 import socket
 from itertools import islice
+from pathlib import Path
 
 from .common import (MAX_COUNT, MAX_EXPANDED, MAX_FILES, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, mode,
                      number, program_name, shell_command, signal_name, words)
@@ -33,7 +34,8 @@ SIZES = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 def parse(conversion, path, sections):
     """Adds the sections of one file: name -> (place, {key: (value, place)})."""
     section, key = None, None
-    for at, line in enumerate(conversion.read(path).split("\n"), 1):
+    here = str(Path(path).absolute().parent).replace("%", "%%")  # that of the file, an included one too
+    for at, line in enumerate(conversion.read(path).replace("%(here)s", here).split("\n"), 1):
         place = Place(str(path), at)
         text = re.sub(r"(^|\s)[;].*$", "", line).rstrip()
         if line.lstrip().startswith(("#", ";")) or not text.strip():
@@ -96,8 +98,11 @@ def expand(conversion, place, key, text, values):
 
 
 def value_of(conversion, place, key, name, values):
+    """What a name stands for; values[None] has the variables that the configuration itself sets."""
     if name in values:
         return values[name]
+    if name.startswith("ENV_") and name[4:] in values.get(None, {}):
+        return values[None][name[4:]]
     if name.startswith("ENV_") and name[4:] in conversion.environment:
         conversion.find(place, key, f"the value that {name[4:]} has now stands in the result",
                         'where it changes or is a secret, write {"type": "Environment", "source": "' + name[4:] + '"}')
@@ -147,6 +152,8 @@ class Section:
 
     def __init__(self, conversion, place, keys, values):
         self.conversion, self.place, self.keys, self.values = conversion, place, keys, values
+        if "environment" in keys:  # its variables can be named by the other keys
+            self.values = values | {None: values.get(None, {}) | environment_of(self.where("environment"), self.text("environment"))}
 
     def where(self, key):
         return self.keys[key][1] if key in self.keys else self.place
@@ -298,7 +305,7 @@ def add_programs(conversion, name, place, keys, base):
         raise Failure(place, f"[{name}] has no name")
     own = own.strip()
     values = {"program_name": own, "group_name": base["groups"].get(own, own), "here": base["here"], "host_node_name": base["host"],
-              "process_num": 0, "numprocs": 1}
+              "process_num": 0, "numprocs": 1, None: base["environment"]}
     first = Section(conversion, place, keys, values)
     count = first.number("numprocs", 1, MAX_COUNT)
     start = first.number("numprocs_start", 0)
@@ -357,6 +364,7 @@ def convert(conversion, path):
             groups.update((member.strip(), name[6:].strip()) for member in members.split(",") if member.strip())
     base = {"groups": groups, "here": directory_of(path), "host": socket.gethostname()}
     levels, common = {}, environment_of_all(conversion, sections, base)
+    base["environment"] = common
     for name, (place, keys) in sections.items():
         kind = name.partition(":")[0]
         if kind in ("program", "fcgi-program"):

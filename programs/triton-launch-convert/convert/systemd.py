@@ -287,7 +287,7 @@ def add_type(unit, program):
         access = unit.last("NotifyAccess", "main")[0]
         program["readiness"] = {"type": "notify"} | ({"notifyAccess": "all"} if access == "all" else {})
         if kind == "notify-reload":
-            unit.find("Type", place, "a reload is not waited for", "send HUP with triton-launch ctl reload or ctl signal")
+            unit.find("Type", place, "a reload is not waited for", f"send HUP with triton-launch ctl signal HUP {program_name(unit.name)}")
     elif kind == "forking":
         unit.find("Type", place, "the process that is started is the one that is watched", "give the command the option that keeps it in the foreground")
     elif kind == "dbus":
@@ -363,11 +363,13 @@ def add_stop(unit, program, known):
         is_undone = program.get("oneShot") and unit.last("RemainAfterExit", "no")[0].lower() in ("yes", "true", "on", "1")
         program["onStop" if is_undone else "preStop"] = {"command": stop, "timeout": duration(span)}
     if reload := commands(unit, "ExecReload", known):
-        match = kill_of(reload[-1])
+        match, place = kill_of(reload[-1]), unit.last("ExecReload")[1]
         if match and len(reload) == 1:
-            program["reloadSignal"] = signal_name(unit.place, "ExecReload", match)
+            signal = signal_name(place, "ExecReload", match)
+            unit.find("ExecReload", place, f"a program is not told to reload, but gets {signal} by a command",
+                      f"triton-launch ctl signal {signal} {program_name(unit.name)}")
         else:
-            unit.find("ExecReload", unit.last("ExecReload")[1], "a reload is a signal, not a command", 'set "reloadSignal", or run the command by hand')
+            unit.find("ExecReload", place, "a program is not told to reload by a command", "run the command by hand")
 
 
 def kill_of(command):
