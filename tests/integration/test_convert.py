@@ -36,7 +36,7 @@ CASES = [
     ("a.service", "[Service]\nType=notify\nExecStart=/usr/bin/a -v\nUser=nobody\nRestart=always\nRestartSec=2\nPrivateTmp=yes\n",
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
      {"a": {"command": ["/usr/bin/a", "-v"], "readiness": {"type": "notify"}, "restart": "always",
-            "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "user": "nobody"}}),
+            "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
      {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
@@ -54,6 +54,38 @@ CASES = [
      {"db": {"command": ["db"], "output": {}, "restart": "always", "count": 2,
              "cgroup": {"memoryMax": "512Mi", "cpuMax": "150%", "pidsMax": 30},
              "limits": {"nofile": {"soft": 10, "hard": 20}, "core": "unlimited"}}}),
+    # What units of Debian's packages have: empty sets of capabilities, files that override variables, reloads, sockets.
+    ("a.service", "[Unit]\nAfter=systemd-networkd.service db.service\nRequires=a.socket x.target\nRequiresMountsFor=/srv\n[Service]\n"
+                  "CapabilityBoundingSet=CAP_KILL\nCapabilityBoundingSet=\nAmbientCapabilities=\nPrivateTmp=no\nIgnoreSIGPIPE=no\n"
+                  "SuccessExitStatus=DATAERR SIGKILL 3\nKillMode=process\nDynamicUser=yes\nSendSIGKILL=no\n"
+                  "ExecStart=/bin/sh -c \"a $X `b` \\\n  ${HOME}\"\nExecReload=/bin/kill -s USR2 $MAINPID\n",
+     "AREA/a.service:3: Requires: a.socket is not a service; list a socket in \"sockets\"; leave the rest to what runs the container\n"
+     "AREA/a.service:2: After: db.service is not among the units that are converted; name its file too, or leave it out\n"
+     "AREA/a.service:12: KillMode: what a process leaves behind is always killed; let the command end it\n"
+     "AREA/a.service:17: ExecReload: a program is not told to reload, but gets USR2 by a command; triton-launch ctl signal USR2 a\n"
+     "AREA/a.service:4: RequiresMountsFor: mounts belong to the container; mount it before the launcher starts\n"
+     "AREA/a.service:13: DynamicUser: users are not made; it runs as the launcher does: make a user in the image and give it as \"user\"\n"
+     "AREA/a.service:14: SendSIGKILL: what does not stop in time is killed; give it a longer \"stopTimeout\"\n",
+     {"a": {"command": ["sh", "-c", "exec /bin/sh -c 'a $X `b`  '\"${HOME}\""], "restart": "never",
+            "successCodes": [65, "KILL", 3], "stopTimeout": "90s", "capabilities": {"bounding": [], "ambient": []}}}),
+    ("a.service", "[Service]\nEnvironment=\"OPTIONS=-a -b\" CONFIG=/etc/a\nEnvironmentFile=-/etc/default/a\nUser=a\nKillMode=mixed\n"
+                  "ExecStart=/usr/sbin/a -f ${CONFIG} $OPTIONS\nTimeoutStopSec=0\nCapabilityBoundingSet=~CAP_CHOWN\nCapabilityBoundingSet=\n"
+                  "CapabilityBoundingSet=CAP_SETUID CAP_SETGID\n",
+     "AREA/a.service:3: EnvironmentFile: a shell reads the file, which expands $ and ` in it; write the variables into \"environment\" where that matters\n"
+     "AREA/a.service:7: TimeoutStopSec: a stop always has a limit; it is one day here\n",
+     {"a": {"command": ["sh", "-c", "set -a; [ ! -r /etc/default/a ] || . /etc/default/a; set +a\nexec /usr/sbin/a -f \"${CONFIG}\" $OPTIONS"],
+            "environment": {"OPTIONS": "-a -b", "CONFIG": "/etc/a"}, "restart": "never", "stopTimeout": "86400s", "user": "a",
+            "capabilities": {"bounding": ["SETUID", "SETGID"]}}}),
+    # What supervisor's sample has: the daemon's own user, variables that others name, priorities of groups.
+    ("s.conf", "[supervisord]\nuser=daemon\numask=027\nminfds=1024\nenvironment=BASE=\"/srv\"\n[program:web]\ncommand=%(ENV_BASE)s/web\n"
+               "[program:db]\ncommand=%(ENV_BASE)s/db %(ENV_MODE)s\nenvironment=MODE=\"%(program_name)s\"\nuser=db\npriority=-1\n"
+               "[program:log]\ncommand=log\n[group:first]\nprograms=log\npriority=-5\n",
+     "AREA/s.conf:4: minfds: it is about supervisord itself; options of the launcher take its place; see triton-launch(1)\n",
+     {name: {"command": command, "environment": {"BASE": "/srv"} | environment, "user": user, "umask": "0027", "restart": "on-failure",
+             "startLimit": {"count": 4, "interval": "11s"}, "output": {}} | more
+      for name, command, environment, user, more in (
+          ("web", ["/srv/web"], {}, "daemon", {"after": ["db"]}), ("db", ["/srv/db", "db"], {"MODE": "db"}, "db", {"after": ["log"]}),
+          ("log", ["log"], {}, "daemon", {"groups": ["first"]}))}),
     ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    ports: [1]\n",
      "AREA/compose.yml:5: ports: ports belong to the container; publish them where the container is run\n",
      {"db": {"command": ["db"], "output": {}, "restart": "always"}}),
@@ -124,6 +156,31 @@ def test_s6_rc_oneshots_are_undone(area):
     assert json.loads(done.stdout)["programs"] == {"data": {
         "command": ["mount", "/data"], "oneShot": True, "timeout": "5s",
         "onStop": {"command": ["umount", "/data"], "timeout": "1500ms"}}}
+    check(done.stdout)
+
+
+def test_runit_services_as_packages_have_them(area):
+    """A script of invoke-run, a logger that prepares its directory, a check; and a script of s6-overlay."""
+    for path, text in {"sv/a/run": "#!/usr/bin/env /lib/runit/invoke-run\nexec 2>&1\nexec a ${OPTIONS:-}\n", "sv/a/.meta/installed": "",
+                       "sv/a/log/run": f"#!/bin/sh\nchown _runit-log:adm '{area}/log'\nchmod 750 '{area}/log'\nexec chpst -u _runit-log svlogd -tt '{area}/log'\n",
+                       "log/config": "s5000\nn0\n-*noise*\n", "sv/a/check": "#!/bin/sh\n", "sv/a/finish": "#!/bin/sh\n",
+                       "sv/b/run": "#!/command/with-contenv sh\nexec b\n", "sv/b/log/run": "#!/bin/sh\nexec logger -t b\n"}.items():
+        (area / path).parent.mkdir(parents=True, exist_ok=True)
+        (area / path).write_text(text)
+        (area / path).chmod(0o755)
+    done = convert("--from", "runit", area / "sv")
+    assert done.stderr == (
+        f"{area}/sv/a/run:1: invoke-run: the script calls it, and still does; name /bin/sh, and give the variables of /etc/default as \"environmentFile\"\n"
+        f"{area}/sv/a/finish: finish: it runs after each end, with the code and the signal as arguments; it is \"onFailure\" here, which runs when the "
+        "program is given up, with the code; $TRITON_EXIT_SIGNAL has the signal\n"
+        f"{area}/log/config:3: -: lines are not chosen, sent or cut off by patterns; filter where the log is read\n"
+        f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n"
+        f"{area}/sv/b/log/run:1: log: no program reads the output of another; \"output\" with \"file\" keeps and rotates it\n")
+    assert json.loads(done.stdout)["programs"] == {
+        "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
+              "onFailure": {"command": ["sh", "-c", 'exec "$1" "${TRITON_EXIT_CODE:--1}"', "sh", f"{area}/sv/a/finish"]},
+              "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 0, "timestamp": "rfc3339"}},
+        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b"}}
     check(done.stdout)
 
 

@@ -301,7 +301,7 @@ Requires=prepare.service
 [Service]
 EnvironmentFile=-AREA/etc/missing
 EnvironmentFile=AREA/etc/default
-Environment="GREETING=hello, world" STAGE=test
+Environment="GREETING=hello, world" STAGE=test ONE=overridden
 WorkingDirectory=AREA/etc
 UMask=0027
 LimitNOFILE=512:1024

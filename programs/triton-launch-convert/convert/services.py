@@ -11,7 +11,8 @@ SCRIPT_USES = {
     "s6-envdir": '"environment" takes the place of the directory of variables',
     "s6-setuidgid": '"user" does the same',
     "s6-softlimit": '"limits" does the same',
-    "with-contenv": 'not needed: "environmentFrom" is inherit by default',
+    "with-contenv": 'not needed: "environmentFrom" is inherit by default; name the interpreter itself',
+    "invoke-run": 'name /bin/sh, and give the variables of /etc/default as "environmentFile"',
 }
 
 
@@ -39,7 +40,7 @@ def run_of(conversion, path):
 def note_tools(conversion, path):
     for at, line in enumerate(conversion.read(path).split("\n"), 1):
         for tool, instead in SCRIPT_USES.items():
-            if re.search(rf"(^|[\s/]){tool}(\s|$)", line) and not line.lstrip().startswith("#"):
+            if re.search(rf"(^|[\s/]){tool}(\s|$)", line) and (line.startswith("#!") or not line.lstrip().startswith("#")):
                 conversion.find(Place(str(path), at), tool, "the script calls it, and still does", instead)
 
 

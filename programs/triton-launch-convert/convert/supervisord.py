@@ -163,8 +163,8 @@ class Section:
             return default
         return expand(self.conversion, self.where(key), key, self.keys[key][0], self.values).strip()
 
-    def number(self, key, default, high=1 << 31):
-        return number(self.where(key), key, self.text(key, str(default)), 0, high)
+    def number(self, key, default, high=1 << 31, low=0):
+        return number(self.where(key), key, self.text(key, str(default)), low, high)
 
     def flag(self, key, default):
         return is_true(self.where(key), key, self.text(key, default))
@@ -326,7 +326,12 @@ def add_programs(conversion, name, place, keys, base):
             full = section.text("process_name", f"{own}_%(process_num)02d" % {"process_num": process})
             add(conversion, kind, section, full, program_of(section))
             names.append(full)
-    return names, first.number("priority", 999)
+    priority = priority_of(first)
+    return names, (base["priorities"].get(base["groups"].get(own), priority), priority)
+
+
+def priority_of(section):
+    return section.number("priority", 999, low=-(1 << 31))
 
 
 def add(conversion, kind, section, name, program):
@@ -357,12 +362,13 @@ def add_socket(section, program):
 def convert(conversion, path):
     """Adds the programs of a supervisord.conf."""
     sections = parse_all(conversion, path)
-    groups = {}
+    groups, priorities = {}, {}
     for name, (place, keys) in sections.items():
         if name.startswith("group:"):
+            priorities[name[6:].strip()] = priority_of(Section(conversion, place, {key: keys[key] for key in keys if key == "priority"}, {}))
             members = keys.get("programs", ("", place))[0]
             groups.update((member.strip(), name[6:].strip()) for member in members.split(",") if member.strip())
-    base = {"groups": groups, "here": directory_of(path), "host": socket.gethostname()}
+    base = {"groups": groups, "priorities": priorities, "here": directory_of(path), "host": socket.gethostname()}
     levels, common = {}, environment_of_all(conversion, sections, base)
     base["environment"] = common
     for name, (place, keys) in sections.items():
@@ -379,9 +385,14 @@ def convert(conversion, path):
                 conversion.find(place, f"[{name}]", "supervisord's interface has no equivalent", SECTIONS[kind])
         elif kind not in ("group", "rpcinterface", "ctlplugin"):
             conversion.find(place, f"[{name}]", "supervisord has no such section", "leave it out")
-    for program in conversion.programs.values():
+    daemon = sections.get("supervisord", (None, {}))[1]
+    own = {key: daemon[key] for key in ("user", "umask") if key in daemon}
+    inherited = {}
+    add_surroundings(Section(conversion, None, own, {"here": base["here"], "host_node_name": base["host"]}), inherited)
+    for name, program in conversion.programs.items():
         if common:
             program["environment"] = common | program.get("environment", {})
+        conversion.programs[name] = inherited | program  # what the daemon has its programs have, too
     order(conversion, levels)
 
 
@@ -390,7 +401,7 @@ def environment_of_all(conversion, sections, base):
     place, keys = sections.get("supervisord", (None, {}))
     section = Section(conversion, place, keys, {"here": base["here"], "host_node_name": base["host"]})
     for key in keys:
-        if key not in ("environment", "nodaemon", "user", "logfile", "pidfile", "childlogdir", "loglevel", "silent", "logfile_maxbytes",
+        if key not in ("environment", "nodaemon", "user", "umask", "logfile", "pidfile", "childlogdir", "loglevel", "silent", "logfile_maxbytes",
                        "logfile_backups", "identifier", "directory", "strip_ansi", "nocleanup"):
             conversion.find(section.where(key), key, "it is about supervisord itself", SECTIONS["supervisord"])
     return environment_of(section.where("environment"), section.text("environment")) if "environment" in keys else {}

@@ -9,7 +9,7 @@ from .common import (LIMITS, MAX_EXPANDED, Failure, Place, duration, listing, mo
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
            "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
-           "StopWhenUnneeded", "IgnoreOnIsolate", "AllowIsolate", "SendSIGHUP", "FinalKillSignal", "Wants", "Conflicts"}
+           "StopWhenUnneeded", "OnFailureJobMode", "OnSuccessJobMode", "IgnoreOnIsolate", "AllowIsolate", "SendSIGHUP", "FinalKillSignal", "Wants", "Conflicts"}
 SANDBOX = ("its sandbox of mounts and filters has other keys", 'use "seccomp", "landlock", "capabilities", or what runs the container')
 DIRECTORY = ("no directory is made for a program", "make it in the image, owned by the user of the program")
 REASONS = {
@@ -22,8 +22,19 @@ REASONS = {
     "BusName": ("there is no message bus", 'use "readiness" of type notify, tcp or exec'),
     "UnsetEnvironment": ("variables are not removed one by one", 'name those to keep in "environmentFrom"'),
     "RootImage": ("images are not mounted", 'use "rootDirectory"'),
+    "DynamicUser": ("users are not made", 'it runs as the launcher does: make a user in the image and give it as "user"'),
+    "RequiresMountsFor": ("mounts belong to the container", "mount it before the launcher starts"),
+    "IgnoreSIGPIPE": ("programs begin with no signal ignored", "let the command ignore SIGPIPE where it has to"),
+    "SendSIGKILL": ("what does not stop in time is killed", 'give it a longer "stopTimeout"'),
+    "RestartKillSignal": ("a restart stops a program as any stop does", 'set "stopSignal"'),
+    "PermissionsStartOnly": ("all commands have the rights of the program", "prepare what needs others in the image"),
+    "LoadCredential": ("credentials are not handed over", "mount a file of secrets into the container"),
+    "FileDescriptorStoreMax": ("descriptors are not kept over a restart", 'let the launcher keep listening ones: "sockets"'),
+    "SuccessAction": ("nothing is done to the machine", 'use "critical" to end the container'),
+    "FailureAction": ("nothing is done to the machine", 'use "critical" to end the container'),
     "PartOf": ("a stop does not reach other programs", "stop them together with triton-launch ctl stop"),
 }
+HARMLESS = {"IgnoreSIGPIPE": "no", "SendSIGKILL": "yes", "DynamicUser": "no", "PermissionsStartOnly": "no"}  # what holds here in any case
 FAMILIES = (
     (r"(Protect|Private|Restrict|ReadOnly|ReadWrite|Inaccessible|Exec(Paths)|NoExec|TemporaryFileSystem|Bind|SystemCall|MemoryDeny|Lock|Keyring|Proc|Device|IPAddress|RemoveIPC|DynamicUser|Mount|SecureBits|PAMName|AppArmor|SELinux|Smack|Network|Socket(Bind)|User(Namespace))", SANDBOX),
     (r"(Runtime|State|Cache|Logs|Configuration)Directory", DIRECTORY),
@@ -39,7 +50,12 @@ UNITS = {"us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "": 1, "s": 1, "sec
          "h": 3600, "hr": 3600, "hour": 3600, "hours": 3600, "d": 86400, "day": 86400, "days": 86400, "w": 604800, "week": 604800, "weeks": 604800}
 DIRECTORIES = {"t": "/run", "S": "/var/lib", "C": "/var/cache", "L": "/var/log", "E": "/etc", "T": "/tmp", "V": "/var/tmp", "h": "/root", "u": "root",
                "U": "0", "g": "root", "G": "0", "s": "/bin/sh"}
-STATUSES = {"SUCCESS": 0, "FAILURE": 1}
+EMPTY_IS_NONE = {"CapabilityBoundingSet", "AmbientCapabilities"}  # an empty set, not the default
+STATUSES = {"SUCCESS": 0, "FAILURE": 1, "INVALIDARGUMENT": 2, "NOTIMPLEMENTED": 3, "NOPERMISSION": 4, "NOTINSTALLED": 5, "NOTCONFIGURED": 6, "NOTRUNNING": 7,
+            "USAGE": 64, "DATAERR": 65, "NOINPUT": 66, "NOUSER": 67, "NOHOST": 68, "UNAVAILABLE": 69, "SOFTWARE": 70, "OSERR": 71, "OSFILE": 72,
+            "CANTCREAT": 73, "IOERR": 74, "TEMPFAIL": 75, "PROTOCOL": 76, "NOPERM": 77, "CONFIG": 78}
+# Units of a machine's start: an order relative to them says nothing in a container.
+OF_THE_MACHINE = re.compile(r"(systemd-|plymouth-|modprobe@|getty@|rc-local|rescue|emergency|network|NetworkManager|firewalld|dbus)")
 
 
 def parse(conversion, path, keys):
@@ -62,10 +78,10 @@ def parse(conversion, path, keys):
             raise Failure(place, "is neither [SECTION] nor KEY=VALUE" if section else "stands before the first [SECTION]")
         elif section in ("Unit", "Service"):
             key, value = (part.strip() for part in text.split("=", 1))
-            if value:
-                keys.setdefault(key, []).append((value, place))
-            else:
+            if not value:
                 keys.pop(key, None)
+            if value or key in EMPTY_IS_NONE:
+                keys.setdefault(key, []).append((value, place))
         elif section != "Install" and not section.startswith("X-"):
             conversion.find(place, f"[{section}]", "only services are converted", "leave it out")
 
@@ -215,6 +231,9 @@ def environment_of(unit):
 
 
 def commands(unit, key, known):
+    """The commands of a setting. What a file of variables may override is left to the shell that reads the file."""
+    if "EnvironmentFile" in unit.keys:
+        known = {}
     return [Command(unit, key, text, place, known) for text, place in unit.all(key)]
 
 
@@ -347,7 +366,7 @@ def add_stop(unit, program, known):
         raise Failure(place, f"KillMode: {text[:100]!r} is not one of its values")
     if text == "control-group":
         program["stopScope"] = "tree"
-    elif text == "none":
+    elif text in ("process", "none"):
         unit.find("KillMode", place, "what a process leaves behind is always killed", "let the command end it")
     if "KillSignal" in unit.keys:
         program["stopSignal"] = signal_name(unit.last("KillSignal")[1], "KillSignal", unit.last("KillSignal")[0])
@@ -356,8 +375,7 @@ def add_stop(unit, program, known):
     if span is None or span == 0:
         unit.find("TimeoutStopSec", place, "a stop always has a limit", "it is one day here")
         span = 86400
-    if timeout:
-        program["stopTimeout"] = duration(span)
+    program["stopTimeout"] = duration(span)
     if stop := hook(unit, "ExecStop", known, program):
         # What stays active after its command has ended is undone when it is stopped.
         is_undone = program.get("oneShot") and unit.last("RemainAfterExit", "no")[0].lower() in ("yes", "true", "on", "1")
@@ -460,7 +478,7 @@ def capabilities(unit, key):
             if key == "CapabilityBoundingSet":
                 unit.find(key, place, "a set is not described by what it lacks", "all others that Linux 6.1 has are named; leave out those that the container lacks")
         else:
-            found = list(dict.fromkeys((found or []) + names))
+            found = list(dict.fromkeys((found or []) + names)) if text else []
     return found
 
 
@@ -527,7 +545,10 @@ def add_order(unit, program, names):
                 if other in names and other != f"{unit.name}.service":
                     program.setdefault(own, []).append(names[other])
                 elif other.endswith(".service"):
-                    unit.find(key, place, f"{other} is not among the units that are converted", "name its file too, or leave it out")
+                    if key in ("Requires", "BindsTo") or not OF_THE_MACHINE.match(other):
+                        unit.find(key, place, f"{other} is not among the units that are converted", "name its file too, or leave it out")
+                elif key in ("Requires", "BindsTo") and not other.endswith((".target", ".slice")):
+                    unit.find(key, place, f"{other} is not a service", 'list a socket in "sockets"; leave the rest to what runs the container')
     for own in ("requires", "bindsTo", "after", "before"):
         if own in program:
             program[own] = list(dict.fromkeys(program[own]))
@@ -545,6 +566,8 @@ def report_rest(unit):
         if key in HANDLED or key in IGNORED or key.startswith("Limit"):
             continue
         reason = REASONS.get(key) or next((reason for pattern, reason in FAMILIES if re.match(pattern, key)), None)
+        if unit.keys[key][-1][0].lower() == HARMLESS.get(key) or (reason == SANDBOX and unit.keys[key][-1][0].lower() in ("no", "false", "off", "0")):
+            continue
         unit.find(key, unit.keys[key][-1][1], *(reason or ("it has no equivalent", "leave it out")))
 
 
