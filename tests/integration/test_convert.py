@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 from pathlib import Path
 
@@ -194,18 +195,133 @@ BAD = [
     ("c.yml", "a: " + "[" * 100, ":1: is nested more than 40 deep"),
     ("c.yml", "a0: &a0 [x,x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" for n in range(1, 9)),
      ":6: has more than 50000 values with its aliases written out"),
+    ("c.yml", "services: &a\n  b: *a\n", ":2: the alias a is not known here"),
+    ("c.yml", "services:\n  a:\n    entrypoint: a\n    environment: {X: \"a\\0b\"}\n", ":4: has a NUL byte"),
+    ("c.yml", "services:\n  a:\n    entrypoint: a\n    environment: {'A=B': x}\n", ":4: environment: 'A=B' is not the name of a variable"),
+    ("c.yml", "services:\n  a: {entrypoint: a, depends_on: [b]}\n  b: {entrypoint: b, depends_on: [a]}\n", ":2: programs wait for each other: a -> b -> a"),
+    ("c.yml", "services:\n  a: {entrypoint: a, ulimits: {nofile: {soft: 5, hard: 1}}}\n", ":2: nofile: soft is more than hard"),
+    ("process-compose.yaml", "processes:\n  a: {command: a, depends_on: {b: {condition: [x]}}}\n  b: {command: b}\n",
+     ":2: depends_on: \"['x']\" is not a condition"),
+    ("process-compose.yaml", "processes:\n  a:\n", ":2: a has no command"),
+    ("s.conf", b"[program:x]\ncommand=\xff\n", ":2: is not UTF-8"),
+    ("s.conf", "[program:x]\ncommand=a\0\n", ":2: has a NUL byte"),
+    ("s.conf", "[include]\nfiles=%(ENV_NONE)s\n[program:x]\ncommand=a\n", ":2: files: %(ENV_NONE) cannot be expanded: the variable NONE is not set"),
+    ("s.conf", "[program:x]\ncommand=a %(process_num)99999d\n", ":2: command: the width 99999 is too large"),
+    ("s.conf", "[program:x]\ncommand=a %(process_num)d\nnumprocs=1024\nenvironment=A=" + "x" * 100000 + "\n",
+     ":1: the result becomes longer than 1048576 bytes"),
+    ("s.conf", "[program:x]\ncommand=" + "x" * 300000 + "\n", ":2: is a command of more than 262144 bytes"),
+    ("s.conf", "[program:x]\ncommand=" + "x" * 140000 + "\n", ":1: command: is longer than 131071 bytes"),
+    ("s.conf", "[program:x]\ncommand=a\n" + " b\n" * 300000, ":2: command: is longer than 262144 bytes"),
+    ("s.conf", "[program:x]\ncommand=a\nnumprocs=true\n", ":3: numprocs: 'true' is not an integer from 0 to 65535"),
+    ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
+    ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
+    ("a.service", "[Service]\nEnvironment=\"A=" + "x " * 100000 + "\"\nExecStart=/a " + "$A " * 50000 + "\n", ":3: ExecStart: becomes too long"),
+    ("a.service", "[Service]\nExecStart=/a \\x00\n", ":2: ExecStart: \\x00 is not a character that a word may have"),
+    ("a.service", "[Service]\nExecStart=/a ; /b\n", ":2: ExecStart: only Type=oneshot may have several"),
+    ("a.service", "[Service]\nExecStart=/a\nTimeoutStopSec=" + "1s " * 300000 + "\n", ":3: TimeoutStopSec: '" + ("1s " * 34)[:100] + "' is not a time span"),
+    ("a.service", "[Service]\nExecStart=/a\nCPUAffinity=x\n", ":3: CPUAffinity: 'x' is not a list of processors"),
+    ("a.service", "[Service]\nExecStart=/a\nLimitNOFILE=10:5\n", ":3: LimitNOFILE: '10:5' has a soft limit above the hard one"),
+    ("a.service", "[Service]\nExecStart=/a\nStandardOutput=append:x\n", ":3: StandardOutput: 'x' is not an absolute path"),
+    ("a.service", "[Service]\nExecStart=/a\nKillSignal=RTMIN+99\n", ":3: KillSignal: 'RTMIN+99' is not a signal"),
+]
+
+# Directories: what is in them, and what is said; None stands for a symbolic link to itself.
+BAD_DIRECTORIES = [
+    ({"a/run": None}, "/a/run: cannot be read: Too many levels of symbolic links"),
+    ({"a/run/x": ""}, "/a/run: is not a regular file"),
+    ({"a/run": "#!/bin/sh\n", "a/notification-fd": "0"}, "/a/notification-fd:1: notification-fd: '0' is not an integer from 3 to 65535"),
+    ({"a/type": "longrun", "a/run": "#!/bin/sh\n", "a/dependencies": "b", "b/type": "oneshot", "b/up": "x", "b/dependencies": "a"},
+     "/a: programs wait for each other: a -> b -> a"),
+    ({"a/type": "Long"}, "/a/type:1: 'Long' is not longrun, oneshot or bundle"),
+    ({"a b/run": "#!/bin/sh\n", "a-b/run": "#!/bin/sh\n"}, "/a-b/run:1: a second program has the name a-b"),
+    ({"a/readme": ""}, ": has no services: neither type nor run is in it or below it; use --from"),
 ]
 
 
-@pytest.mark.parametrize("name, text, message", BAD)
+@pytest.mark.parametrize("name, text, message", BAD, ids=[f"{name}{message[:60]}" for name, _, message in BAD])
 def test_bad_input_is_told_exactly_and_leaves_nothing(area, name, text, message):
-    if name.endswith("yml"):
+    if name.endswith(("yaml", "yml")):
         pytest.importorskip("yaml", reason="needs python3-yaml")
-    (area / name).write_text(text)
+    (area / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = convert("-o", area / "out.json", area / name)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"triton-launch-convert: {area}/{name}{message}\n"
     assert os.listdir(area) == [name]
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10
+
+
+@pytest.mark.parametrize("files, message", BAD_DIRECTORIES, ids=[message for _, message in BAD_DIRECTORIES])
+def test_a_bad_directory_is_told_exactly(area, files, message):
+    for path, text in files.items():
+        path = area / "services" / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(path) if text is None else path.write_text(text)
+    done = convert("-o", area / "out.json", "--json", area / "services")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert json.loads(done.stderr) == {"error": f"{area}/services{message}"}
+    assert os.listdir(area) == ["services"]
+
+
+def test_a_directory_of_a_name_that_is_not_utf_8_is_refused(area):
+    folder = os.fsencode(area) + b"/services/a\xff"
+    os.makedirs(folder)
+    Path(os.fsdecode(folder) + "/run").write_text("#!/bin/sh\n")
+    done = convert(area / "services")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"triton-launch-convert: {area}/services/a\\udcff/run:1: command: is not UTF-8\n"
+
+
+def test_links_around_services_lead_nowhere(area):
+    """A service that holds the directory it is in, and a link of its own, is one service."""
+    (area / "services/a").mkdir(parents=True)
+    (area / "services/a/run").write_text("#!/bin/sh\n")
+    (area / "services/a/run").chmod(0o755)
+    (area / "services/a/all").symlink_to("..")
+    (area / "services/loop").symlink_to("loop")
+    done = convert(area / "services")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(json.loads(done.stdout)["programs"]) == ["a"]
+
+
+def test_includes_of_each_other_and_of_nothing_are_told(area):
+    (area / "s.conf").write_text("[include]\nfiles=s.conf t.conf gone*.conf\n[program:a]\ncommand=a\n")
+    (area / "t.conf").write_text("[include]\nfiles=s.conf\n[program:b]\ncommand=b\n")
+    done = convert(area / "s.conf")
+    told = "include: an included file includes nothing; supervisord ignores it, too"
+    assert done.stderr == (f"{area}/s.conf:1: {told}\n{area}/t.conf:1: {told}\n"
+                           f"{area}/s.conf:2: files: nothing matches gone*.conf; name files that are there\n")
+    assert list(json.loads(done.stdout)["programs"]) == ["a", "b"]
+
+
+def test_values_that_look_like_numbers_and_booleans_stay_what_they_are(area):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  true:\n    entrypoint: [1, yes, 1.5, '007', 2001-01-01]\n    restart: no\n"
+                                "    environment: {A: 8080, B: yes, C: 12:30, D: off, E: '010', F: true, G: null, H: " + "9" * 50 + ", I: ~x}\n")
+    done = convert(area / "c.yml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["programs"] == {"true": {
+        "command": ["1", "yes", "1.5", "007", "2001-01-01"], "output": {}, "restart": "never",
+        "environment": {"A": "8080", "B": "yes", "C": "12:30", "D": "off", "E": "010", "F": "true", "H": "9" * 50, "I": "~x"}}}
+    check(done.stdout)
+
+
+def test_units_that_require_each_other_keep_one_order(area):
+    """systemd starts what requires each other at once; here a requirement is an order, too."""
+    (area / "a.service").write_text("[Unit]\nRequires=b.service\nAfter=b.service\n[Service]\nExecStart=/a\n")
+    (area / "b.service").write_text("[Unit]\nBindsTo=a.service\n[Service]\nExecStart=/b\n")
+    done = convert(area / "a.service", area / "b.service")
+    assert done.stderr == f"{area}/b.service:2: BindsTo: a waits for this one; it is left out: a requirement is an order, too\n"
+    programs = json.loads(done.stdout)["programs"]
+    assert programs["a"]["requires"] == ["b"] and "bindsTo" not in programs["b"]
+    check(done.stdout)
+
+
+def test_words_of_units_are_split_as_systemd_does(area):
+    (area / "a.service").write_text("[Service]\nType=oneshot\nExecStart=/a 'b c'd \"e'f\" \\x41\\tg \\q \\; '' ; /h\n")
+    done = convert(area / "a.service")
+    assert json.loads(done.stdout)["programs"]["a"]["command"] == [
+        "sh", "-c", "/a 'b cd' 'e'\"'\"'f' 'A\tg' '\\q' ';' '' || exit\nexec /h"]
 
 
 def test_a_file_that_is_there_stays(area):

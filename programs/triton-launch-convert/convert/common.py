@@ -1,5 +1,6 @@
 """What all readers share: bounded reading, places, findings, and the values of a ProcessConfiguration."""
 
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,10 @@ MAX_PROGRAMS = 1024
 MAX_COUNT = 65535
 MAX_FINDINGS = 10000
 MAX_EXPANDED = 1 << 20
+MAX_RESULT = 1 << 20  # of a configuration; check refuses a longer one
+MAX_ARGUMENT = 131071  # MAX_ARG_STRLEN of Linux
+MAX_COMMAND = 256 << 10
+MAX_STEPS = 1000000  # along the relations of programs
 YEAR = 365 * 24 * 3600
 
 LIMITS = {"NOFILE", "NPROC", "CORE", "AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "MSGQUEUE", "NICE", "RSS", "RTPRIO", "RTTIME", "SIGPENDING", "STACK", "LOCKS"}
@@ -57,6 +62,9 @@ class Conversion:
 
     def __init__(self, instance=None, environment=None):
         self.programs = {}
+        self.places = {}
+        self.length = 0
+        self.steps = 0
         self.findings = []
         self.instance = instance
         self.environment = dict(os.environ if environment is None else environment)
@@ -83,7 +91,12 @@ class Conversion:
             raise Failure(place, f"a second program has the name {good}")
         if good != name:
             self.find(place, name, "a program cannot have this name", f"it is called {good} here")
+        look_at(place, [], program)
+        self.length += len(json.dumps(program))
+        if self.length > MAX_RESULT:
+            raise Failure(place, f"the result becomes longer than {MAX_RESULT} bytes")
         self.programs[good] = program
+        self.places[good] = place
 
     def read(self, path):
         """The text of a regular file, within the limits."""
@@ -95,10 +108,14 @@ class Conversion:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
             raise Failure(place, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Failure(place, "is not a regular file")
-            data = file.read(MAX_FILE + 1)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise Failure(place, "is not a regular file")
+        try:
+            with os.fdopen(descriptor, "rb") as file:
+                data = file.read(MAX_FILE + 1)
+        except OSError as error:
+            raise Failure(place, f"cannot be read: {error.strerror}") from None
         if len(data) > MAX_FILE:
             raise Failure(place, f"is longer than {MAX_FILE} bytes")
         self.total += len(data)
@@ -110,7 +127,67 @@ class Conversion:
             raise Failure(Place(str(path), data[:error.start].count(b"\n") + 1), "is not UTF-8") from None
         if "\0" in text:
             raise Failure(Place(str(path), text[:text.index("\0")].count("\n") + 1), "has a NUL byte")
-        return text.replace("\r\n", "\n")
+        return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def look_at(place, keys, value):
+    """Refuses a value that no program can have, wherever it stands."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            look_at(place, [*keys, key], inner)
+    elif isinstance(value, list):
+        for inner in value:
+            look_at(place, keys, inner)
+    elif isinstance(value, str):
+        name = ".".join(keys)[:100]
+        if "\0" in value:
+            raise Failure(place, f"{name}: has a NUL byte")
+        if len(value) > MAX_ARGUMENT:
+            raise Failure(place, f"{name}: is longer than {MAX_ARGUMENT} bytes")
+        if any("\ud800" <= letter < "\ue000" for letter in value):
+            raise Failure(place, f"{name}: is not UTF-8")
+
+
+def waiting_for(programs):
+    """For each program those that it waits for."""
+    waits = {name: {*program.get("after", []), *program.get("requires", []), *program.get("bindsTo", [])} for name, program in programs.items()}
+    for name, program in programs.items():
+        for other in program.get("before", []):
+            waits.setdefault(other, set()).add(name)
+    return waits
+
+
+def circle(conversion, waits, start, goal):
+    """The names by which one program waits for another: [start, ..., goal]; None when it does not."""
+    came, ahead = {}, [start]
+    while ahead:
+        name = ahead.pop()
+        for other in sorted(waits.get(name, [])):
+            conversion.steps += 1
+            if conversion.steps > MAX_STEPS:
+                raise Failure(conversion.places[start], "the relations of the programs are too many to be followed")
+            if other in came:
+                continue
+            came[other] = name
+            if other == goal:
+                path = [goal]
+                while path[-1] != start or len(path) == 1:
+                    path.append(came[path[-1]])
+                return path[::-1]
+            ahead.append(other)
+    return None
+
+
+def refuse_circles(conversion):
+    """Programs that wait for each other never start."""
+    waits = waiting_for(conversion.programs)
+    left = dict(waits)
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:  # who waits for nobody left is not part of a circle
+            del left[name]
+    for name in left:
+        if path := circle(conversion, left, name, name):
+            raise Failure(conversion.places[name], f"programs wait for each other: {' -> '.join(path[:20])}")
 
 
 def program_name(name):
@@ -133,6 +210,8 @@ def listing(path):
 
 def words(place, text):
     """The words of a command line, with the quoting of a shell."""
+    if len(text) > MAX_COMMAND:
+        raise Failure(place, f"is a command of more than {MAX_COMMAND} bytes")
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -165,8 +244,8 @@ def number(place, key, text, low=0, high=1 << 31):
 
 
 def duration(seconds):
-    """A duration of a ProcessConfiguration."""
-    milliseconds = min(round(seconds * 1000), YEAR * 1000)
+    """A duration of a ProcessConfiguration; what is more than 0 stays so."""
+    milliseconds = max(min(round(seconds * 1000), YEAR * 1000), 1 if seconds > 0 else 0)
     return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
 
 
@@ -175,14 +254,14 @@ def signal_name(place, key, text):
     name = str(text).strip().upper().removeprefix("SIG")
     if re.fullmatch(r"[0-9]{1,2}", name) and 1 <= int(name) <= 64:
         return name
-    if name in SIGNALS or re.fullmatch(r"RTM(IN(\+[0-9]{1,2})?|AX(-[0-9]{1,2})?)", name):
+    if name in SIGNALS or re.fullmatch(r"RTM(IN(\+([12]?[0-9]|30))?|AX(-([12]?[0-9]|30))?)", name):
         return name
     raise Failure(place, f"{key}: {str(text)[:100]!r} is not a signal")
 
 
 def mode(place, key, text):
     """A mask or mode in octal digits."""
-    if not re.fullmatch(r"0?[0-7]{1,4}", str(text)):
+    if not re.fullmatch(r"0{0,2}[0-7]{1,3}", str(text)):
         raise Failure(place, f"{key}: {str(text)[:100]!r} is not a mode in octal digits")
     return f"{int(str(text), 8):04o}"
 

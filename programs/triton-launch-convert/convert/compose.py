@@ -2,6 +2,7 @@
 
 import os
 import re
+from urllib.parse import quote
 
 from .common import (LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
                      signal_name, waiting, words)
@@ -30,6 +31,7 @@ PROCESS_REASONS = {
     "schedule": ("written in another way", 'use "schedule": {"cron": ...} or {"every": ...}'),
 }
 DEPLOYMENT = ("deployment is not part of the container", "leave it to what runs the container")
+URL_SAFE = "/?#[]@!$&'()*+,;=:%~"
 SPAN = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -99,9 +101,13 @@ class Reader:
         value = made.get(key)
         if isinstance(value, list):
             pairs = [self.text(made, key, entry).partition("=") for entry in value]
-            return {name: text for name, equals, text in pairs if equals}
-        value = self.child(made, key, Map, "a mapping or a list")
-        return {name: self.text(value, name, text) for name, text in value.items() if text is not None}
+            found = {name: text for name, equals, text in pairs if equals}
+        else:
+            value = self.child(made, key, Map, "a mapping or a list")
+            found = {name: self.text(value, name, text) for name, text in value.items() if text is not None}
+        if bad := [name for name in found if not name or "=" in name]:
+            raise Failure(self.place(made, key), f"{key}: {bad[0][:100]!r} is not the name of a variable")
+        return found
 
     def env_file(self, path, must_exist=True):
         """The variables of a file of NAME=VALUE."""
@@ -120,6 +126,10 @@ class Reader:
             quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
             found[name.strip()] = value[1:-1] if quoted else re.sub(r"\s+#.*$", "", value)
         return found
+
+    def is_true(self, made, key):
+        """Whether a key says yes, in any of YAML's ways."""
+        return str(made.get(key)).lower() in ("true", "yes", "on", "y")
 
     def span(self, made, key):
         """A duration: "1m30s", or a number of seconds."""
@@ -190,6 +200,8 @@ def service(reader, services, name, made, is_one_shot, is_waited):
         program["stopTimeout"] = duration(reader.span(made, "stop_grace_period"))
     if "user" in made:
         user, _, group = reader.text(made, "user", made["user"]).partition(":")
+        if not user:
+            raise Failure(reader.place(made, "user"), "user: is empty")
         program |= {"user": int(user) if re.fullmatch("[0-9]{1,9}", user) else user} | ({"group": int(group) if re.fullmatch("[0-9]{1,9}", group) else group} if group else {})
     if "working_dir" in made:
         program["workingDirectory"] = absolute(reader.text(made, "working_dir", made["working_dir"]), "/")
@@ -231,7 +243,13 @@ def compose_limits(reader, made, program):
         if name.upper() not in LIMITS:
             reader.conversion.find(reader.place(ulimits, name), name[:100], "there is no such limit", "leave it out")
         elif isinstance(value, Map):
-            wanted[name] = {side: ulimit(reader, value, side) for side in ("soft", "hard") if side in value}
+            sides = [side for side in ("soft", "hard") if side in value]
+            if not sides:
+                raise Failure(reader.place(ulimits, name), f"{name}: has neither soft nor hard")
+            wanted[name] = {side: ulimit(reader, value, side if side in value else sides[0]) for side in ("soft", "hard")}
+            soft, hard = wanted[name].values()
+            if hard != "unlimited" and (soft == "unlimited" or soft > hard):
+                raise Failure(reader.place(ulimits, name), f"{name}: soft is more than hard")
         else:
             wanted[name] = ulimit(reader, ulimits, name)
     if wanted:
@@ -278,14 +296,14 @@ def compose_order(reader, services, made, program):
         kind = condition.get("condition", "service_started")
         if kind not in ("service_started", "service_healthy", "service_completed_successfully"):
             raise Failure(reader.place(made, "depends_on"), f"depends_on: {str(kind)[:100]!r} is not a condition")
-        program.setdefault("after" if condition.get("required") is False else "requires", []).append(program_name(name))
+        program.setdefault("after" if str(condition.get("required")).lower() in ("false", "no", "off", "n") else "requires", []).append(program_name(name))
         if condition.get("restart"):
             reader.conversion.find(reader.place(made, "depends_on"), "restart", "a program is not restarted with one that it needs", "restart both by triton-launch ctl restart")
 
 
 def compose_health(reader, made, program, is_waited):
     check = reader.child(made, "healthcheck", Map, "a mapping")
-    if not check or check.get("disable") is True:
+    if not check or reader.is_true(check, "disable"):
         return
     test = check.get("test")
     if isinstance(test, list):
@@ -325,9 +343,9 @@ def convert_process_compose(conversion, path):
     waits = {}
     for name in processes:
         for other, rule in reader.child(reader.child(processes, name, Map, "a mapping"), "depends_on", Map, "a mapping").items():
-            waits.setdefault(other, set()).add(rule.get("condition", "process_started") if isinstance(rule, Map) else "process_started")
+            waits.setdefault(other, set()).add(str(rule.get("condition")) if isinstance(rule, Map) else "")
     for name in processes:
-        made = processes[name]
+        made = reader.child(processes, name, Map, "a mapping")
         conversion.add(reader.place(processes, name), name,
                        process(reader, processes, name, made, common, prefix if len(prefix) == 2 else ["sh", "-c"], waits.get(name, set())))
 
@@ -341,7 +359,7 @@ def process(reader, processes, name, made, common, shell, waits):
         program["environment"] = environment
     if "working_dir" in made:
         program["workingDirectory"] = absolute(reader.text(made, "working_dir", made["working_dir"]), reader.here)
-    if made.get("disabled") is True:
+    if reader.is_true(made, "disabled"):
         program["autoStart"] = False
     if "replicas" in made:
         program["count"] = number(reader.place(made, "replicas"), "replicas", made["replicas"], 0, MAX_COUNT)
@@ -352,6 +370,8 @@ def process(reader, processes, name, made, common, shell, waits):
         if other not in processes:
             raise Failure(reader.place(made, "depends_on"), f"depends_on: there is no process {other[:100]}")
         condition = rule.get("condition", "process_started") if isinstance(rule, Map) else "process_started"
+        if condition not in ("process_started", "process_healthy", "process_completed", "process_completed_successfully", "process_log_ready"):
+            raise Failure(reader.place(made, "depends_on"), f"depends_on: {str(condition)[:100]!r} is not a condition")
         if condition == "process_log_ready":
             reader.conversion.find(reader.place(made, "depends_on"), "process_log_ready", "readiness is not read from a log", 'give the other "readiness" of another type')
         program.setdefault("after" if condition == "process_completed" else "requires", []).append(program_name(other))
@@ -375,7 +395,7 @@ def availability(reader, made, program, is_one_shot):
         restart = "on-failure" if restart == "always" else restart
     if not (is_one_shot and restart == "never"):
         program["restart"] = restart
-    if text == "exit_on_failure" or rules.get("exit_on_end") is True:
+    if text == "exit_on_failure" or reader.is_true(rules, "exit_on_end"):
         program["critical"] = True
     if restart != "never" and rules.get("backoff_seconds"):
         span = duration(number(reader.place(rules, "backoff_seconds"), "backoff_seconds", rules["backoff_seconds"], 1))
@@ -397,8 +417,10 @@ def probe(reader, made, key, program):
             reader.conversion.find(reader.place(get, "host"), "host", "a probe takes addresses, not names", "it is localhost here")
             host = "localhost"
         scheme = reader.text(get, "scheme", get.get("scheme", "http")).lower()
+        if scheme not in ("http", "https"):
+            raise Failure(reader.place(get, "scheme"), f"scheme: {scheme[:100]!r} is neither http nor https")
         port = number(reader.place(get, "port"), "port", get.get("port", 443 if scheme == "https" else 80), 1, 65535)
-        out = {"type": "http", "url": f"{scheme}://{host}:{port}/{reader.text(get, 'path', get.get('path', '/')).lstrip('/')}"}
+        out = {"type": "http", "url": f"{scheme}://{host}:{port}/{quote(reader.text(get, 'path', get.get('path', '/')).lstrip('/'), safe=URL_SAFE)}"}
     else:
         raise Failure(reader.place(made, key), f"{key}: has neither exec nor http_get")
     for own, name in (("interval", "period_seconds"), ("timeout", "timeout_seconds")):
@@ -424,6 +446,6 @@ def shutdown(reader, made, program):
         program["preStop"] = {"command": shell_command(reader.text(rules, "command", rules["command"]))}
         if "stopTimeout" in program:
             program["preStop"]["timeout"] = program["stopTimeout"]
-    program["stopScope"] = "process" if rules.get("parent_only") is True else "tree"
-    if program["stopScope"] == "tree" and program["command"][1:2] == ["-c"] and program["command"][0] in ("sh", "bash") and not is_simple(program["command"][2]):
+    program["stopScope"] = "process" if reader.is_true(rules, "parent_only") else "tree"
+    if program["stopScope"] == "tree" and len(program["command"]) == 3 and program["command"][0] in ("sh", "bash") and program["command"][1] == "-c" and not is_simple(program["command"][2]):
         program["command"][2] = waiting(program["command"][2], program.get("stopSignal", "TERM"))

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from . import compose, procfile, services, supervisord, systemd
-from .common import MAX_FILES, Conversion, Failure, Place
+from .common import MAX_FILES, MAX_RESULT, Conversion, Failure, Place, refuse_circles
 
 VERSION = "0.1.0"
 CONVERTED, FAILED, USAGE, INCOMPLETE = 0, 1, 2, 3
@@ -76,7 +76,7 @@ def kind_of_directory(path):
     places = [path] + sorted(child for _, child in zip(range(MAX_FILES), path.iterdir()) if child.is_dir())
     if any((place / "type").is_file() for place in places):
         return "s6-rc"
-    with_run = [place for place in places if (place / "run").exists()]
+    with_run = [place for place in places if os.path.lexists(place / "run")]
     if not with_run:
         raise Failure(Place(str(path)), "has no services: neither type nor run is in it or below it; use --from")
     is_s6 = any((place / name).exists() for place in with_run for name in ("notification-fd", "timeout-kill", "max-death-tally", "data"))
@@ -94,6 +94,7 @@ def convert(conversion, inputs, kind):
     else:
         for path in inputs:
             KINDS[kind](conversion, path)
+    refuse_circles(conversion)
     if not conversion.programs:
         raise Failure(Place(inputs[0]), f"has no program that can be converted (read as {kind})")
     return kind
@@ -105,7 +106,7 @@ def write(path, text, force):
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 os.fchmod(descriptor, 0o666 & ~umask())
                 file.write(text)
                 file.flush()
@@ -150,6 +151,8 @@ def deliver(conversion, kind, wanted):
     if is_refused:
         return FAILED
     text = json.dumps({"programs": conversion.programs}, indent=4, ensure_ascii=False) + "\n"
+    if len(text.encode()) > MAX_RESULT:
+        raise Failure(Place(wanted.inputs[0]), f"the result is longer than {MAX_RESULT} bytes")
     if wanted.output:
         write(wanted.output, text, wanted.force)
     else:
@@ -160,6 +163,7 @@ def deliver(conversion, kind, wanted):
 
 def main(arguments):
     """The program; returns its exit code."""
+    sys.stdout.reconfigure(encoding="utf-8")
     wanted = options().parse_args(arguments)
     conversion = Conversion(wanted.instance)
     try:
@@ -168,6 +172,9 @@ def main(arguments):
     except Failure as failure:
         message = json.dumps({"error": str(failure)}, ensure_ascii=False) if wanted.json else f"triton-launch-convert: {failure}"
         print(message, file=sys.stderr)
+        return FAILED
+    except (MemoryError, RecursionError):
+        print(f"triton-launch-convert: {wanted.inputs[0]}: is too large", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,8 +21,8 @@ def one_line(conversion, path):
     return conversion.read(path).strip()
 
 
-def count_of(conversion, path):
-    return number(Place(str(path), 1), path.name, one_line(conversion, path))
+def count_of(conversion, path, low=0, high=1 << 31):
+    return number(Place(str(path), 1), path.name, one_line(conversion, path), low, high)
 
 
 def run_of(conversion, path):
@@ -154,7 +154,7 @@ def add_common(conversion, path, program):
     if (path / "down").exists():
         program["autoStart"] = False
     if (path / "notification-fd").exists():
-        program["readiness"] = {"type": "fd", "fd": count_of(conversion, path / "notification-fd")}
+        program["readiness"] = {"type": "fd", "fd": count_of(conversion, path / "notification-fd", 3, 65535)}
     for name, key in (("timeout-up", "startTimeout"), ("timeout-kill", "stopTimeout")):
         if (path / name).exists() and (milliseconds := count_of(conversion, path / name)) and (key != "startTimeout" or "readiness" in program):
             program[key] = duration(milliseconds / 1000)
@@ -168,9 +168,9 @@ def add_common(conversion, path, program):
 
 def services_below(path):
     """The directory itself, or those below it that have a run script; hidden ones aside."""
-    if (path / "run").exists():
+    if os.path.lexists(path / "run"):
         return [path]
-    return [path / name for name in listing(path) if not name.startswith(".") and (path / name / "run").exists()]
+    return [path / name for name in listing(path) if not name.startswith(".") and os.path.lexists(path / name / "run")]
 
 
 def convert_services(conversion, path, is_s6):
@@ -204,9 +204,11 @@ def contents_of(conversion, path):
     return found
 
 
-def flattened(name, bundles, seen):
-    """The services of a name; a bundle stands for its members. `seen` bounds the work and ends circles."""
-    found, waiting = [], [name]
+def flattened(name, bundles, known):
+    """The services of a name; a bundle stands for its members. What is `known` of a bundle is not asked for again."""
+    if name in known:
+        return known[name]
+    first, found, seen, waiting = name, [], set(), [name]
     while waiting:
         name = waiting.pop()
         if name in seen:
@@ -216,6 +218,7 @@ def flattened(name, bundles, seen):
             waiting += reversed(bundles[name])
         else:
             found.append(name)
+    known[first] = found
     return found
 
 
@@ -225,7 +228,7 @@ def convert_s6_rc(conversion, path):
     if not path.is_dir():
         raise Failure(Place(str(path)), "is not a directory")
     folders = [path] if (path / "type").is_file() else [path / name for name in listing(path) if (path / name / "type").is_file()]
-    kinds, bundles = {}, {}
+    kinds, bundles, known = {}, {}, {}
     for folder in folders:
         kinds[folder.name] = one_line(conversion, folder / "type")
         if kinds[folder.name] == "bundle":
@@ -235,7 +238,7 @@ def convert_s6_rc(conversion, path):
     loggers = loggers_of(conversion, folders, kinds)
     for folder in folders:
         if kinds[folder.name] != "bundle" and folder.name not in loggers:
-            conversion.add(Place(str(folder)), folder.name, s6_rc_program(conversion, folder, kinds, bundles, loggers))
+            conversion.add(Place(str(folder)), folder.name, s6_rc_program(conversion, folder, kinds, bundles, known, loggers))
 
 
 def loggers_of(conversion, folders, kinds):
@@ -250,7 +253,7 @@ def loggers_of(conversion, folders, kinds):
     return found
 
 
-def s6_rc_program(conversion, folder, kinds, bundles, loggers):
+def s6_rc_program(conversion, folder, kinds, bundles, known, loggers):
     if kinds[folder.name] == "oneshot":
         if not (folder / "up").is_file():
             raise Failure(Place(str(folder)), "has no up")
@@ -265,15 +268,15 @@ def s6_rc_program(conversion, folder, kinds, bundles, loggers):
         if not (folder / "run").is_file():
             raise Failure(Place(str(folder)), "has no run")
         program = service(conversion, folder, True)
-    needed, seen = [], {folder.name}
+    needed = []
     for name in dependencies_of(conversion, folder):
         if name not in kinds:
             if name != "base":
                 conversion.find(Place(str(folder)), "dependencies", f"{name} is not in this directory", "leave it out, or convert it too")
             continue
-        needed += [other for other in flattened(name, bundles, seen) if other in kinds and other not in loggers]
+        needed += [other for other in flattened(name, bundles, known) if other in kinds and other not in loggers and other != folder.name]
     if needed:
-        program["requires"] = [program_name(name) for name in needed]
+        program["requires"] = list(dict.fromkeys(program_name(name) for name in needed))
     if (folder / "producer-for").is_file():
         logger = loggers.get(one_line(conversion, folder / "producer-for"))
         if logger and (logger / "run").is_file():

@@ -6,7 +6,7 @@ import socket
 from itertools import islice
 from pathlib import Path
 
-from .common import (MAX_COUNT, MAX_EXPANDED, MAX_FILES, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, mode,
+from .common import (MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_FILES, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, mode,
                      number, program_name, shell_command, signal_name, words)
 
 IGNORED = {"process_name", "numprocs", "numprocs_start", "command"}
@@ -44,6 +44,8 @@ def parse(conversion, path, sections):
             continue
         if line[0].isspace() and key:
             value, where = section[1][key]
+            if len(value) > MAX_COMMAND:
+                raise Failure(where, f"{key}: is longer than {MAX_COMMAND} bytes")
             section[1][key] = (f"{value}\n{text.strip()}", where)
         elif match := re.fullmatch(r"\[([^]]+)\]", text.strip()):
             name, key = match[1].strip(), None

@@ -4,8 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
-from .common import (LIMITS, MAX_EXPANDED, Failure, Place, duration, listing, mode, number, program_name, script_of, shell_command,
-                     signal_name)
+from .common import (LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, mode, number, program_name, script_of, shell_command,
+                     signal_name, waiting_for)
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
            "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
@@ -144,6 +144,8 @@ def seconds(place, key, text):
     if text == "infinity":
         return None
     total, rest = 0.0, text.strip()
+    if len(rest) > 200:
+        raise Failure(place, f"{key}: {text[:100]!r} is not a time span")
     while rest:
         match = re.match(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([a-z]*)\s*", rest)
         if not match or match[2] not in UNITS:
@@ -153,14 +155,44 @@ def seconds(place, key, text):
     return total
 
 
+ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"', "'": "'", "s": " "}
+ESCAPE = re.compile(r"""\\(?:([abfnrtvs\\"'])|x([0-9a-fA-F]{2})|([0-3][0-7]{2})|u([0-9a-fA-F]{4}))""")
+
+
 def split(place, key, text):
-    """The words of a value; systemd's quoting is close to that of a shell."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
-    lexer.whitespace_split, lexer.commenters, lexer.escapedquotes = True, "", "\"'"
-    try:
-        return list(lexer)
-    except ValueError as error:
-        raise Failure(place, f"{key}: {text[:100]!r}: {str(error).lower()}") from None
+    """The words of a value: quotes of both kinds anywhere, and the escapes of C; a backslash before anything else stays."""
+    found, word, quote, at = [], None, "", 0  # word: the parts of the one that has begun
+    while at < len(text):
+        part, match = text[at], ESCAPE.match(text, at)
+        at = match.end() if match else at + 1
+        if match:
+            word = word or []
+            word.append(unescaped(place, key, match))
+        elif part == quote:
+            quote = ""
+        elif not quote and part in "\"'":
+            quote, word = part, word or [""]
+        elif not quote and part.isspace():
+            if word:
+                found.append("".join(word))
+            word = None
+        else:
+            word = word or []
+            word.append(part)
+    if quote:
+        raise Failure(place, f"{key}: {text[:100]!r}: no closing quotation")
+    return found + (["".join(word)] if word else [])
+
+
+def unescaped(place, key, match):
+    """The character of an escape."""
+    plain, hexadecimal, octal, unicode = match.groups()
+    if plain:
+        return ESCAPES[plain]
+    code = int(octal, 8) if octal else int(hexadecimal or unicode, 16)
+    if code == 0 or 0xD800 <= code < 0xE000:
+        raise Failure(place, f"{key}: {match[0]} is not a character that a word may have")
+    return chr(code)
 
 
 def is_true(place, key, text):
@@ -173,18 +205,18 @@ def is_true(place, key, text):
 class Command:
     """One Exec line: its prefixes and words."""
 
-    def __init__(self, unit, key, text, place, known):
-        prefixes = re.match(r"[-@:+!|]*", text)[0]
+    def __init__(self, unit, key, argv, place, known):
+        prefixes = re.match(r"[-@:+!|]*", argv[0])[0]
         if set(prefixes) & set("+!"):
             unit.find(key, place, f"the prefix {prefixes} gives this command other rights", "it runs with the rights of the program")
         self.may_fail = "-" in prefixes
-        self.argv = split(place, key, text[len(prefixes):])
-        if not self.argv:
+        self.argv = [argv[0][len(prefixes):], *argv[1:]]
+        if not self.argv[0]:
             raise Failure(place, f"{key}: has no command")
         if "@" in prefixes and len(self.argv) > 1:
             unit.find(key, place, "argv[0] is always the program", f"{self.argv[1]} is left out")
             del self.argv[1]
-        self.variables = set()
+        self.variables, self.length, self.where = set(), 0, (place, key)
         if ":" not in prefixes:
             self.argv = [part for word in self.argv for part in self.substitute(word, known)]
         self.argv = [word.replace("$$", "$") if not self.variables else word for word in self.argv]
@@ -193,16 +225,24 @@ class Command:
         """Known variables become their values; others stay, for a shell. A word $X of its own is split into words."""
         if match := re.fullmatch(r"\$([A-Za-z_]\w*)", word):
             if match[1] in known:
+                self.grow(known[match[1]])
                 return known[match[1]].split()
             self.variables.add(match[1])
             return [word]
 
         def value(match):
             if match[1] in known:
+                self.grow(known[match[1]])
                 return known[match[1]]
             self.variables.add(match[1])
             return match[0]
         return [re.sub(r"(?<!\$)\$\{([A-Za-z_]\w*)\}", value, word)]
+
+    def grow(self, text):
+        """Counts what is put in for variables."""
+        self.length += len(text)
+        if self.length > MAX_EXPANDED:
+            raise Failure(self.where[0], f"{self.where[1]}: becomes too long")
 
     def script(self):
         """The command as a line of a shell."""
@@ -234,7 +274,16 @@ def commands(unit, key, known):
     """The commands of a setting. What a file of variables may override is left to the shell that reads the file."""
     if "EnvironmentFile" in unit.keys:
         known = {}
-    return [Command(unit, key, text, place, known) for text, place in unit.all(key)]
+    found = []
+    for text, place in unit.all(key):
+        argv = []
+        for word in [*split(place, key, text), ";"]:
+            if word == ";" and argv:  # a line may hold several
+                found.append(Command(unit, key, argv, place, known))
+                argv = []
+            elif word != ";":
+                argv.append(";" if word == "\\;" else word)
+    return found
 
 
 def command_of(unit, known, is_one_shot):
@@ -243,7 +292,7 @@ def command_of(unit, known, is_one_shot):
     if not main:
         raise Failure(unit.place, "has no ExecStart")
     if len(main) > 1 and not is_one_shot:
-        raise Failure(unit.all("ExecStart")[1][1], "ExecStart: only Type=oneshot may have several")
+        raise Failure(unit.last("ExecStart")[1], "ExecStart: only Type=oneshot may have several")
     lines = files_of(unit)
     if commands(unit, "ExecCondition", known):
         unit.find("ExecCondition", unit.last("ExecCondition")[1], "a condition that is not met counts as a failure", "leave the program out where it should not run")
@@ -278,22 +327,32 @@ def limits_of(unit):
         if key == name or name not in LIMITS:
             continue
         text, place = unit.last(key)
-        values = [limit(place, key, part) for part in text.split(":", 1)]
+        values = [limit(place, key, part.strip()) for part in text.split(":", 1)]
+        if len(values) == 2 and values[1] != "unlimited" and (values[0] == "unlimited" or values[0] > values[1]):
+            raise Failure(place, f"{key}: {text[:100]!r} has a soft limit above the hard one")
         found[name.lower()] = values[0] if len(values) == 1 else {"soft": values[0], "hard": values[1]}
     return found
 
 
 def limit(place, key, text):
-    if text.strip() == "infinity":
+    if text == "infinity":
         return "unlimited"
-    return size(place, key, text.strip())
+    if key in ("LimitCPU", "LimitRTTIME") and re.search("[a-z]$", text):
+        span = seconds(place, key, text)
+        return round(span * (1 if key == "LimitCPU" else 1000000))
+    if key == "LimitNICE" and text[:1] in ("+", "-"):
+        return 20 - number(place, key, text, -20, 19)
+    return size(place, key, text)
 
 
 def size(place, key, text):
-    match = re.fullmatch(r"([0-9]{1,15})([KMGT]?)B?", text)
-    if not match:
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPE]?)B?", text)
+    found = round(float(match[1]) * 1024 ** "_KMGTPE".index(match[2] or "_")) if match else 1 << 63
+    if match and not match[2] and match[1].isdigit():
+        found = int(match[1])
+    if found >= 1 << 63:
         raise Failure(place, f"{key}: {text[:100]!r} is not a size")
-    return f"{match[1]}{match[2]}i" if match[2] else int(match[1])
+    return found
 
 
 def add_type(unit, program):
@@ -429,9 +488,9 @@ def add_times(unit, program):
 
 def add_identity(unit, program):
     for key, own in (("User", "user"), ("Group", "group")):
-        text, _ = unit.last(key)
+        text, place = unit.last(key)
         if text:
-            program[own] = number(unit.place, key, text, 0, (1 << 32) - 2) if text.isdigit() else text
+            program[own] = number(place, key, text, 0, (1 << 32) - 2) if text.isdigit() else text
     groups = [word for text, place in unit.all("SupplementaryGroups") for word in split(place, "SupplementaryGroups", text)]
     if groups:
         program["supplementaryGroups"] = groups
@@ -452,6 +511,8 @@ def add_identity(unit, program):
             program[own] = number(place, key, text, low, high)
     if cpus := " ".join(text for text, _ in unit.all("CPUAffinity")):
         program["cpuAffinity"] = re.sub(r"[ ,]+", ",", cpus.strip())
+        if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", program["cpuAffinity"]):
+            raise Failure(unit.last("CPUAffinity")[1], f"CPUAffinity: {cpus[:100]!r} is not a list of processors")
 
 
 def add_rights(unit, program):
@@ -497,12 +558,18 @@ def add_resources(unit, program):
         if text and (text.endswith("%") or text == "idle"):
             unit.find(key, place, f"{text} is not a number", "write it as a number")
         elif text:
-            made[own] = "max" if text == "infinity" else number(place, key, text, 1)
+            made[own] = "max" if text == "infinity" else number(place, key, text, 1, 10000 if own == "cpuWeight" else 1 << 31)
     text, place = unit.last("CPUQuota")
     if text:
         made["cpuMax"] = f"{number(place, 'CPUQuota', text.rstrip('%'), 1, 10 ** 6)}%"
     if made:
         program["cgroup"] = made
+
+
+def absolute_path(place, key, text):
+    if not text.startswith("/"):
+        raise Failure(place, f"{key}: {text[:100]!r} is not an absolute path")
+    return text
 
 
 def add_output(unit, program):
@@ -511,7 +578,7 @@ def add_output(unit, program):
     if kind == "null":
         program["output"] = "null"
     elif kind in ("file", "append", "truncate"):
-        program["output"] = {"file": path}
+        program["output"] = {"file": absolute_path(place, "StandardOutput", path)}
         if kind != "append":
             unit.find("StandardOutput", place, "a file is appended to", "remove it before the start")
     elif kind not in ("journal", "inherit", "syslog", "kmsg", "journal+console", "syslog+console"):
@@ -521,7 +588,7 @@ def add_output(unit, program):
     if error in ("inherit", text, "journal"):
         return
     if kind in ("null", "file", "append", "truncate") and isinstance(program.get("output", {}), dict):
-        program.setdefault("output", {})["stderr"] = "null" if kind == "null" else {"file": path}
+        program.setdefault("output", {})["stderr"] = "null" if kind == "null" else {"file": absolute_path(place, "StandardError", path)}
         if kind in ("file", "truncate"):
             unit.find("StandardError", place, "a file is appended to", "remove it before the start")
     else:
@@ -532,7 +599,7 @@ def add_input(unit, program):
     text, place = unit.last("StandardInput", "null")
     kind, _, path = text.partition(":")
     if kind == "file":
-        program["stdin"] = {"file": path}
+        program["stdin"] = {"file": absolute_path(place, "StandardInput", path)}
     elif text != "null":
         unit.find("StandardInput", place, f"{text} is not a place for input", 'see "stdin"')
 
@@ -599,3 +666,23 @@ def convert(conversion, paths):
     names = {f"{unit.name}.service": program_name(unit.name) for unit in units}
     for unit in units:
         conversion.add(unit.place, unit.name, program_of(unit, names))
+    waits = waiting_for(conversion.programs)
+    for unit in units:
+        drop_circles(unit, names[f"{unit.name}.service"], waits)
+
+
+def drop_circles(unit, name, waits):
+    """A requirement without After= is no order for systemd, but is one here: it is left out where the other waits for this one."""
+    program = unit.conversion.programs[name]
+    for key, own in (("Requires", "requires"), ("BindsTo", "bindsTo")):
+        for other in list(program.get(own, [])):
+            if other in program.get("after", []):
+                continue
+            waits[name].discard(other)
+            if circle(unit.conversion, waits, other, name):
+                program[own].remove(other)
+                unit.find(key, unit.last(key)[1], f"{other} waits for this one", "it is left out: a requirement is an order, too")
+            else:
+                waits[name].add(other)
+        if not program.get(own, True):
+            del program[own]

@@ -77,11 +77,22 @@ class Builder:
             return self.build_map(node)
         kind = node.tag.rpartition(":")[2]
         if kind not in ("int", "float", "bool", "null"):
-            return node.value
+            return self.plain(node, node.value)
+        # As in YAML 1.2, yes and 1:30 are text. So is a number of more digits than one has use for.
+        if len(node.value) > 40 or (kind == "bool" and node.value.lower() not in ("true", "false")) or (kind in ("int", "float") and ":" in node.value):
+            return self.plain(node, node.value)
         try:
             return self.constructor.construct_object(node)
-        except (ValueError, OverflowError, self.yaml.YAMLError):
+        except (ValueError, KeyError, OverflowError, self.yaml.YAMLError):
             raise Failure(self.place(node), f"{node.value[:100]!r} is not a number") from None
+
+    def plain(self, node, text):
+        """Text that can be written down and handed on."""
+        if "\0" in text:
+            raise Failure(self.place(node), "has a NUL byte")
+        if any("\ud800" <= letter < "\ue000" for letter in text):
+            raise Failure(self.place(node), "is not UTF-8")
+        return text
 
     def build_map(self, node):
         made, merged = Map(), []
