@@ -1,7 +1,10 @@
 """What the completion scripts offer: options of the mode, their values, behind `ctl` what a running launcher has."""
 
+import os
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +71,61 @@ def test_commands_options_and_names_are_offered(as_child, area, shell):
                               text=True, timeout=TIMEOUT, check=False)
         assert set(done.stdout.split()) == expected, f"{line}: {done}"
         assert done.stderr == ""
+
+
+# --- triton-launch-convert
+
+CONVERT = Path(__file__).resolve().parents[2] / "programs/triton-launch-convert/triton-launch-convert"
+needs_convert = pytest.mark.skipif(not CONVERT.exists(), reason="only the tests were copied, not the program")
+
+# In a directory with the files units and processes.json.
+CONVERT_LINES = {
+    "--f": {"--from", "--force"},
+    "--from s6": {"s6", "s6-rc"},
+    "--from=sys": {"systemd"},
+    "-o pro": {"processes.json"},
+    "--report=uni": {"units"},
+    "--instance u": set(),
+    "--strict uni": {"units"},
+    "uni": {"units"},
+    "com": {"completion"},
+    "completion ": {"bash", "zsh", "fish"},
+    "units com": set(),
+    "-- --f": set(),
+}
+CONVERT_BASH = BASH.replace("_triton_launch\n", "_triton_launch_convert\n")
+
+
+def in_fish_as_typed(binary, line):
+    """The words that fish offers, whole: of a value behind = it says option and value."""
+    command = in_fish(binary, line)
+    return [*command[:3], command[3].replace("\\t", "\\t | string replace -r '^--[a-z]+=' ''"), *command[4:]]
+
+
+@needs_convert
+@pytest.mark.parametrize("shell", [in_bash, in_fish_as_typed])
+def test_what_is_converted_and_how_is_offered(area, shell):
+    (area / "units").write_text("")
+    (area / "processes.json").write_text("")
+    (area / "triton-launch-convert").symlink_to(CONVERT)
+    for line, expected in CONVERT_LINES.items():
+        command = shell(str(area / "triton-launch-convert"), f"{area}/triton-launch-convert {line}")
+        command = [CONVERT_BASH if word == BASH else word for word in command]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT, check=False, cwd=area)
+        assert set(done.stdout.split()) == expected, f"{line}: {done}"
+        assert done.stderr == ""
+
+
+@needs_convert
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_script_has_all_options(shell):
+    """And is one that the shell can read, where there is that shell."""
+    def printed(*arguments):
+        return subprocess.run([CONVERT, *arguments], capture_output=True, text=True, timeout=TIMEOUT, check=True,
+                              env={"PATH": os.environ["PATH"]}).stdout
+    script = printed("completion", shell)
+    found = re.findall(r" -l ([a-z]+)", script) if shell == "fish" else re.findall(r"--([a-z]+)", script)
+    assert set(found) == set(re.findall(r"--([a-z]+)", printed("--help")))
+    if reader := shutil.which(shell):
+        done = subprocess.run([reader, "-n"], input=script, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

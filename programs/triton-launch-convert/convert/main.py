@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import compose, procfile, services, supervisord, systemd
 from .common import MAX_FILES, MAX_RESULT, Conversion, Failure, Place, refuse_circles
+from .completion import SHELLS, completion
 
 VERSION = "0.1.0"
 CONVERTED, FAILED, USAGE, INCOMPLETE = 0, 1, 2, 3
@@ -31,6 +32,7 @@ Examples:
   triton-launch-convert --from s6-rc /etc/s6-overlay/s6-rc.d -o processes.json
   triton-launch-convert web.service db.service | triton-launch check -
   triton-launch-convert --instance 15-main postgresql@.service
+  triton-launch-convert completion bash        prints a completion script (zsh, fish)
 """
 
 
@@ -164,6 +166,9 @@ def deliver(conversion, kind, wanted):
 def main(arguments):
     """The program; returns its exit code."""
     sys.stdout.reconfigure(encoding="utf-8")
+    if len(arguments) == 2 and arguments[0] == "completion" and arguments[1] in SHELLS:
+        sys.stdout.write(completion(options(), arguments[1]))
+        return CONVERTED
     wanted = options().parse_args(arguments)
     conversion = Conversion(wanted.instance)
     try:
