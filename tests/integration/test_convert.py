@@ -206,6 +206,8 @@ BAD = [
     ("s.conf", b"[program:x]\ncommand=\xff\n", ":2: is not UTF-8"),
     ("s.conf", "[program:x]\ncommand=a\0\n", ":2: has a NUL byte"),
     ("s.conf", "[include]\nfiles=%(ENV_NONE)s\n[program:x]\ncommand=a\n", ":2: files: %(ENV_NONE) cannot be expanded: the variable NONE is not set"),
+    ("s.conf", "[include]\nfiles=/*/*/*/*/*/*/nothing\n", ":2: /*/*/*/*/*/*/nothing is compared with more than 20000 names"),
+    ("s.conf", "[include]\nfiles=" + "[" * 2000 + "\n", ":2: AREA/" + "[" * 100 + " is a pattern of more than 1000 characters"),
     ("s.conf", "[program:x]\ncommand=a %(process_num)99999d\n", ":2: command: the width 99999 is too large"),
     ("s.conf", "[program:x]\ncommand=a %(process_num)d\nnumprocs=1024\nenvironment=A=" + "x" * 100000 + "\n",
      ":1: the result becomes longer than 1048576 bytes"),
@@ -246,6 +248,7 @@ def test_bad_input_is_told_exactly_and_leaves_nothing(area, name, text, message)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = convert("-o", area / "out.json", area / name)
     assert (done.returncode, done.stdout) == (1, "")
+    message = message.replace("AREA/" + "[" * 100, f"{area}/{'[' * 100}"[:100])
     assert done.stderr == f"triton-launch-convert: {area}/{name}{message}\n"
     assert os.listdir(area) == [name]
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10

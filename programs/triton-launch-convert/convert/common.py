@@ -1,5 +1,6 @@
 """What all readers share: bounded reading, places, findings, and the values of a ProcessConfiguration."""
 
+import fnmatch
 import json
 import os
 import re
@@ -14,6 +15,8 @@ MAX_TOTAL = 8 << 20
 MAX_FILES = 2000
 MAX_PROGRAMS = 1024
 MAX_COUNT = 65535
+MAX_NAMES = 20000  # that a pattern is compared with
+MAX_PATTERN = 1000
 MAX_FINDINGS = 10000
 MAX_EXPANDED = 1 << 20
 MAX_RESULT = 1 << 20  # of a configuration; check refuses a longer one
@@ -142,10 +145,12 @@ def look_at(place, keys, value):
         name = ".".join(keys)[:100]
         if "\0" in value:
             raise Failure(place, f"{name}: has a NUL byte")
-        if len(value) > MAX_ARGUMENT:
+        try:
+            length = len(value.encode())
+        except UnicodeEncodeError:
+            raise Failure(place, f"{name}: is not UTF-8") from None
+        if length > MAX_ARGUMENT:
             raise Failure(place, f"{name}: is longer than {MAX_ARGUMENT} bytes")
-        if any("\ud800" <= letter < "\ue000" for letter in value):
-            raise Failure(place, f"{name}: is not UTF-8")
 
 
 def waiting_for(programs):
@@ -206,6 +211,35 @@ def listing(path):
     if len(names) > MAX_FILES:
         raise Failure(Place(str(path)), f"has more than {MAX_FILES} entries")
     return sorted(names)
+
+
+def matches(place, pattern):
+    """The paths that an absolute pattern means, sorted. As for a shell, * does not match names that begin with a dot."""
+    if len(pattern) > MAX_PATTERN:
+        raise Failure(place, f"{pattern[:100]} is a pattern of more than {MAX_PATTERN} characters")
+    found, seen = ["/"], 0
+    for part in pattern.strip("/").split("/"):
+        if not re.search(r"[*?\[]", part):
+            found = [path for folder in found if os.path.lexists(path := os.path.join(folder, part))]
+            continue
+        fits, inside = re.compile(fnmatch.translate(part)).match, []
+        for folder in filter(os.path.isdir, found):
+            names = names_in(folder, MAX_NAMES - seen)
+            seen += len(names)
+            if seen >= MAX_NAMES:
+                raise Failure(place, f"{pattern} is compared with more than {MAX_NAMES} names")
+            inside += [os.path.join(folder, name) for name in names if fits(name) and (name[0] != "." or part[0] == ".")]
+        found = inside
+    return sorted(found)
+
+
+def names_in(folder, most):
+    """Up to so many names; none of a directory that cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for _, entry in zip(range(most), entries)]
+    except OSError:
+        return []
 
 
 def words(place, text):

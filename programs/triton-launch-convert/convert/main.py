@@ -66,7 +66,7 @@ def kind_of(conversion, path):
     if path.suffix in (".yaml", ".yml"):
         return "process-compose" if "process-compose" in path.name or "\nprocesses:" in "\n" + text else "docker-compose"
     lines = [line.strip() for line in text.split("\n")]
-    if any(line.startswith(("[program:", "[supervisord]", "[fcgi-program:", "[eventlistener:")) for line in lines):
+    if any(line.startswith(("[program:", "[supervisord]", "[include]", "[group:", "[fcgi-program:", "[eventlistener:")) for line in lines):
         return "supervisord"
     if "[Service]" in lines:
         return "systemd"

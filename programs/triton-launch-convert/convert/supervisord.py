@@ -1,12 +1,10 @@
 """supervisord.conf: an ini file with includes and %(...)s expansions."""
 
-import glob
 import re
 import socket
-from itertools import islice
 from pathlib import Path
 
-from .common import (MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_FILES, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, mode,
+from .common import (MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, matches, mode,
                      number, program_name, shell_command, signal_name, words)
 
 IGNORED = {"process_name", "numprocs", "numprocs_start", "command"}
@@ -69,7 +67,7 @@ def parse_all(conversion, path):
     value, place = keys["files"]
     here = directory_of(path)
     for pattern in expand(conversion, place, "files", value, {"here": here, "host_node_name": socket.gethostname()}).split():
-        found = sorted(islice(glob.iglob(absolute(pattern, here)), MAX_FILES + 1))
+        found = matches(place, absolute(pattern, here))
         if not found:
             conversion.find(place, "files", f"nothing matches {pattern}", "name files that are there")
         for name in found:
