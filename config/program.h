@@ -97,7 +97,8 @@ struct Health {
 };
 
 /// captured: through a pipe to us, and on to the file or, without one, to our own stdout and stderr.
-enum class OutputKind : std::uint8_t { inherit, null, captured };
+/// program: through a pipe to another program's standard input.
+enum class OutputKind : std::uint8_t { inherit, null, captured, program };
 enum class OutputFormat : std::uint8_t { raw, prefix, json };
 enum class OutputTimestamp : std::uint8_t { none, rfc3339 };
 enum class WhenFull : std::uint8_t { block, drop };
@@ -111,6 +112,7 @@ struct Output {
     std::optional<std::uint32_t> mode = {};  ///< of FILE; without: 0644 less the umask, when it is made
     WhenFull when_full = WhenFull::block;
     OutputTimestamp timestamp = OutputTimestamp::none;  ///< raw, prefix: before each line
+    std::string to = {};                                ///< OutputKind::program: its name
     std::vector<Output> error = {};  ///< where the standard error goes instead; at most one, which has none itself
 
     bool operator==(Output const&) const;

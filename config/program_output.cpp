@@ -15,7 +15,22 @@ constexpr json::Shape address_shape{.types = "string", .pattern = "^(tcp:|udp:|u
 
 constexpr json::Shape error_shape{.types = "string or object", .words = output_words, .definition = "Output"};
 
+/// What goes to another program is not seen on its way.
+void check_link(Output const& output, Present<Output> present, json::Where const& at, Reading& reading) {
+    for (std::string_view const key : {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull"}) {
+        if (present.has(key)) reading.problems.add(json::Where{&at, key}, "cannot be used together with to");
+    }
+    for (Output const& error : output.error) {
+        if (error.kind == OutputKind::captured || error.kind == OutputKind::program)
+            reading.problems.add(json::Where{&at, "stderr"}, "can only be \"inherit\" or \"null\" together with to");
+    }
+}
+
 void check_output(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
+    if (present.has("to")) {
+        output.kind = OutputKind::program;
+        return check_link(output, present, at, reading);
+    }
     output.kind = OutputKind::captured;
     if (present.has("file") && !present.has("format")) output.format = OutputFormat::raw;
     if (output.format == OutputFormat::json && output.timestamp != OutputTimestamp::none)
@@ -43,9 +58,16 @@ std::optional<Output> read_output(json::Node const& node, json::Where const& at,
     return std::nullopt;
 }
 
+void parse_to(json::Node const& node, json::Where const& at, Output& output, Reading& reading) {
+    std::string const* const name = expect_string(node, at, reading);
+    if (name) output.to = *name;
+}
+
 void parse_error(json::Node const& node, json::Where const& at, Output& output, Reading& reading) {
     auto error = read_output(node, at, reading);
     if (!error) return;
+    if (error->kind == OutputKind::program)
+        return reading.problems.add(json::Where{&at, "to"}, "is not a key of stderr");
     if (error->error.empty())
         output.error.push_back(std::move(*error));
     else
@@ -112,6 +134,11 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .description =
              "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
              "dropped and counted."},
+        {.name = "to",
+         .value = {&name_shape, parse_to},
+         .description = "Another program, which reads it as its standard input: through a pipe that outlives both, and "
+                        "that the launcher does not look into. It starts before this one and stops after it. None of "
+                        "the keys above goes with it."},
         {.name = "stderr",
          .value = {&error_shape, parse_error},
          .description = "Where the standard error goes instead: `inherit`, `null`, or an object with these keys but "

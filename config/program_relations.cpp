@@ -35,6 +35,8 @@ public:
         }
         for (std::size_t i = 0; i < programs_.size(); ++i)
             add_edges(i, "before", programs_[i].before);
+        for (std::size_t i = 0; i < programs_.size(); ++i)
+            if (programs_[i].output.kind == OutputKind::program) add_reader(i);
         find_cycles();
     }
 
@@ -62,6 +64,29 @@ private:
         }
         if (is_before && !names.empty() && programs_[by].schedule)
             reading_.problems.add(json::Where{&program_at, key}, "a program on a schedule cannot be waited for");
+    }
+
+    /// The program that reads the output of this one.
+    void add_reader(std::size_t by) {
+        std::string const& name = programs_[by].output.to;
+        json::Where const program_at{&at_, std::string_view(programs_[by].name)};
+        json::Where const output_at{&program_at, "output"};
+        json::Where const name_at{&output_at, "to"};
+        auto const found = by_name_.find(name);
+        if (found == by_name_.end()) {
+            std::string const meant = reading_.problems.has_room() ? json::suggestion(name, names_) : "";
+            return reading_.problems.add(name_at, "unknown program " + json::quoted(name) + meant);
+        }
+        Program const& reader = programs_[found->second];
+        if (found->second == by) return reading_.problems.add(name_at, "names the program itself");
+        if (reader.schedule || reader.one_shot)
+            return reading_.problems.add(name_at, json::quoted(name) + " does not run all the time");
+        if (reader.count.value_or(1) != 1)
+            return reading_.problems.add(name_at,
+                                         json::quoted(name) + " has to be one process: several would share the lines");
+        if (reader.stdin_.kind != StdinKind::null)
+            return reading_.problems.add(name_at, json::quoted(name) + " has another standard input");
+        add_edge(by, {found->second, "output", by});
     }
 
     void add_edge(std::size_t from, Edge const& edge) {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include <fcntl.h>
@@ -130,6 +131,7 @@ std::vector<config::EnvironmentVariable> parse_environment_file(std::string cons
 
 constexpr std::size_t most_environment_file = 64 << 10;
 constexpr std::size_t most_environment_files = 1 << 20;  // of all programs, together
+constexpr Duration time_to_read = std::chrono::seconds(1);
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
@@ -167,6 +169,8 @@ public:
           kind_(kind),
           findings_(findings),
           rejected_(rejected) {
+        for (config::Program const& program : configuration.programs)
+            if (program.output.kind == config::OutputKind::program) readers_.insert(program.output.to);
         if (kind_ == LoadKind::follow) memory_.prepared = std::move(findings_->filters);
         memory_.is_tried = kind_ == LoadKind::follow || kind_ == LoadKind::again;
     }
@@ -221,7 +225,8 @@ private:
     config::Draft const& draft_;
     LoadKind kind_;
     Findings* findings_;
-    std::vector<std::string> commands_;  // that were found
+    std::vector<std::string> commands_;   // that were found
+    std::set<std::string_view> readers_;  // of the output of others, by their names
     std::size_t environment_room_ = most_environment_files;
     std::uint64_t copies_ = 0;  // bytes of the environment, for all programs so far
     std::size_t looks_ = 0;     // places where commands, and time zones, were looked for
@@ -681,6 +686,9 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     auto plan = std::make_shared<ProgramPlan>();
     plan->settings = program;
     plan->policy = policy(program);
+    plan->is_reader = readers_.contains(program.name);
+    // When all that write to it have ended it reads what they have left, and its end by that is not waited for longer.
+    if (plan->is_reader && plan->policy.drain == Duration{}) plan->policy.drain = time_to_read;
     Environment const variables = environment(program, at, count);
     process::Attributes const resolved = attributes(program, at);
     plan->start = command(program, at, variables, resolved, count);

@@ -9,6 +9,7 @@ StreamTarget target_of(config::OutputKind kind) {
         case config::OutputKind::inherit: return StreamTarget::inherited;
         case config::OutputKind::null: return StreamTarget::null;
         case config::OutputKind::captured: return StreamTarget::captured;
+        case config::OutputKind::program: return StreamTarget::program;
     }
     std::unreachable();
 }
@@ -24,8 +25,11 @@ ReadyChannel channel_of(std::optional<config::Readiness> const& readiness) {
 void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
     config::Output const& output = plan.settings.output;
-    plan.needs = {.has_null_input = is_named && plan.settings.stdin_.kind == config::StdinKind::null,
+    bool const is_null = is_named && plan.settings.stdin_.kind == config::StdinKind::null;
+    plan.needs = {.has_null_input = is_null && !plan.is_reader,
                   .input_file = plan.settings.stdin_.file.value_or(""),
+                  .has_piped_input = plan.is_reader,
+                  .output_to = output.to,
                   .output = target_of(output.kind),
                   .error = target_of(output.error.empty() ? output.kind : output.error.front().kind),
                   .readiness = channel_of(plan.settings.readiness),

@@ -46,6 +46,7 @@ enum class StreamTarget : std::uint8_t {
     inherited,  ///< where the launcher's does
     null,
     captured,  ///< to pipes of the number's own
+    program,   ///< to the pipe of another program
     console    ///< standard output: where the launcher's log goes
 };
 
@@ -56,6 +57,8 @@ enum class ReadyChannel : std::uint8_t { none, socket, pipe };
 struct StartNeeds {
     bool has_null_input = false;                    ///< several programs cannot share one terminal
     std::string input_file = {};                    ///< opened at each start; empty: none
+    bool has_piped_input = false;                   ///< what others write: see Links
+    std::string output_to = {};                     ///< StreamTarget::program: its name
     StreamTarget output = StreamTarget::inherited;  ///< console: only of the standard output
     StreamTarget error = StreamTarget::inherited;   ///< counts where `output` is captured
     ReadyChannel readiness = ReadyChannel::none;
@@ -64,7 +67,7 @@ struct StartNeeds {
 
     /// Where there are no control groups.
     [[nodiscard]] bool is_nothing() const {
-        return !has_null_input && input_file.empty() && output == StreamTarget::inherited &&
+        return !has_null_input && input_file.empty() && !has_piped_input && output == StreamTarget::inherited &&
                readiness == ReadyChannel::none;
     }
 };
@@ -77,6 +80,7 @@ struct ProgramPlan {
         start;  ///< null: taken over from another version, and gone from the document
     std::array<HelperPlan, helper_kinds> helpers;  ///< by Helper
     std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
+    bool is_reader = false;                        ///< others write to its standard input
     std::vector<std::string> watched_files;        ///< of settings.files: absolute, their last part may be a pattern
     std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
     StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
@@ -90,8 +94,8 @@ struct ProgramPlan {
     /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {
         return start && other.start && *start == *other.start && settings.output == other.settings.output &&
-               settings.stdin_ == other.settings.stdin_ && settings.sockets == other.settings.sockets &&
-               settings.readiness == other.settings.readiness;
+               settings.stdin_ == other.settings.stdin_ && is_reader == other.is_reader &&
+               settings.sockets == other.settings.sockets && settings.readiness == other.settings.readiness;
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
 };

@@ -267,6 +267,11 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
         hands.input = std::move(*input);
         hands.files.in = hands.input.get();
     }
+    if (needs.has_piped_input) {
+        auto const ends = links_.ends(program.name);
+        if (!ends) return failed(process::SpawnStage::descriptors, ends.error());
+        hands.files.in = ends->read;
+    }
     hands.files.listen = program.listen;
     switch (needs.output) {
         case StreamTarget::inherited: break;
@@ -277,6 +282,10 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
             hands.files.out = hands.files.err = *device;
             break;
         }
+        case StreamTarget::program:
+            if (Result<> const added = add_link(plan, hands.files); !added)
+                return failed(process::SpawnStage::descriptors, added.error());
+            break;
         case StreamTarget::captured: {
             auto const ends = captured_ends(id, plan);
             if (!ends) return failed(process::SpawnStage::descriptors, ends.error());
@@ -294,6 +303,29 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
         hands.files.cgroup = hands.group.get();
     }
     return hands;
+}
+
+/// Its output goes to another program.
+Result<> Channels::add_link(ProgramPlan const& plan, process::StartFiles& files) {
+    auto const ends = TRY(links_.ends(plan.needs.output_to));
+    files.out = ends.write;
+    if (plan.needs.error == StreamTarget::program) files.err = ends.write;
+    if (plan.needs.error == StreamTarget::null) files.err = TRY(null_device());
+    return {};
+}
+
+void Channels::end_inputs() {
+    for (ProgramTable::Entry const& reader : table_.entries()) {
+        if (!reader.plan || !reader.plan->is_reader || !links_.is_writing_open(reader.name)) continue;
+        bool is_written = false;
+        for (std::size_t at = 0; at < table_.size() && !is_written; ++at) {
+            ProgramId const id{static_cast<std::uint32_t>(at)};
+            if (!table_[id].plan || table_[id].plan->settings.output.to != reader.name) continue;
+            for (std::uint32_t number = 1; number <= supervisor_.size(id); ++number)
+                is_written |= supervisor_.state({id, ProcessNumber{number}}) != ProcessState::down;
+        }
+        if (!is_written) links_.close_writing(reader.name);
+    }
 }
 
 Result<> Channels::add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands) {
@@ -329,6 +361,8 @@ Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
         files.out = ends.out;
         files.err = ends.err;
     }
+    ProgramPlan const* const plan = table_[id.program].plan.get();
+    if (!is_probe && plan && plan->needs.output == StreamTarget::program) TRY(add_link(*plan, files));
     return files;
 }
 
@@ -427,6 +461,7 @@ void Channels::notified(NotifyKey key, Notification const& notification) {
 
 void Channels::save(UpgradeState& state) const {
     state.sockets = sockets_.export_state();
+    state.links = links_.export_state();
     if (notify_) state.notify = notify_->export_state();
     if (groups_) state.cgroup_tree = groups_->path();
 }

@@ -12,6 +12,7 @@
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
+#include "launcher/services/links.h"
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/sockets.h"
 #include "lib/base/event_loop.h"
@@ -75,6 +76,8 @@ public:
     void close(ProcessId id);
     /// The program is not there any more.
     void forget(ProgramId id);
+    /// In the container's end: whose writers have all ended finds the end of its input.
+    void end_inputs();
 
     // What else there is to ask.
     [[nodiscard]] OutputCapture* output() const { return output_.get(); }
@@ -85,7 +88,10 @@ public:
     void save(UpgradeState& state) const;
     /// Before the programs are restored.
     void restore_groups(UpgradeState const& state);
-    void restore_sockets(UpgradeState const& state) { sockets_.import_state(state.sockets); }
+    void restore_sockets(UpgradeState const& state) {
+        sockets_.import_state(state.sockets);
+        links_.import_state(state.links);
+    }
     /// Where its file cannot be opened any more, standard output takes what it says: without a reader it would die.
     void capture_again(ProgramId id);
     void restore_instances(UpgradeState const& state);
@@ -97,6 +103,7 @@ private:
     static Result<> check_files(Plans const& plans);
     Result<> check_null_device(Plans const& plans);
     void restore_output(ProgramId id);
+    [[nodiscard]] Result<> add_link(ProgramPlan const& plan, process::StartFiles& files);
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
     void tell_output(std::uint32_t program, LogChunk const& chunk);
@@ -121,6 +128,7 @@ private:
     EventSink& events_;
     ControlLine const& line_;
     SocketTable sockets_;
+    Links links_;
     std::optional<process::CgroupTree> groups_;
     std::string groups_error_;
     bool has_looked_for_groups_ = false;

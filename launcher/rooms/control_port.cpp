@@ -35,6 +35,7 @@ std::string output_text(config::Output const& output) {
     switch (output.kind) {
         case config::OutputKind::inherit: return "inherit";
         case config::OutputKind::null: return "null";
+        case config::OutputKind::program: return "to " + output.to;
         case config::OutputKind::captured: return output.file.value_or("captured");
     }
     std::unreachable();

@@ -36,7 +36,7 @@ std::uint64_t descriptors_of(ProgramPlan const& plan) {
     bool const is_notified = plan.policy.readiness == Readiness::notified;
     std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
     return each * plan.policy.count + (is_captured && output.file ? 1U : 0U) + (has_error_file ? 1U : 0U) +
-           plan.sockets.size() + (program.landlock ? 1U : 0U);
+           plan.sockets.size() + (program.landlock ? 1U : 0U) + (plan.is_reader ? 2U : 0U);
 }
 
 void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) {
@@ -115,6 +115,11 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
         ids_of(plan.settings.requires_, spec.policy.requires_);
         ids_of(plan.settings.binds_to, spec.policy.binds_to);
         add_missing(spec.policy.requires_, spec.policy.binds_to);
+        if (plan.needs.output == StreamTarget::program) {
+            std::vector<ProgramId> reader;
+            ids_of({plan.needs.output_to}, reader);
+            add_missing(spec.policy.after, reader);
+        }
         auto const at = static_cast<std::size_t>(ids[i]);
         if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].is_configured)
             spec.has_changed = !plan.starts_like(*table_[ids[i]].plan);

@@ -259,6 +259,7 @@ void Shell::end_round() {
     if (is_stopping) {
         keeper_.forget_files();
         programs_.forget_files();
+        channels_.end_inputs();
     }
     tell_reports(is_stopping);
     if (keeper_.take_news()) life_.note_reload();

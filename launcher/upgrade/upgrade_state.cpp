@@ -212,6 +212,13 @@ constexpr void describe(A& a, SocketState const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, LinkState const*) {
+    a("reader", &LinkState::reader);
+    a("read_end", &LinkState::read_end);
+    a("write_end", &LinkState::write_end);
+}
+
+template <class A>
 constexpr void describe(A& a, NotifyKey const*) {
     a("program", &NotifyKey::program);
     a("process", &NotifyKey::process);
@@ -275,6 +282,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("mode", &config::Output::mode);
     a("when_full", &config::Output::when_full);
     a("timestamp", &config::Output::timestamp);
+    a("to", &config::Output::to);
     a("error", &config::Output::error);
 }
 
@@ -344,6 +352,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("warnings", &UpgradeState::warnings);
     a("output", &UpgradeState::output);
     a("sockets", &UpgradeState::sockets);
+    a("links", &UpgradeState::links);
     a("notify", &UpgradeState::notify);
     a("helpers", &UpgradeState::helpers);
     a("control", &UpgradeState::control);
@@ -423,7 +432,7 @@ constexpr std::int64_t last_of<OutputStream> = static_cast<std::int64_t>(OutputS
 template <>
 constexpr std::int64_t last_of<config::ProbeKind> = static_cast<std::int64_t>(config::probe_kinds.size()) - 1;
 template <>
-constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::captured);
+constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::program);
 template <>
 constexpr std::int64_t last_of<config::OutputFormat> = static_cast<std::int64_t>(config::OutputFormat::json);
 template <>
@@ -636,6 +645,10 @@ std::vector<int> UpgradeState::descriptors() const {
     }
     for (SocketState::Entry const& socket : sockets.entries)
         all.push_back(socket.fd);
+    for (LinkState const& link : links) {
+        all.push_back(link.read_end);
+        if (link.write_end >= 0) all.push_back(link.write_end);
+    }
     for (NotifyState::Socket const& socket : notify.sockets)
         all.push_back(socket.fd);
     for (NotifyState::Pipe const& pipe : notify.pipes)

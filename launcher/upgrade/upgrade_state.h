@@ -11,6 +11,7 @@
 #include "launcher/control/control_server.h"
 #include "launcher/output/output_capture.h"
 #include "launcher/services/agent_link.h"
+#include "launcher/services/links.h"
 #include "launcher/services/network_probes.h"
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/schedules.h"
@@ -55,6 +56,7 @@ struct UpgradeState {
     std::vector<std::string> warnings;  ///< what is odd about it, known to its author
     OutputState output;
     SocketState sockets;
+    std::vector<LinkState> links;
     NotifyState notify;
     std::vector<process::CommandRunner::Running> helpers;
     std::optional<varlink::HandedSocket> control;

@@ -17,7 +17,7 @@ def started(launcher):
 def test_in_order(place):
     launcher = run(place, {"web": ready_later("web", count=3, order="sequential")})
     for number in (1, 2, 3):
-        pid = launcher.wait_up(tag="web")["pid"]
+        pid = launcher.wait_started(tag="web")["pid"]
         assert started(launcher) == list(range(1, number + 1))
         launcher.quiet_for(0.05, launcher.probe)
         launcher.signal_inside(pid, USR1)
@@ -70,6 +70,6 @@ def test_it_goes_no_further_than_what_comes_back(place):
     launcher.quiet_for(0.1)
     assert len(launcher.events_named("process-exited", program="web")) == 1
     launcher.signal_inside(bad, USR1)
-    launcher.wait_up(tag="bad")
+    launcher.wait_started(tag="bad")
     assert len(launcher.events_named("process-exited", program="web")) == 2
     assert launcher.stop() == Exit(code=0)

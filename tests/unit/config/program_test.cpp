@@ -333,6 +333,12 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.output.stderr.stderr: is not a key of stderr"}},
         Found{R"("output":{"file":"/f","stderr":{"file":"/f","maxFiles":1}})",
               {"programs.web.output.stderr: /f is the file of the standard output, which has both without stderr"}},
+        Found{R"("output":{"to":"logger","file":"/f","stderr":{"file":"/g"}})",
+              {"programs.web.output.file: cannot be used together with to",
+               R"(programs.web.output.stderr: can only be "inherit" or "null" together with to)",
+               R"(programs.web.output.to: unknown program "logger")"}},
+        Found{R"("output":{"to":"web","stderr":"null"})", {"programs.web.output.to: names the program itself"}},
+        Found{R"("output":{"stderr":{"to":"web"}})", {"programs.web.output.stderr.to: is not a key of stderr"}},
         Found{R"("output":{"file":"/f","stderr":{"maxSize":"1Mi","file":null}})",
               {"warning: programs.web.output.stderr.maxSize: has no effect without file"}},
         Found{R"("output":{"file":"log","format":"text","maxSize":0,"maxFiles":-1,"whenFull":"lose"})",
@@ -562,6 +568,23 @@ TEST(ParsePrograms, WhatAProbeAsksForAndTakes) {
               (Texts{"warning: programs.web.readiness.service: has no effect for type http"}));
     EXPECT_EQ(findings(web(R"("readiness":{"type":"grpc"})")),
               (Texts{"programs.web.readiness.address: required for type grpc"}));
+}
+
+TEST(ParsePrograms, ReadersOfOutput) {
+    auto const with = [](std::string_view reader, std::string_view more = {}) {
+        return findings(R"({"programs":{"web":{"command":["x"],"output":{"to":"log"}},"log":{"command":["x"])" +
+                        std::string(reader) + "}" + std::string(more) + "}}");
+    };
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(with(""), Texts{});
+    EXPECT_EQ(with(R"(,"count":2)"),
+              (Texts{R"(programs.web.output.to: "log" has to be one process: several would share the lines)"}));
+    EXPECT_EQ(with(R"(,"oneShot":true)"), (Texts{R"(programs.web.output.to: "log" does not run all the time)"}));
+    EXPECT_EQ(with(R"(,"schedule":{"every":"1s"})"),
+              (Texts{R"(programs.web.output.to: "log" does not run all the time)"}));
+    EXPECT_EQ(with(R"(,"stdin":"inherit")"), (Texts{R"(programs.web.output.to: "log" has another standard input)"}));
+    EXPECT_EQ(with(R"(,"after":["web"])"), (Texts{"programs.web.output: cycle web -> log -> web"}));
+    EXPECT_EQ(with(R"(,"output":{"to":"last"})", R"(,"last":{"command":["x"]})"), Texts{});
 }
 
 TEST(ParsePrograms, WatchedFiles) {

@@ -134,6 +134,7 @@ UpgradeState odd_state() {
     state.output.programs.push_back({3, "waits", true, binary(), 13});
     state.sockets.entries.push_back({address("tcp:[::1]:80"), 20, true, 21, 22});
     state.sockets.entries.push_back({address("unix:/run/with \"quotes\""), 23, false, 24, 25});
+    state.links = {{"logger", 26, 27}, {"other", 28, -1}};
     state.notify.sockets.push_back({{4, 5}, 30, std::string("\0abstract\xfe", 10)});
     state.notify.pipes.push_back({{6, 7}, 31});
     state.helpers = {{std::numeric_limits<std::uint64_t>::max() - 1, 40, at(41s), true}, {1, 2, {}, false}};
@@ -234,6 +235,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_TRUE(again.reboots);
     EXPECT_EQ(again.agent_link, state.agent_link);
     EXPECT_EQ(again.probes, state.probes);
+    EXPECT_EQ(again.links, state.links);
     EXPECT_EQ(again.pod, state.pod);
     EXPECT_EQ(again.configuration_changes, 85U);
     EXPECT_EQ(again.configuration_time, 86);
@@ -325,7 +327,7 @@ TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
 }
 
 TEST(UpgradeState, ListsAllDescriptors) {
-    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 30, 31, 50, 80, 81, 90}));
+    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 50, 80, 81, 90}));
     EXPECT_TRUE(UpgradeState{}.descriptors().empty());
 }
 

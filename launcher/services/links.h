@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::launcher {
+
+/// What another version of us needs to go on with the same pipes. Descriptors are borrowed.
+struct LinkState {
+    std::string reader;
+    int read_end = -1;
+    int write_end = -1;  ///< -1: closed
+
+    bool operator==(LinkState const&) const = default;
+};
+
+/// The pipes by which programs write to the standard input of others, one for each reader. We hold both ends, so that
+/// neither side notices the end of the other: what was written waits for the next reader, and nobody gets SIGPIPE. What
+/// is inside is for them alone. A pipe stays until the container's end: somebody may still write to it.
+class Links {
+public:
+    struct Ends {
+        int read = -1;
+        int write = -1;
+    };
+    /// Of the pipe to this reader, which is made at the first call. Borrowed. Errors: those of pipe2(2).
+    Result<Ends> ends(std::string_view reader);
+
+    /// In the container's end: those that wrote have ended, so that the reader finds the end of its input.
+    void close_writing(std::string_view reader);
+    [[nodiscard]] bool is_writing_open(std::string_view reader) const;
+
+    // For an upgrade.
+    [[nodiscard]] std::vector<LinkState> export_state() const;
+    void import_state(std::vector<LinkState> const& state);
+
+private:
+    struct Link {
+        std::string reader;
+        UniqueFd read_end;
+        UniqueFd write_end;
+    };
+    std::vector<Link> links_;
+};
+
+}  // namespace triton::launcher
