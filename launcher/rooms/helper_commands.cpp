@@ -1,5 +1,6 @@
 #include "launcher/rooms/helper_commands.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -136,7 +137,15 @@ void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) 
     ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
     tell_failure(id, helper, outcome);  // first: it may be the last thing that a stop waits for
+    if (auto const check = check_of(helper); check && !outcome.is_ok())
+        failures_.push_back({id, *check, outcome_text(outcome)});
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
+}
+
+std::string_view HelperCommands::failure_of(ProcessId id, std::size_t check) const {
+    auto const found = std::ranges::find_if(
+        failures_, [&](Failure const& failure) { return failure.id == id && failure.check == check; });
+    return found == failures_.end() ? std::string_view() : found->why;
 }
 
 void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const {

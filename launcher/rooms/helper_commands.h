@@ -37,8 +37,16 @@ public:
     void run(action::RunHelper const& action);
     void cancel(action::CancelHelper const& action);
     void ended(Children::Key key, Children::Outcome const& outcome);
+    /// Why a health check of this process has failed in this round; empty: it has not.
+    [[nodiscard]] std::string_view failure_of(ProcessId id, std::size_t check) const;
+    void end_round() { failures_.clear(); }
 
 private:
+    struct Failure {
+        ProcessId id;
+        std::size_t check;
+        std::string why;
+    };
     void tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const;
     [[nodiscard]] std::vector<std::string> variables_of(ProcessId id, Helper helper) const;
 
@@ -50,6 +58,7 @@ private:
     Channels& channels_;
     AgentHost& agent_;
     EventSink& events_;
+    std::vector<Failure> failures_;  // of health checks, in this round
 };
 
 }  // namespace triton::launcher

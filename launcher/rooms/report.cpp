@@ -188,13 +188,16 @@ void ReportWriter::on(action::ReportUnhealthy const& unhealthy) {
     std::string const check(name_of_check(unhealthy.id, unhealthy.check));
     std::string const probes = " probes " + (check.empty() ? "" : "of " + check + " ") + "in a row have failed";
     std::string const count = std::to_string(unhealthy.failures);
-    std::string message = who(unhealthy.id) + " is unhealthy: " + count + probes;
+    std::string const why(why_(unhealthy.id, unhealthy.check));
+    std::string const message =
+        who(unhealthy.id) + " is unhealthy: " + count + probes + (why.empty() ? "" : ", the last one: " + why);
     log::LogField const failures{"failures", std::int64_t{unhealthy.failures}};
     log::LogField const action{"action", text(unhealthy.action)};
+    log::LogField const error{"error", std::string_view(why)};
     if (check.empty())
-        return write(log::LogLevel::error, "process-unhealthy", message, unhealthy.id, {failures, action});
+        return write(log::LogLevel::error, "process-unhealthy", message, unhealthy.id, {failures, action, error});
     write(log::LogLevel::error, "process-unhealthy", message, unhealthy.id,
-          {failures, action, {"check", std::string_view(check)}});
+          {failures, action, error, {"check", std::string_view(check)}});
 }
 
 void ReportWriter::on(action::ReportHealthy const& healthy) {

@@ -30,8 +30,10 @@ using Told = std::variant<action::Signal, Report>;
 /// Tells of what the supervisor wanted done, one log record for each.
 class ReportWriter {
 public:
-    /// `names`: valid for the call only. Both outlive this.
-    ReportWriter(log::Log& log, std::function<ProgramName(ProgramId)> names) : log_(log), names_(std::move(names)) {}
+    using WhyOfCheck = std::function<std::string_view(ProcessId, std::size_t check)>;
+    /// `names`, `why` (of a health check's latest failure): what they return is for the call only. All outlive this.
+    ReportWriter(log::Log& log, std::function<ProgramName(ProgramId)> names, WhyOfCheck why)
+        : log_(log), names_(std::move(names)), why_(std::move(why)) {}
 
     /// `is_stopping`: the launcher as a whole, which was told in one line for all.
     void tell(Told const& told, bool is_stopping);
@@ -60,6 +62,7 @@ private:
 
     log::Log& log_;
     std::function<ProgramName(ProgramId)> names_;
+    WhyOfCheck why_;
 };
 
 /// For people: three digits are enough.

@@ -51,7 +51,9 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       decide_timer_(loop, [this] { dispatch(event::TimePassed{}); }),
       retry_timer_(loop, [this] { loop_.stop(); }),  // run_loop() tries again
       table_(supervisor_),
-      report_writer_(log_, [this](ProgramId id) { return table_.name_of(id); }),
+      report_writer_(
+          log_, [this](ProgramId id) { return table_.name_of(id); },
+          [this](ProcessId id, std::size_t check) { return helpers_.failure_of(id, check); }),
       children_(sys, loop, log_, *this),
       channels_(options, sys, loop, console_, log_, table_, supervisor_, *this, line_),
       agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
@@ -262,6 +264,7 @@ void Shell::end_round() {
         channels_.end_inputs();
     }
     tell_reports(is_stopping);
+    helpers_.end_round();
     if (keeper_.take_news()) life_.note_reload();
     Accepted const* const active = keeper_.active();
     life_.tell_manager(active ? std::optional(active->process_count()) : std::nullopt);

@@ -23,7 +23,7 @@ std::size_t actions_of_one(ProgramPolicy const& policy) {
                           !policy.has_on_stop && policy.run_timeout == Duration::zero() &&
                           policy.readiness != Readiness::probed && policy.checks.empty() &&
                           policy.watchdog == Duration::zero() && policy.start_timeout == Duration::zero();
-    return is_plain ? 4 : 6;
+    return (is_plain ? 4 : 6) + policy.checks.size();  // all of them may be due at once
 }
 
 std::size_t start_times_of(ProgramPolicy const& policy, std::size_t processes) {

@@ -80,6 +80,7 @@ void append_program(std::string& out, SupervisedProgram const& program, bool is_
         if (is_ready || process.number > program.wanted || counts_as_ready(process)) continue;
         out.append(std::exchange(separator, ", ")).append("process ").append(std::to_string(process.number));
         out.append(" ").append(process.state);
+        if (process.state == "up") out += ", but a check fails";
     }
     out += '\n';
 }

@@ -205,7 +205,7 @@ def test_health_restarts(place):
     flag.touch()
     ill = launcher.wait_for_event("process-unhealthy", program="web")
     assert (ill["failures"], ill["action"]) == (2, "restart")
-    assert ill["message"] == "web is unhealthy: 2 probes in a row have failed"
+    assert ill["message"] == "web is unhealthy: 2 probes in a row have failed, the last one: exit code 1"
     launcher.wait_signal(signal.SIGTERM, tag="web")
     flag.unlink()
     launcher.wait_for_event("process-exited", program="web", exit_code=0)
@@ -316,7 +316,7 @@ def test_several_checks_have_consequences_of_their_own(place):
     ill.touch()
     report = launcher.wait_for_event("process-unhealthy", program="db")
     assert (report["check"], report["action"]) == ("serves", "report")
-    assert report["message"] == "db is unhealthy: 2 probes of serves in a row have failed"
+    assert report["message"] == "db is unhealthy: 2 probes of serves in a row have failed, the last one: exit code 1"
     launcher.wait_for_event("process-exited", program="web")
     assert not launcher.events_named("process-exited", program="db")
     ill.unlink()

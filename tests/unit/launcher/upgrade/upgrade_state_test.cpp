@@ -310,7 +310,7 @@ TEST(UpgradeState, RefusesWhatOnlyANewerVersionKnows) {
     EXPECT_EQ(error(R"({"supervisor":{"phase":4}})"), "supervisor.phase: not what it may be");
     EXPECT_EQ(error(R"({"supervisor":{"phase":-1}})"), "supervisor.phase: not what it may be");
     EXPECT_EQ(error(R"({"supervisor":{"phase":3}})"), "none");
-    EXPECT_EQ(error(R"({"programs":[{"output":{"kind":3}}],"supervisor":{"programs":[{}]}})"),
+    EXPECT_EQ(error(R"({"programs":[{"output":{"kind":4}}],"supervisor":{"programs":[{}]}})"),
               "programs[0].output.kind: not what it may be");
     for (std::string_view const name : {"kind", "restart", "stop_scope", "on_change", "readiness"}) {
         std::string const text = std::string(R"({"programs":[{}],"supervisor":{"programs":[{"policy":{")")
