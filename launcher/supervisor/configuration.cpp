@@ -301,6 +301,7 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
         program.checks = record.checks;
         // One that does not know them has passed it on: the configuration that follows begins them.
         program.checks.resize(checks_of(*program.policy, program.processes.size()));
+        if (record.checks.empty()) for_each(program, [](Place const& at) { adopt_check(at); });
         for (CheckRecord const& check : program.checks)
             timers_ += static_cast<std::uint32_t>(check.probe_at != never);
         for (ProcessRecord const& process : program.processes) {
@@ -317,6 +318,16 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
         }
     }
     connect();
+}
+
+/// As a launcher has passed it on that knew one check: its next probe stood where that of the readiness does.
+void Supervisor::adopt_check(Place const& at) {
+    ProcessRecord& process = at.process;
+    std::uint32_t const failures = std::exchange(process.bad_probes, 0);
+    if (process.state != State::up || at.policy().checks.empty()) return;
+    Health const& health = at.policy().checks.front();
+    checks(at).front() = {std::exchange(process.probe_at, never), failures};
+    process.is_unwell = health.action == HealthAction::report && failures >= std::max(health.retries, 1U);
 }
 
 }  // namespace triton::launcher

@@ -215,6 +215,7 @@ private:
     void reconfigure_running(Place const& at);
     void watch_anew(Place const& at);
     void check_anew(Place const& at);
+    static void adopt_check(Place const& at);
 
     // one process: starts and ends: supervisor.cpp
     void begin(Place const& at);

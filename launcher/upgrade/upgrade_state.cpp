@@ -100,7 +100,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("probe_interval", &ProgramPolicy::probe_interval);
     a("start_timeout", &ProgramPolicy::start_timeout);
     a("watchdog", &ProgramPolicy::watchdog);
-    a("checks", &ProgramPolicy::checks);
+    a("health", &ProgramPolicy::checks);  // one alone, as an object, of a launcher that knew no more
     a("is_sequential", &ProgramPolicy::is_sequential);
     a("max_unavailable", &ProgramPolicy::max_unavailable);
 }
@@ -123,6 +123,7 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("cancelled", &ProcessRecord::cancelled);
     a("stop_step", &ProcessRecord::stop_step);
     a("exit_code", &ProcessRecord::exit_code);
+    a("bad_probes", &ProcessRecord::bad_probes);
     a("error_stage", &ProcessRecord::error_stage);
     a("error_code", &ProcessRecord::error_code);
     a("failures", &ProcessRecord::failures);
@@ -620,8 +621,11 @@ void Reader::get(json::Node const& node, std::string const& at, T& value) {
         get(node, at, value.emplace());
     } else if constexpr (IsList<T>::value) {
         auto const* const list = node.get<json::Array>();
-        if (!list) return refuse(at);
         value.clear();
+        if constexpr (std::same_as<T, std::vector<Health>>) {
+            if (!list) return get(node, at, value.emplace_back());
+        }
+        if (!list) return refuse(at);
         for (json::Node const& one : *list) {
             std::string const place = at + "[" + std::to_string(value.size()) + "]";
             get(one, place, value.emplace_back());

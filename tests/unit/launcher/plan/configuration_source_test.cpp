@@ -25,16 +25,10 @@ using testing::Not;
 using testing::Pair;
 using namespace std::chrono_literals;
 
-constexpr char const* environment[] = {"IP=10.0.0.7",
-                                       "IPS=10.0.0.1, fd00::1",
-                                       "URL=http://[::1]:8080/live",
-                                       "EMPTY=",
-                                       "BOTH=fd00::2",
-                                       "BINARY_DIR=/nowhere",
-                                       "FROM_ENVIRONMENT=env",
-                                       "FROM_LABELS=env",
-                                       "FROM_FILE=env",
-                                       nullptr};
+constexpr char const* environment[] = {"IP=10.0.0.7",     "IPS=10.0.0.1, fd00::1", "URL=http://[::1]:8080/live",
+                                       "EMPTY=",          "TOKEN=a=b c",           "SMUGGLED=a\r\nX-Admin: yes",
+                                       "BOTH=fd00::2",    "BINARY_DIR=/nowhere",   "FROM_ENVIRONMENT=env",
+                                       "FROM_LABELS=env", "FROM_FILE=env",         nullptr};
 
 /// A file with a name, gone at the end.
 class TemporaryFile {
@@ -128,6 +122,28 @@ TEST(NetworkHelpers, NeedTheAgentAndCommandsDoNot) {
     EXPECT_FALSE(needs_agent(web(R"("readiness":{"type":"notify"},"health":{"command":["/bin/look"]})")));
     EXPECT_TRUE(needs_agent(web(R"("readiness":{"type":"http","url":"http://[::1]"})")));
     EXPECT_TRUE(needs_agent(web(R"("count":0,"health":{"type":"tcp","address":"127.0.0.1:1"})")));
+}
+
+/// A value comes from who has made the environment: it stays one field, or the configuration is refused.
+TEST(NetworkHelpers, FieldsOfARequestAreCheckedAfterSubstitution) {
+    auto const probe = [](std::string const& headers, std::string const& more = "") {
+        return web(more + R"("health":{"type":"http","url":"http://[::1]/","headers":)" + headers + "}");
+    };
+    auto const loaded = load(probe(R"({"Host":"x","X-Token":{"type":"Environment","source":"TOKEN"},)"
+                                   R"("X-Number":{"type":"ProcessNumber"}})",
+                                   R"("count":2,)"));
+    ASSERT_TRUE(loaded) << loaded.error().errors.front();
+    auto const& network = *loaded->programs.front()->helper(Helper::health).network;
+    EXPECT_THAT(network.headers->arguments(ProcessNumber{2}), ElementsAre("Host=x", "X-Token=a=b c", "X-Number=2"));
+    auto const refused = load(probe(R"({"Host":"x","X-Token":{"type":"Environment","source":"SMUGGLED"}})"));
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().errors,
+                ElementsAre("programs.web.health.headers: the value of X-Token has a control character"));
+    auto const long_one = load(probe(R"({"A":")" + std::string(9000, 'x') + R"("})"));
+    ASSERT_FALSE(long_one);
+    EXPECT_THAT(long_one.error().errors,
+                ElementsAre("programs.web.health.headers: the value of A is longer than 8192 bytes"));
+    EXPECT_FALSE(*loaded->programs.front() == *load(probe(R"({"Host":"y"})"))->programs.front());
 }
 
 TEST(NetworkHelpers, AreCheckedAfterSubstitutionForEveryProcess) {

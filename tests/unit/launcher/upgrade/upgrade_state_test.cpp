@@ -84,6 +84,7 @@ ProcessRecord odd_process() {
     process.exit_code = 3;
     process.failures = std::numeric_limits<std::uint32_t>::max();
     process.is_unwell = true;
+    process.bad_probes = 2;
     process.is_to_roll = true;
     process.starts = 99;
     process.pid = Pid{4321};
@@ -318,6 +319,23 @@ TEST(UpgradeState, RefusesWhatOnlyANewerVersionKnows) {
                                      .append(R"(":200}}]}})");
         EXPECT_EQ(error(text), std::string("supervisor.programs[0].policy.").append(name) + ": not what it may be");
     }
+}
+
+TEST(UpgradeState, TakesTheOneCheckOfALauncherThatKnewNoMore) {
+    auto const state = read_upgrade_state(
+        R"({"programs":[{}],"supervisor":{"programs":[{"policy":{"health":{"retries":2,"action":1}},)"
+        R"("processes":[{"state":4,"bad_probes":2,"probe_at":7}]}]}})");
+    ASSERT_TRUE(state) << state.error().error;
+    ProgramRecord const& program = state->supervisor.programs.front();
+    ASSERT_EQ(program.policy.checks.size(), 1);
+    EXPECT_EQ(program.policy.checks.front(), (Health{.retries = 2, .action = HealthAction::report}));
+    Supervisor const supervisor({}, state->supervisor);
+    ProcessView const view = supervisor.view({ProgramId{0}, ProcessNumber{1}});
+    EXPECT_EQ(view.bad_probes, 2);
+    EXPECT_FALSE(view.is_ready);
+    CheckRecord const check = supervisor.state().programs.front().checks.front();
+    EXPECT_EQ(check.probe_at, TimePoint(Duration(7)));
+    EXPECT_EQ(supervisor.state().programs.front().processes.front().probe_at, TimePoint::max());
 }
 
 TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
