@@ -323,11 +323,8 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
 /// As a launcher has passed it on that knew one check: its next probe stood where that of the readiness does.
 void Supervisor::adopt_check(Place const& at) {
     ProcessRecord& process = at.process;
-    std::uint32_t const failures = std::exchange(process.bad_probes, 0);
     if (process.state != State::up || at.policy().checks.empty()) return;
-    Health const& health = at.policy().checks.front();
-    checks(at).front() = {std::exchange(process.probe_at, never), failures};
-    process.is_unwell = health.action == HealthAction::report && failures >= std::max(health.retries, 1U);
+    checks(at).front().probe_at = std::exchange(process.probe_at, never);
 }
 
 }  // namespace triton::launcher

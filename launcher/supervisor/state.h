@@ -58,14 +58,13 @@ struct ProcessRecord {
     std::uint8_t error_stage = 0;     ///< process::SpawnStage of `error_code`
     std::uint16_t error_code = 0;     ///< errno, if its latest end was that of a child that never executed the program
     std::uint32_t failures = 0;       ///< in a row, as of RestartPolicy
-    std::uint32_t bad_probes = 0;     ///< only of a launcher that knew one check: see CheckRecord
     std::uint32_t starts = 0;         ///< in all
     Pid pid{};                        ///< while it lives
     int last_status = 0;
     TimePoint since{};                       ///< of the latest start
     TimePoint last_end{};                    ///< of the latest end; epoch: none
     TimePoint deadline = TimePoint::max();   ///< of the state
-    TimePoint probe_at = TimePoint::max();   ///< of the next probe of readiness (and, with `bad_probes`, of health)
+    TimePoint probe_at = TimePoint::max();   ///< of the next probe of readiness
     TimePoint run_until = TimePoint::max();  ///< of the run: ProgramPolicy::run_timeout
 
     bool operator==(ProcessRecord const&) const = default;

@@ -123,7 +123,6 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("cancelled", &ProcessRecord::cancelled);
     a("stop_step", &ProcessRecord::stop_step);
     a("exit_code", &ProcessRecord::exit_code);
-    a("bad_probes", &ProcessRecord::bad_probes);
     a("error_stage", &ProcessRecord::error_stage);
     a("error_code", &ProcessRecord::error_code);
     a("failures", &ProcessRecord::failures);
@@ -539,6 +538,9 @@ private:
     }
 };
 
+/// Of processes, in states of before: failures in a row of the one check, which are counted anew.
+constexpr std::string_view obsolete = "bad_probes";
+
 template <class T>
 class FieldReader {
 public:
@@ -553,7 +555,7 @@ public:
     }
     void tell_unknown() {
         for (std::size_t i = 0; i < json_.size(); ++i) {
-            if (!is_known_[i]) reader_.problems.lost.push_back(place(json_[i].key));
+            if (!is_known_[i] && json_[i].key != obsolete) reader_.problems.lost.push_back(place(json_[i].key));
         }
     }
 
