@@ -131,6 +131,7 @@ std::vector<config::EnvironmentVariable> parse_environment_file(std::string cons
 
 constexpr std::size_t most_environment_file = 64 << 10;
 constexpr std::size_t most_environment_files = 1 << 20;  // of all programs, together
+static_assert(config::most_health_checks == most_checks, "each check of a program has its helper");
 constexpr Duration time_to_read = std::chrono::seconds(1);
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times

@@ -202,8 +202,9 @@ void ReportWriter::on(action::ReportUnhealthy const& unhealthy) {
 
 void ReportWriter::on(action::ReportHealthy const& healthy) {
     std::string const check(name_of_check(healthy.id, healthy.check));
-    std::string const whose = check.empty() ? "" : " (" + check + ")";
-    write(log::LogLevel::info, "process-healthy", who(healthy.id) + " is healthy again" + whose, healthy.id,
+    std::string const message = who(healthy.id) + " is healthy again";
+    if (check.empty()) return write(log::LogLevel::info, "process-healthy", message, healthy.id, {});
+    write(log::LogLevel::info, "process-healthy", message + " (" + check + ")", healthy.id,
           {{"check", std::string_view(check)}});
 }
 

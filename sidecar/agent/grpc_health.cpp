@@ -145,7 +145,7 @@ private:
     };
 
     void submit(std::string const& authority, std::string const& user_agent) {
-        // No server push, no table for compressed fields that we would have to keep, and a small window.
+        // No server push, a small window, and a word to the server about how long fields may be.
         std::array<nghttp2_settings_entry, 3> const settings{{{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
                                                               {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 16384},
                                                               {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 16384}}};
