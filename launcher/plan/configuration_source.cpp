@@ -496,8 +496,9 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, j
     if (kind == config::ProbeKind::grpc) network.service = probe.service;
     if (is_url && !probe.headers.empty()) add_headers(probe.headers, {&at, "headers"}, count, network);
     if (auto fault = fault_of(network, depends_on_number(*target))) add(target_at, std::move(*fault));
-    return {
-        .start = {}, .network = std::move(network), .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
+    return {.start = {},
+            .network = std::make_shared<NetworkProbe const>(std::move(network)),
+            .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
 }
 
 void Planner::add_headers(config::Headers const& headers, json::Where const& at, std::uint32_t count,
@@ -811,7 +812,7 @@ std::uint32_t Accepted::process_count() const {
 bool Accepted::needs_agent() const {
     return std::ranges::any_of(programs, [](auto const& program) {
         return std::ranges::any_of(program->helpers,
-                                   [](HelperPlan const& helper) { return helper.network.has_value(); });
+                                   [](HelperPlan const& helper) { return helper.network != nullptr; });
     });
 }
 

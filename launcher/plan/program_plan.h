@@ -32,12 +32,14 @@ struct NetworkProbe {
 /// What is done for a process beside it: a command is run, or the agent asks over the network.
 struct HelperPlan {
     std::shared_ptr<process::StartPlan const> start;  ///< null: no command
-    std::optional<NetworkProbe> network;              ///< then there is no command
+    std::shared_ptr<NetworkProbe const> network;      ///< then there is no command; most helpers have none
     milliseconds timeout{0};
 
     bool operator==(HelperPlan const& other) const {
-        return timeout == other.timeout && network == other.network &&
-               (start == other.start || (start && other.start && *start == *other.start));
+        auto const is_same = [](auto const& one, auto const& another) {
+            return one == another || (one && another && *one == *another);
+        };
+        return timeout == other.timeout && is_same(network, other.network) && is_same(start, other.start);
     }
 };
 
