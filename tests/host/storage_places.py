@@ -87,9 +87,10 @@ class Place:
         if not shutil.which("zfs-fuse"):
             raise Lacking("zfs-fuse is not installed")
         # Its socket, its lock and its list of pools have fixed names.
-        for directory in ("/run", "/var/lib/zfs"):
+        for directory in ("/run", "/var/lib"):
             run("mount", "-t", "tmpfs", "none", directory)
-        Path("/run/lock").mkdir()
+        for directory in ("/run/lock", "/var/lib/zfs"):  # the package would bring the second
+            Path(directory).mkdir()
         self.daemon = subprocess.Popen(
             ["zfs-fuse", "--no-daemon", "-p", self.area / "pid"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
         )
@@ -105,7 +106,7 @@ class Place:
         if self.daemon:
             self.daemon.kill()
             self.daemon.wait()
-            for directory in ("/run", "/var/lib/zfs"):
+            for directory in ("/run", "/var/lib"):
                 subprocess.run(["umount", "-l", directory], capture_output=True, check=False)
         subprocess.run(["umount", "-l", str(self.root)], capture_output=True, check=False)
         remove(self.area)
