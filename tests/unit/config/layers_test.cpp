@@ -9,6 +9,7 @@
 
 #include "config/process_configuration.h"
 #include "lib/json/writer.h"
+#include "tests/unit/config/problem_texts.h"
 
 namespace triton::config {
 namespace {
@@ -70,13 +71,6 @@ TEST(Layers, WhatADocumentIncludes) {
         EXPECT_THAT(includes_of(wrong), IsEmpty()) << wrong;
     std::string const large = R"({"include":["a"],"x":")" + std::string(most_including_bytes, ' ') + "\"}";
     EXPECT_THAT(includes_of(large), IsEmpty());
-}
-
-std::vector<std::string> texts(json::Problems const& problems) {
-    std::vector<std::string> all;
-    for (json::Problem const& problem : problems)
-        all.push_back(problem.text());
-    return all;
 }
 
 TEST(Layers, EachProblemNamesItsFile) {

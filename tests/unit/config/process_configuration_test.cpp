@@ -6,19 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/config/problem_texts.h"
+
 namespace triton::config {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 using namespace std::string_literals;
-
-std::vector<std::string> texts(json::Problems const& problems) {
-    std::vector<std::string> out;
-    for (json::Problem const& problem : problems)
-        out.push_back(problem.text());
-    return out;
-}
 
 std::vector<std::string> errors_of(std::string_view text, Limits const& limits = {}) {
     auto const parsed = parse(text, limits);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "config/process_configuration.h"
+#include "tests/unit/config/problem_texts.h"
 
 namespace triton::config {
 namespace {
@@ -14,13 +15,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using namespace std::chrono_literals;
-
-std::vector<std::string> texts(json::Problems const& problems) {
-    std::vector<std::string> out;
-    for (json::Problem const& problem : problems)
-        out.push_back(problem.text());
-    return out;
-}
 
 /// The problems of a document, and its warnings behind them.
 std::vector<std::string> findings(std::string_view text, Limits const& limits = {}) {

@@ -11,6 +11,7 @@
 
 #include "config/ip_list.h"
 #include "lib/json/text.h"
+#include "tests/unit/config/problem_texts.h"
 
 namespace triton::config {
 namespace {
@@ -19,13 +20,6 @@ using testing::ElementsAre;
 
 constexpr std::int64_t lowest_integer = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t highest_integer = std::numeric_limits<std::int64_t>::max();
-
-std::vector<std::string> texts(json::Problems const& problems) {
-    std::vector<std::string> out;
-    for (json::Problem const& problem : problems)
-        out.push_back(problem.text());
-    return out;
-}
 
 ProcessConfiguration configuration_with(std::vector<Argument> arguments) {
     return {"1", true, std::nullopt, std::move(arguments)};

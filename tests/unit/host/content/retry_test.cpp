@@ -8,12 +8,12 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr RetrySettings settings{.attempts = 5, .first = seconds(1), .longest = seconds(5)};
+constexpr RetrySettings five_attempts{.attempts = 5, .first = seconds(1), .longest = seconds(5)};
 constexpr std::uint32_t least = 0;
 constexpr std::uint32_t most = 1023;
 
 TEST(Retry, WaitsTwiceAsLongEachTimeUpToTheLimitAndThenGivesUp) {
-    Retry retry(settings);
+    Retry retry(five_attempts);
     EXPECT_EQ(retry.after(FailureClass::transient, {}, least), milliseconds(500));
     EXPECT_EQ(retry.after(FailureClass::transient, {}, least), milliseconds(1000));
     EXPECT_EQ(retry.after(FailureClass::transient, {}, least), milliseconds(2000));
@@ -22,12 +22,12 @@ TEST(Retry, WaitsTwiceAsLongEachTimeUpToTheLimitAndThenGivesUp) {
 }
 
 TEST(Retry, JitterNeverExceedsTheWholeTime) {
-    EXPECT_EQ(Retry(settings).after(FailureClass::transient, {}, most), milliseconds(999));
-    EXPECT_EQ(Retry(settings).after(FailureClass::transient, {}, UINT32_MAX), milliseconds(999));
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::transient, {}, most), milliseconds(999));
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::transient, {}, UINT32_MAX), milliseconds(999));
 }
 
 TEST(Retry, ProgressForgivesWhatWasBefore) {
-    Retry retry(settings);
+    Retry retry(five_attempts);
     for (int i = 0; i < 100; ++i) {
         EXPECT_EQ(retry.after(FailureClass::transient, {}, least), milliseconds(500));
         retry.progressed();
@@ -35,14 +35,14 @@ TEST(Retry, ProgressForgivesWhatWasBefore) {
 }
 
 TEST(Retry, OtherClassesAreNotTriedAgain) {
-    EXPECT_EQ(Retry(settings).after(FailureClass::permanent, {}, least), std::nullopt);
-    EXPECT_EQ(Retry(settings).after(FailureClass::resource, {}, least), std::nullopt);
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::permanent, {}, least), std::nullopt);
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::resource, {}, least), std::nullopt);
 }
 
 TEST(Retry, TheServerMayAskForMoreTimeWithinTheLimit) {
-    EXPECT_EQ(Retry(settings).after(FailureClass::transient, seconds(4), least), seconds(4));
-    EXPECT_EQ(Retry(settings).after(FailureClass::transient, milliseconds(1), least), milliseconds(500));
-    EXPECT_EQ(Retry(settings).after(FailureClass::transient, minutes(1), least), std::nullopt);
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::transient, seconds(4), least), seconds(4));
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::transient, milliseconds(1), least), milliseconds(500));
+    EXPECT_EQ(Retry(five_attempts).after(FailureClass::transient, minutes(1), least), std::nullopt);
 }
 
 }  // namespace

@@ -11,11 +11,11 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::string_view uuid = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b";
+constexpr std::string_view its_uuid = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b";
 
 std::string with(std::string_view more, std::string_view state = "active", std::string_view type = "lxd",
                  std::string_view os = "linux") {
-    return R"({"v":2,"uuid":")" + std::string(uuid) + R"(","name":"alpine","version":"3.20","type":")" +
+    return R"({"v":2,"uuid":")" + std::string(its_uuid) + R"(","name":"alpine","version":"3.20","type":")" +
            std::string(type) + R"(","os":")" + std::string(os) + R"(","state":")" + std::string(state) + "\"" +
            std::string(more) + "}";
 }
@@ -35,7 +35,7 @@ TEST(Manifest, IsRead) {
                                 R"(","compression":"xz"}],"tags":{"a":[1]},"newer":1,"requirements":{"min_ram":64})"));
     ASSERT_TRUE(good) << good.error().text();
     Manifest const& manifest = good->manifest;
-    EXPECT_EQ(manifest.uuid->text(), uuid);
+    EXPECT_EQ(manifest.uuid->text(), its_uuid);
     EXPECT_EQ(manifest.title(), "alpine@3.20");
     ASSERT_EQ(manifest.files.size(), 1U);
     EXPECT_EQ(manifest.files[0].size, 12U);
@@ -65,7 +65,7 @@ TEST(Manifest, TellsEveryProblem) {
                 ElementsAre("owner: expected a string, found number", "origin: \"x\" is not a UUID"));
     EXPECT_THAT(problems(R"({"name":")" + std::string(513, 'n') + "\"}", ManifestUse::create),
                 ElementsAre("name: is longer than 512 bytes"));
-    EXPECT_THAT(problems(with(R"(,"uuid":")" + std::string(uuid) + "\"")), ElementsAre("uuid: duplicate key"));
+    EXPECT_THAT(problems(with(R"(,"uuid":")" + std::string(its_uuid) + "\"")), ElementsAre("uuid: duplicate key"));
     std::string deep;
     for (int i = 0; i < 10000; ++i)
         deep += "[";
@@ -78,7 +78,7 @@ TEST(Manifest, TellsWhyItCannotBeInstalled) {
         auto const good = check_installable(read(text)->manifest);
         return good ? "none" : good.error().text();
     };
-    std::string const image = "image " + std::string(uuid);
+    std::string const image = "image " + std::string(its_uuid);
     EXPECT_EQ(reason(with("", "creating")), image + " is not active: its state is creating");
     EXPECT_EQ(reason(with(R"(,"disabled":true)")), image + " is not active: its state is disabled");
     EXPECT_EQ(reason(with("", "active", "zvol")), image + " is a disk (type zvol), not a file system");
@@ -88,7 +88,7 @@ TEST(Manifest, TellsWhyItCannotBeInstalled) {
 }
 
 TEST(Manifest, IsMade) {
-    auto const made = make_manifest({.uuid = *Uuid::parse(uuid),
+    auto const made = make_manifest({.uuid = *Uuid::parse(its_uuid),
                                      .name = "web",
                                      .version = "1",
                                      .files = {{.size = 5, .sha256 = std::string(64, 'c'), .path = "web-1.tar"}}});
@@ -99,8 +99,8 @@ TEST(Manifest, IsMade) {
         R"("name":"web","version":"1","state":"active","disabled":false,"public":true,"type":"other","os":"linux",)"
         R"("files":[{"size":5,"sha256":")" +
             std::string(64, 'c') + R"(","compression":"none","path":"web-1.tar"}]})");
-    EXPECT_TRUE(make_manifest({.uuid = *Uuid::parse(uuid), .name = "a", .version = "1"}));
-    EXPECT_FALSE(make_manifest({.uuid = *Uuid::parse(uuid), .name = "a", .version = std::string(200, 'v')}));
+    EXPECT_TRUE(make_manifest({.uuid = *Uuid::parse(its_uuid), .name = "a", .version = "1"}));
+    EXPECT_FALSE(make_manifest({.uuid = *Uuid::parse(its_uuid), .name = "a", .version = std::string(200, 'v')}));
 }
 
 TEST(Manifest, HasAReferencePage) {

@@ -11,10 +11,10 @@ namespace {
 
 using testing::ElementsAre;
 
-std::string digest(char c) { return "sha256:" + std::string(64, c); }
+std::string digest_of(char c) { return "sha256:" + std::string(64, c); }
 
 std::string descriptor(std::string_view type, char c, std::string_view more = "") {
-    return R"({"mediaType":")" + std::string(type) + R"(","digest":")" + digest(c) + R"(","size":10)" +
+    return R"({"mediaType":")" + std::string(type) + R"(","digest":")" + digest_of(c) + R"(","size":10)" +
            std::string(more) + "}";
 }
 
@@ -28,7 +28,7 @@ std::string manifest(std::string_view more = "") {
            descriptor(layer_type, 'a') + "," + descriptor(layer_type, 'b') + "]" + std::string(more) + "}";
 }
 
-std::string error_of(std::string const& text, std::string_view media_type = "") {
+std::string document_error(std::string const& text, std::string_view media_type = "") {
     auto const read = read_index_or_manifest(text, media_type, "x");
     if (read) return "none";
     std::string all = read.error().text();
@@ -41,32 +41,34 @@ TEST(OciDocuments, ManifestIsRead) {
     auto const read = read_index_or_manifest(manifest(), manifest_type, "x");
     ASSERT_TRUE(read) << read.error().text();
     auto const& it = std::get<OciManifest>(*read);
-    EXPECT_EQ(it.config.digest, digest('c'));
+    EXPECT_EQ(it.config.digest, digest_of('c'));
     ASSERT_EQ(it.layers.size(), 2U);
-    EXPECT_EQ(it.layers[1].digest, digest('b'));
+    EXPECT_EQ(it.layers[1].digest, digest_of('b'));
     EXPECT_EQ(it.layers[1].kind, OciKind::layer);
 }
 
 TEST(OciDocuments, WhatIsWrongIsTold) {
-    EXPECT_EQ(error_of("[]"), "x is not a manifest or an index; expected an object, found array");
-    EXPECT_EQ(error_of(R"({"schemaVersion":2})"), "x has neither manifests nor config and layers");
-    EXPECT_EQ(error_of(manifest(R"(,"manifests":[])")), "x is a manifest and an index at once");
-    EXPECT_EQ(error_of(R"({"schemaVersion":2,"manifests":[],"layers":[]})"), "x is a manifest and an index at once");
-    EXPECT_EQ(error_of(manifest(), index_type), "x is called application/vnd.oci.image.index.v1+json, which it is not");
-    EXPECT_EQ(error_of(manifest(R"(,"mediaType":"text/html")")), "x is called text/html, which it is not");
-    EXPECT_EQ(error_of(R"({"schemaVersion":1,"fsLayers":[]})"),
+    EXPECT_EQ(document_error("[]"), "x is not a manifest or an index; expected an object, found array");
+    EXPECT_EQ(document_error(R"({"schemaVersion":2})"), "x has neither manifests nor config and layers");
+    EXPECT_EQ(document_error(manifest(R"(,"manifests":[])")), "x is a manifest and an index at once");
+    EXPECT_EQ(document_error(R"({"schemaVersion":2,"manifests":[],"layers":[]})"),
+              "x is a manifest and an index at once");
+    EXPECT_EQ(document_error(manifest(), index_type),
+              "x is called application/vnd.oci.image.index.v1+json, which it is not");
+    EXPECT_EQ(document_error(manifest(R"(,"mediaType":"text/html")")), "x is called text/html, which it is not");
+    EXPECT_EQ(document_error(R"({"schemaVersion":1,"fsLayers":[]})"),
               "x has Docker's schema 1, which has no digests to verify");
-    EXPECT_EQ(error_of(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[]})"),
+    EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[]})"),
               "x has no layer");
-    EXPECT_EQ(error_of(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" +
-                       descriptor("application/x-disk", 'a') + "]}"),
+    EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" +
+                             descriptor("application/x-disk", 'a') + "]}"),
               "x has a layer of type application/x-disk, which cannot be unpacked");
-    EXPECT_EQ(error_of(R"({"schemaVersion":2,"config":)" + descriptor("application/x", 'c') + R"(,"layers":[)" +
-                       descriptor(layer_type, 'a') + "]}"),
+    EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":)" + descriptor("application/x", 'c') + R"(,"layers":[)" +
+                             descriptor(layer_type, 'a') + "]}"),
               "x is not of a container image: its configuration is application/x");
     std::string const bad = R"({"schemaVersion":2,"manifests":[{"digest":"sha256:../../x","size":1},)"
                             R"({"digest":"sha512:00","size":-1}]})";
-    EXPECT_EQ(error_of(bad),
+    EXPECT_EQ(document_error(bad),
               "x is not a manifest or an index; "
               "manifests[0].digest: \"sha256:../../x\" is not sha256: and 64 lower-case hexadecimal digits; "
               "manifests[1].digest: \"sha512:00\" is not sha256: and 64 lower-case hexadecimal digits; "
@@ -77,9 +79,9 @@ TEST(OciDocuments, LayersAreBounded) {
     std::string layers;
     for (std::size_t i = 0; i <= most_layers; ++i)
         layers += (i == 0 ? "" : ",") + descriptor(layer_type, 'a');
-    EXPECT_EQ(
-        error_of(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" + layers + "]}"),
-        "x is not a manifest or an index; layers: has 4097 entries, more than 4096");
+    EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":)" + descriptor(config_type, 'c') + R"(,"layers":[)" +
+                             layers + "]}"),
+              "x is not a manifest or an index; layers: has 4097 entries, more than 4096");
 }
 
 std::string config(std::string_view diff_ids, std::string_view type = "layers") {
@@ -89,11 +91,11 @@ std::string config(std::string_view diff_ids, std::string_view type = "layers") 
 }
 
 TEST(OciDocuments, ConfigurationMatchesTheLayers) {
-    std::string const one = "\"" + digest('1') + "\"";
+    std::string const one = "\"" + digest_of('1') + "\"";
     auto const read = read_oci_config(config(one), 1, "x");
     ASSERT_TRUE(read) << read.error().text();
     EXPECT_EQ(read->platform.text(), "linux/amd64");
-    EXPECT_THAT(read->diff_ids, ElementsAre(digest('1')));
+    EXPECT_THAT(read->diff_ids, ElementsAre(digest_of('1')));
     EXPECT_EQ(read->execution.size(), 1U);
     EXPECT_EQ(read_oci_config(config(one), 2, "x").error().text(), "x has 1 diff_ids for 2 layers");
     EXPECT_EQ(read_oci_config(config(one, "flat"), 1, "x").error().text(),
@@ -115,7 +117,7 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     OciIndex const index = index_of(descriptor(manifest_type, 'a', platform("arm64")) + "," +
                                     descriptor("application/x-attestation", 'd', platform("amd64")) + "," +
                                     descriptor(manifest_type, 'b', platform("amd64")));
-    EXPECT_EQ(choose_manifest(index, {.architecture = "amd64"}, "x")->digest, digest('b'));
+    EXPECT_EQ(choose_manifest(index, {.architecture = "amd64"}, "x")->digest, digest_of('b'));
     EXPECT_EQ(choose_manifest(index, {.architecture = "s390x"}, "x").error().text(),
               "x has no image for linux/s390x; it has: linux/arm64, linux/amd64");
     auto const tag = [](std::string_view name) {
@@ -123,10 +125,10 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     };
     OciIndex const layout =
         index_of(descriptor(manifest_type, 'a', tag("1.0")) + "," + descriptor(manifest_type, 'b', tag("2.0")));
-    EXPECT_EQ(choose_tag(layout, "2.0", "x")->digest, digest('b'));
+    EXPECT_EQ(choose_tag(layout, "2.0", "x")->digest, digest_of('b'));
     EXPECT_EQ(choose_tag(layout, "3.0", "x").error().text(), "x has no tag 3.0; it has: 1.0, 2.0");
     EXPECT_EQ(choose_tag(layout, "", "x").error().text(), "x has several images; name one of its tags: 1.0, 2.0");
-    EXPECT_EQ(choose_tag(index_of(descriptor(manifest_type, 'a')), "", "x")->digest, digest('a'));
+    EXPECT_EQ(choose_tag(index_of(descriptor(manifest_type, 'a')), "", "x")->digest, digest_of('a'));
 }
 
 }  // namespace

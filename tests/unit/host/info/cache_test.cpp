@@ -5,8 +5,6 @@
 namespace triton::info {
 namespace {
 
-constexpr std::int64_t at = 1'795'390'697'042'000;  // 2026-11-22T23:38:17.042Z
-
 class CacheTest : public testing::Test {
 protected:
     Feed feed{41};

@@ -5,8 +5,6 @@
 namespace triton::info {
 namespace {
 
-constexpr std::int64_t at = 1'795'390'697'042'000;
-
 class ReaderTest : public testing::Test {
 protected:
     Feed feed{100, {.events = 4, .bytes = 1 << 20}};

@@ -9,6 +9,7 @@
 
 namespace triton::info {
 
+inline constexpr std::int64_t at = 1'795'390'697'042'000;  // 2026-11-22T23:38:17.042Z
 inline constexpr std::string_view first_uuid = "00000000-0000-4000-8000-000000000001";
 inline constexpr std::string_view second_uuid = "00000000-0000-4000-8000-000000000002";
 

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 network::Tags const tags({{"admin", network::Attachment::bridge, "br0"},
                           {"external", network::Attachment::macvlan, "eth1"}});
 
-Machine machine() {
+Machine machine_with_nics() {
     Machine made;
     made.uuid = *Uuid::parse("371f18c0-9f73-6e86-94f6-c1cf71188d23");
     made.nics = {{.mac = "02:00:00:00:00:01",
@@ -27,7 +27,7 @@ Machine machine() {
 }
 
 TEST(NetworkPlan, HasWhatTheHostAndTheMachineDo) {
-    Machine made = machine();
+    Machine made = machine_with_nics();
     made.routes = {{"10.9.0.0/16", json::Node{std::string("10.0.0.3")}},
                    {"10.8.0.0/16", json::Node{std::string("nics[1]")}},
                    {"10.7.0.0/16", json::Node{std::string("macs[2:0:0:0:0:1]")}}};
@@ -58,7 +58,7 @@ TEST(NetworkPlan, HasWhatTheHostAndTheMachineDo) {
 
 TEST(NetworkPlan, RefusesWhatCannotBe) {
     auto const refusal = [](auto change) {
-        Machine wrong = machine();
+        Machine wrong = machine_with_nics();
         change(wrong);
         auto const plan = network_plan(wrong, tags);
         return plan ? "ok" : plan.error().text();
@@ -83,8 +83,8 @@ TEST(NetworkPlan, RefusesWhatCannotBe) {
 }
 
 TEST(NetworkPlan, ARunningMachineKeepsItsAddressesUntilItIsStartedAgain) {
-    auto const raised = network_plan(machine(), tags)->ports;
-    Machine changed = machine();
+    auto const raised = network_plan(machine_with_nics(), tags)->ports;
+    Machine changed = machine_with_nics();
     changed.nics[0].ips = {"10.0.0.9/24"};
     changed.nics[0].allowed_ips = {"10.3.0.0/16"};
     changed.nics.pop_back();
@@ -94,7 +94,7 @@ TEST(NetworkPlan, ARunningMachineKeepsItsAddressesUntilItIsStartedAgain) {
 }
 
 TEST(Resolvers, BecomeAFile) {
-    Machine made = machine();
+    Machine made = machine_with_nics();
     EXPECT_EQ(resolvers_text(made), "");
     made.resolvers = {"10.0.0.53", "fd00::53"};
     made.dns_domain = "example.org";

@@ -6,7 +6,7 @@
 namespace triton::machine {
 namespace {
 
-Machine machine() {
+Machine limited_machine() {
     Machine made;
     made.uuid = *Uuid::parse("371f18c0-9f73-6e86-94f6-c1cf71188d23");
     made.hostname = "web0";
@@ -24,7 +24,7 @@ Machine machine() {
 MachinePaths const paths{"/pool/x/root", "/pool/x/config/launch", "/usr/bin/triton-launch"};
 
 TEST(Nspawn, AMachineBootsTheInitOfItsImage) {
-    EXPECT_EQ(nspawn_text(machine(), paths),
+    EXPECT_EQ(nspawn_text(limited_machine(), paths),
               "# Made by vmadm from the properties of the machine, again at each start.\n"
               "[Exec]\nBoot=yes\nPrivateUsers=1048576:65536\nMachineID=371f18c09f736e8694f6c1cf71188d23\n"
               "Hostname=web0\nNotifyReady=yes\nLinkJournal=no\nResolvConf=off\nTimezone=off\nLimitMEMLOCK=128M\n"
@@ -33,7 +33,7 @@ TEST(Nspawn, AMachineBootsTheInitOfItsImage) {
 }
 
 TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
-    Machine made = machine();
+    Machine made = limited_machine();
     made.launch = json::Object{};
     made.alias = "it's \"x\"";
     made.tmpfs = 0;
@@ -62,9 +62,9 @@ TEST(Nspawn, AMachineWithNicsIsConnectedByItsFirstProgram) {
         "BindReadOnly=/run/n/inside.json:/run/triton/network.json\n"
         "\n[Network]\nPrivate=yes\nVirtualEthernet=no\nVirtualEthernetExtra=tm1:eth0\nMACVLAN=eth1\n";
     std::string const first = "[Exec]\nBoot=no\nParameters=/run/triton/triton-machine-init /run/triton/network.json";
-    EXPECT_THAT(nspawn_text(machine(), connected), testing::HasSubstr(first + "\nKillSignal=SIGRTMIN+3\n"));
-    EXPECT_THAT(nspawn_text(machine(), connected), testing::EndsWith(tail));
-    Machine made = machine();
+    EXPECT_THAT(nspawn_text(limited_machine(), connected), testing::HasSubstr(first + "\nKillSignal=SIGRTMIN+3\n"));
+    EXPECT_THAT(nspawn_text(limited_machine(), connected), testing::EndsWith(tail));
+    Machine made = limited_machine();
     made.init_name = "/my init";
     EXPECT_THAT(nspawn_text(made, connected), testing::HasSubstr(first + " '/my init'\nKillSignal=SIGRTMIN+3\n"));
     made.launch = json::Object{};
@@ -72,13 +72,13 @@ TEST(Nspawn, AMachineWithNicsIsConnectedByItsFirstProgram) {
 }
 
 TEST(Nspawn, DirectoriesOfTheHostAreBound) {
-    Machine made = machine();
+    Machine made = limited_machine();
     made.filesystems = {{"lofs", "/da:ta", "/mnt/a b", {}, {"ro"}}, {"lofs", "/rw", "/rw", {}, {}}};
     EXPECT_THAT(nspawn_text(made, paths), testing::HasSubstr("BindReadOnly=/da\\:ta:/mnt/a b\nBind=/rw:/rw\n"));
 }
 
 TEST(Environment, HasNicsAndMetadata) {
-    Machine made = machine();
+    Machine made = limited_machine();
     made.nics = {{.mac = "02:00:00:00:00:01", .nic_tag = "a", .ip = "10.0.0.1"},
                  {.mac = "02:00:00:00:00:02",
                   .interface = "eth1",
@@ -107,18 +107,18 @@ TEST(Environment, HasNicsAndMetadata) {
 }
 
 TEST(Limits, HaveTheUnitsOfSystemd) {
-    EXPECT_THAT(unit_properties(machine()),
+    EXPECT_THAT(unit_properties(limited_machine()),
                 testing::ElementsAre(UnitProperty{"CPUQuotaPerSecUSec", 1'500'000}, UnitProperty{"CPUWeight", 10'000},
                                      UnitProperty{"MemoryHigh", 512ULL << 20}, UnitProperty{"MemoryMax", 512ULL << 20},
                                      UnitProperty{"MemorySwapMax", 256ULL << 20}, UnitProperty{"TasksMax", 300}));
-    Machine made = machine();
+    Machine made = limited_machine();
     made.cpu_cap = 0;
     EXPECT_EQ(unit_properties(made).front(), (UnitProperty{"CPUQuotaPerSecUSec", unlimited}));
 }
 
 TEST(Units, NamesGoBothWays) {
-    EXPECT_EQ(unit_of(machine().uuid), "systemd-nspawn@371f18c0-9f73-6e86-94f6-c1cf71188d23.service");
-    EXPECT_EQ(uuid_of_unit(unit_of(machine().uuid)), machine().uuid);
+    EXPECT_EQ(unit_of(limited_machine().uuid), "systemd-nspawn@371f18c0-9f73-6e86-94f6-c1cf71188d23.service");
+    EXPECT_EQ(uuid_of_unit(unit_of(limited_machine().uuid)), limited_machine().uuid);
     EXPECT_EQ(uuid_of_unit("systemd-nspawn@web.service"), std::nullopt);
     EXPECT_EQ(uuid_of_unit("systemd-nspawn@.service"), std::nullopt);
     EXPECT_EQ(uuid_of_unit("ssh.service"), std::nullopt);

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-constexpr Duration patience = std::chrono::seconds(60);
+constexpr Duration longest_wait = std::chrono::seconds(60);
 std::string const first = "371f18c0-9f73-4e86-94f6-c1cf71188d23";
 std::string const second = "a71f18c0-9f73-4e86-94f6-c1cf71188d24";
 
@@ -85,7 +85,7 @@ protected:
     }
     template <class Condition>
     bool run_until(Condition const& is_so) {
-        TimePoint const deadline = std::chrono::steady_clock::now() + patience;
+        TimePoint const deadline = std::chrono::steady_clock::now() + longest_wait;
         loop_.restart();
         while (!is_so() && std::chrono::steady_clock::now() < deadline)
             loop_.run_one_for(std::chrono::seconds(1));

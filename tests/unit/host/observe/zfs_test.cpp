@@ -15,8 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 
-constexpr std::string_view first = "371f18c0-9f73-6e86-94f6-c1cf71188d23";
-constexpr std::string_view second = "00000000-0000-4000-8000-000000000002";
+constexpr std::string_view first_machine = "371f18c0-9f73-6e86-94f6-c1cf71188d23";
+constexpr std::string_view second_machine = "00000000-0000-4000-8000-000000000002";
 
 std::string event(std::string_view dataset) {
     return "Nov 22 2026 23:59:59.123456789 sysevent.fs.zfs.history_event\n"
@@ -37,20 +37,20 @@ struct Told {
 TEST(ZfsEventText, TellsOfMachinesAlone) {
     Told told;
     ZfsEventText text;
-    text.take(event("tank/triton/machines/" + std::string(first)) + event("tank/triton/layers/a@final") +
-                  event("tank/triton/machines/" + std::string(second) + "@vmsnap-a") +
-                  event("tank/triton/machines/" + std::string(first) + "/data/of/its/own"),
+    text.take(event("tank/triton/machines/" + std::string(first_machine)) + event("tank/triton/layers/a@final") +
+                  event("tank/triton/machines/" + std::string(second_machine) + "@vmsnap-a") +
+                  event("tank/triton/machines/" + std::string(first_machine) + "/data/of/its/own"),
               told.tell());
-    EXPECT_THAT(told.machines, ElementsAre(first, second));
+    EXPECT_THAT(told.machines, ElementsAre(first_machine, second_machine));
     EXPECT_EQ(told.dropped, 0);
 }
 
 TEST(ZfsEventText, DoesNotCareHowItIsCut) {
     Told told;
     ZfsEventText text;
-    for (char const c : event("tank/machines/" + std::string(first)) + "dropped 7 events\n")
+    for (char const c : event("tank/machines/" + std::string(first_machine)) + "dropped 7 events\n")
         text.take({&c, 1}, told.tell());
-    EXPECT_THAT(told.machines, ElementsAre(first));
+    EXPECT_THAT(told.machines, ElementsAre(first_machine));
     EXPECT_EQ(told.dropped, 1);
 }
 
@@ -61,8 +61,8 @@ TEST(ZfsEventText, PassesOverLinesThatAreTooLong) {
     text.take("history_dsname = \"tank/machines/", told.tell());
     for (int i = 0; i < 8; ++i)
         text.take(piece, told.tell());
-    text.take("\"\n" + event("tank/machines/" + std::string(second)), told.tell());
-    EXPECT_THAT(told.machines, ElementsAre(second));
+    text.take("\"\n" + event("tank/machines/" + std::string(second_machine)), told.tell());
+    EXPECT_THAT(told.machines, ElementsAre(second_machine));
 }
 
 /// A program that plays zpool.
@@ -79,7 +79,7 @@ TEST(ZfsWatch, HearsWhatItsChildSays) {
     int lost = 0;
     std::string const program =
         program_of("test \"$*\" = 'events -f -H -v' || exit 2\ncat <<'END'\n" +
-                   event("tank/machines/" + std::string(first)) + "dropped 2 events\nEND\nexec sleep 1000\n");
+                   event("tank/machines/" + std::string(first_machine)) + "dropped 2 events\nEND\nexec sleep 1000\n");
     ZfsWatch watch(loop, {.program = program},
                    {[&](Uuid const& machine) { machines.push_back(machine.text()); }, [&](std::string_view) { ++lost; },
                     [&] {
@@ -87,7 +87,7 @@ TEST(ZfsWatch, HearsWhatItsChildSays) {
                     }});
     watch.start();
     loop.run_for(std::chrono::seconds(60));
-    EXPECT_THAT(machines, ElementsAre(first));
+    EXPECT_THAT(machines, ElementsAre(first_machine));
     EXPECT_EQ(lost, 1);
     EXPECT_TRUE(watch.is_working());
     EXPECT_EQ(watch.trouble(), "");

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr char const* environment[] = {"PATH=/bin", nullptr};
+constexpr char const* only_a_path[] = {"PATH=/bin", nullptr};
 constexpr char const* sandboxed = R"({"programs":{
     "a":{"command":["true"],"seccomp":{"profile":"none","deny":["mount"]}},
     "b":{"command":["/bin/true"],"seccomp":{"profile":"none","deny":["mount"]}},
@@ -23,7 +23,7 @@ constexpr char const* sandboxed = R"({"programs":{
 SourceTexts texts(std::string document) { return {one_layer(std::move(document)), std::string()}; }
 
 TEST(Verdict, OfAGoodConfigurationHasWhatTakesLong) {
-    Verdict const verdict = judge(texts(sandboxed), {}, environment);
+    Verdict const verdict = judge(texts(sandboxed), {}, only_a_path);
     ASSERT_FALSE(verdict.rejected) << verdict.rejected->errors.front();
     EXPECT_THAT(verdict.findings.commands, ElementsAre("/bin/true", "/bin/true", "/bin/true"));
     EXPECT_THAT(verdict.findings.filters, SizeIs(2)) << "equal filters are one";
@@ -34,25 +34,25 @@ TEST(Verdict, OfAGoodConfigurationHasWhatTakesLong) {
 
 /// No filter is compiled and no file looked for by who follows.
 TEST(Verdict, IsFollowedWithoutDoingItAgain) {
-    Findings findings = judge(texts(sandboxed), {}, environment).findings;
+    Findings findings = judge(texts(sandboxed), {}, only_a_path).findings;
     findings.commands.front() = "/somewhere/else";
     std::uint64_t const before = process::SeccompFilter::compilations();
     auto const followed =
-        load_configuration(texts(sandboxed), {}, environment, BinaryCheck::required, LoadKind::follow, &findings);
+        load_configuration(texts(sandboxed), {}, only_a_path, BinaryCheck::required, LoadKind::follow, &findings);
     ASSERT_TRUE(followed) << followed.error().errors.front();
     EXPECT_EQ(process::SeccompFilter::compilations(), before);
     EXPECT_STREQ(followed->programs.front()->start->program(), "/somewhere/else");
-    auto const whole = load_configuration(std::string(sandboxed), {}, environment);
+    auto const whole = load_configuration(std::string(sandboxed), {}, only_a_path);
     ASSERT_TRUE(whole);
     EXPECT_EQ(followed->programs.back()->start->attributes(), whole->programs.back()->start->attributes());
 }
 
 TEST(Verdict, ThatDoesNotFitIsARejection) {
-    Findings few = judge(texts(sandboxed), {}, environment).findings;
+    Findings few = judge(texts(sandboxed), {}, only_a_path).findings;
     few.commands.clear();
     few.filters.clear();
     auto const followed =
-        load_configuration(texts(sandboxed), {}, environment, BinaryCheck::required, LoadKind::follow, &few);
+        load_configuration(texts(sandboxed), {}, only_a_path, BinaryCheck::required, LoadKind::follow, &few);
     ASSERT_FALSE(followed);
     EXPECT_THAT(followed.error().errors, testing::Contains("programs.a.seccomp: nobody has prepared this filter"));
     EXPECT_THAT(followed.error().errors,
@@ -61,7 +61,7 @@ TEST(Verdict, ThatDoesNotFitIsARejection) {
 
 TEST(Verdict, OfABadConfigurationHasEveryReason) {
     Verdict const verdict =
-        judge(texts(R"({"programs":{"a":{"command":["/nonexistent"],"colour":1}}})"), {}, environment);
+        judge(texts(R"({"programs":{"a":{"command":["/nonexistent"],"colour":1}}})"), {}, only_a_path);
     ASSERT_TRUE(verdict.rejected);
     auto const read = read_verdict(write_verdict(verdict));
     ASSERT_TRUE(read);
@@ -74,7 +74,7 @@ TEST(Verdict, OfABadConfigurationHasEveryReason) {
 }
 
 TEST(Verdict, ThatTakesLongToFollowIsARejection) {
-    Verdict const verdict = judge(texts(sandboxed), {}, environment, Duration{-1});
+    Verdict const verdict = judge(texts(sandboxed), {}, only_a_path, Duration{-1});
     ASSERT_TRUE(verdict.rejected);
     EXPECT_THAT(verdict.rejected->errors, ElementsAre(testing::EndsWith(" to follow")));
     EXPECT_NE(verdict.rejected->document, 0);
@@ -82,7 +82,7 @@ TEST(Verdict, ThatTakesLongToFollowIsARejection) {
 
 /// A helper may die while it writes, or be somebody else's by then.
 TEST(Verdict, IsNotReadFromAnythingElse) {
-    std::string const good = write_verdict(judge(texts(sandboxed), {}, environment));
+    std::string const good = write_verdict(judge(texts(sandboxed), {}, only_a_path));
     for (std::size_t size = 0; size < good.size(); ++size)
         EXPECT_FALSE(read_verdict(std::string_view(good).substr(0, size))) << size;
     EXPECT_FALSE(read_verdict(good + "x"));
@@ -102,7 +102,7 @@ TEST(Verdict, IsNotReadFromAnythingElse) {
 
 TEST(SmallLoad, HasLimits) {
     auto const load = [](std::string const& document) {
-        return load_configuration(texts(document), {}, environment, BinaryCheck::required, LoadKind::small, nullptr);
+        return load_configuration(texts(document), {}, only_a_path, BinaryCheck::required, LoadKind::small, nullptr);
     };
     auto const programs = [](std::size_t count, std::string_view more) {
         std::string document = R"({"programs":{)";
@@ -127,8 +127,8 @@ TEST(SmallLoad, HasLimits) {
         load(R"({"programs":{"p":{"command":["true"],"environment":{"PATH":")" + std::string(5000, ':') + R"("}}}})");
     ASSERT_FALSE(searched);
     EXPECT_TRUE(searched.error().is_too_much) << "each place of PATH is looked at";
-    EXPECT_FALSE(may_be_small(texts(std::string(20000, ' ')), environment));
-    EXPECT_TRUE(may_be_small(texts(sandboxed), environment));
+    EXPECT_FALSE(may_be_small(texts(std::string(20000, ' ')), only_a_path));
+    EXPECT_TRUE(may_be_small(texts(sandboxed), only_a_path));
     std::string const large = "A=" + std::string(70000, 'x');
     char const* const entries[] = {large.c_str(), nullptr};
     EXPECT_FALSE(may_be_small(texts(sandboxed), entries));
@@ -143,7 +143,7 @@ TEST(SmallLoad, DoesNotTakeMoreFiltersThanAreGood) {
             document += R"(,"mount")";
         document += "]}}";
     }
-    auto const loaded = load_configuration(document + "}}", {}, environment);
+    auto const loaded = load_configuration(document + "}}", {}, only_a_path);
     ASSERT_FALSE(loaded);
     EXPECT_THAT(loaded.error().errors,
                 ElementsAre("programs.p64.seccomp: more than 64 different filters in one document"));

@@ -39,8 +39,6 @@ protected:
     Schedules schedules;
 };
 
-}  // namespace
-
 TEST_F(SchedulesTest, AFirstRunIsDueAtOnceButOnlyOfOneThatIsNew) {
     TimePoint const now{100s};
     config::Schedule every{.when = config::Milliseconds(5000), .has_first_run = true};
@@ -99,4 +97,5 @@ TEST_F(SchedulesTest, IgnoresAProgramThatHasNoScheduleAnyMore) {
     EXPECT_FALSE(schedules.next_deadline());
 }
 
+}  // namespace
 }  // namespace triton::launcher

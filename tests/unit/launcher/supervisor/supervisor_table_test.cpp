@@ -439,7 +439,7 @@ finished
 // Programs.
 
 /// A service that uses everything.
-ProgramPolicy service() {
+ProgramPolicy full_service() {
     ProgramPolicy policy = plain().program;
     policy.restart = Restart::on_failure;
     policy.start_limit = StartLimit{3, 60s, std::nullopt};
@@ -455,7 +455,7 @@ ProgramPolicy service() {
     return policy;
 }
 
-ProgramPolicy of_kind(ProgramKind kind, Restart restart = Restart::never) {
+ProgramPolicy full_of_kind(ProgramKind kind, Restart restart = Restart::never) {
     ProgramPolicy policy = plain().program;
     policy.kind = kind;
     policy.restart = restart;
@@ -486,7 +486,7 @@ Subject running(ProgramPolicy const& policy) {
 }
 
 Subject service_up() {
-    Subject subject = running(service());
+    Subject subject = running(full_service());
     subject.ready(first);
     return subject;
 }
@@ -499,8 +499,8 @@ Subject probing() {
 }
 
 /// It has every reason to end the container, but it is not for that.
-ProgramPolicy auxiliary() {
-    ProgramPolicy policy = service();
+ProgramPolicy full_auxiliary() {
+    ProgramPolicy policy = full_service();
     policy.auxiliary = true;
     policy.critical = true;
     policy.start_limit = StartLimit{1, 60s, 9};
@@ -510,7 +510,7 @@ ProgramPolicy auxiliary() {
 
 /// Its health is being looked at, and the other program is up.
 Subject auxiliary_up() {
-    Subject subject = running(auxiliary());
+    Subject subject = running(full_auxiliary());
     subject.ready(first).after(15s).time();
     return subject;
 }
@@ -519,7 +519,7 @@ constexpr ProcessId other{ProgramId{1}, ProcessNumber{1}};
 
 /// A one-shot that has done something.
 ProgramPolicy doing() {
-    ProgramPolicy policy = of_kind(ProgramKind::one_shot);
+    ProgramPolicy policy = full_of_kind(ProgramKind::one_shot);
     policy.has_on_stop = true;
     policy.on_stop_timeout = 3s;
     policy.has_on_success = true;
@@ -545,17 +545,17 @@ Subject in_second_step() {
 }
 
 Row const program_rows[] = {
-    {"down, scheduled", State::down, [] { return with(of_kind(ProgramKind::scheduled)); }},
+    {"down, scheduled", State::down, [] { return with(full_of_kind(ProgramKind::scheduled)); }},
     {"waiting", State::waiting,
      [] {
-         ProgramPolicy policy = service();
+         ProgramPolicy policy = full_service();
          policy.requires_ = {ProgramId{1}};
          return with(policy);
      }},
-    {"starting", State::starting, [] { return with(service()); }},
+    {"starting", State::starting, [] { return with(full_service()); }},
     {"starting, to be held", State::starting,
      [] {
-         Subject subject = with(service());
+         Subject subject = with(full_service());
          subject.command(event::Verb::stop);
          return subject;
      }},
@@ -567,13 +567,13 @@ Row const program_rows[] = {
      }},
     {"executing", State::executing,
      [] {
-         Subject subject = with(service());
+         Subject subject = with(full_service());
          subject.cloned(first).spawned(other);
          return subject;
      }},
     {"executing, probed", State::executing,
      [] {
-         ProgramPolicy policy = service();
+         ProgramPolicy policy = full_service();
          policy.readiness = Readiness::probed;
          Subject subject = with(policy);
          subject.cloned(first).spawned(other);
@@ -581,25 +581,25 @@ Row const program_rows[] = {
      }},
     {"executing in a stop", State::executing,
      [] {
-         ProgramPolicy after = service();
+         ProgramPolicy after = full_service();
          after.after = {ProgramId{0}};
-         Subject subject = with(service(), after);
+         Subject subject = with(full_service(), after);
          subject.cloned(first).executed(first).ready(first).cloned(other).exited(first, SIGSEGV).cloned(first).stop();
          return subject;
      }},
-    {"activating", State::activating, [] { return running(service()); }},
+    {"activating", State::activating, [] { return running(full_service()); }},
     {"activating, probed", State::activating,
      [] {
-         ProgramPolicy policy = service();
+         ProgramPolicy policy = full_service();
          policy.readiness = Readiness::probed;
          return running(policy);
      }},
-    {"activating, one-shot", State::activating, [] { return running(of_kind(ProgramKind::one_shot)); }},
+    {"activating, one-shot", State::activating, [] { return running(full_of_kind(ProgramKind::one_shot)); }},
     {"up", State::up, [] { return service_up(); }},
     {"up, probed", State::up, [] { return probing(); }},
     {"up, scheduled", State::up,
      [] {
-         Subject subject = with(of_kind(ProgramKind::scheduled));
+         Subject subject = with(full_of_kind(ProgramKind::scheduled));
          subject.on(event::ScheduleDue{ProgramId{0}}).spawned(first);
          return subject;
      }},
@@ -629,7 +629,7 @@ Row const program_rows[] = {
      }},
     {"killing, for its start timeout", State::killing,
      [] {
-         ProgramPolicy policy = service();
+         ProgramPolicy policy = full_service();
          policy.readiness = Readiness::probed;
          Subject subject = running(policy);
          subject.after(30s).time();
@@ -649,19 +649,19 @@ Row const program_rows[] = {
      }},
     {"failed", State::failed,
      [] {
-         Subject subject = running(of_kind(ProgramKind::one_shot));
+         Subject subject = running(full_of_kind(ProgramKind::one_shot));
          subject.exited(first, 1 << 8);
          return subject;
      }},
     {"failed, scheduled", State::failed,
      [] {
-         Subject subject = with(of_kind(ProgramKind::scheduled));
+         Subject subject = with(full_of_kind(ProgramKind::scheduled));
          subject.on(event::ScheduleDue{ProgramId{0}}).spawned(first).exited(first, 1 << 8);
          return subject;
      }},
     {"held", State::held,
      [] {
-         Subject subject = with(service());
+         Subject subject = with(full_service());
          subject.command(event::Verb::stop).on(event::SpawnFailed{first, no_memory});
          return subject;
      }},
@@ -669,7 +669,7 @@ Row const program_rows[] = {
      [] {
          ProgramPolicy policy = another();
          policy.requires_ = {ProgramId{0}};
-         Subject subject = with(service(), policy);
+         Subject subject = with(full_service(), policy);
          subject.spawned(first).ready(first).spawned(other).stop();
          return subject;
      }},
@@ -687,7 +687,7 @@ Row const program_rows[] = {
      }},
     {"failed before a stop", State::down,
      [] {
-         Subject subject = running(of_kind(ProgramKind::one_shot));
+         Subject subject = running(full_of_kind(ProgramKind::one_shot));
          subject.exited(first, 1 << 8).stop().exited(other, 0);
          return subject;
      }},
@@ -728,7 +728,7 @@ Row const program_rows[] = {
      }},
     {"up, scheduled, one run missed", State::up,
      [] {
-         ProgramPolicy policy = of_kind(ProgramKind::scheduled);
+         ProgramPolicy policy = full_of_kind(ProgramKind::scheduled);
          policy.makes_up = true;
          Subject subject = with(policy);
          subject.on(event::ScheduleDue{ProgramId{0}}).spawned(first).on(event::ScheduleDue{ProgramId{0}});
@@ -738,12 +738,12 @@ Row const program_rows[] = {
     {"up, auxiliary, and nothing else is to run", State::up,
      [] {
          Subject subject = auxiliary_up();
-         subject.programs({auxiliary(), none()}, false).exited(other, 0);
+         subject.programs({full_auxiliary(), none()}, false).exited(other, 0);
          return subject;
      }},
     {"failed, auxiliary, and nothing else is to run", State::failed,
      [] {
-         Subject subject = with(auxiliary(), none());
+         Subject subject = with(full_auxiliary(), none());
          subject.on(event::SpawnFailed{first, not_found});
          return subject;
      }},

@@ -13,13 +13,12 @@ namespace triton::launcher {
 
 namespace {
 
-using config::Program;
 using json::Where;
 using test::as_nobody;
 
 /// What is wrong with a program, one line each; "good" when nothing is.
-std::string verdict(std::function<void(Program&)> const& edit) {
-    Program program;
+std::string verdict(std::function<void(config::Program&)> const& edit) {
+    config::Program program;
     edit(program);
     json::Where const document;
     json::Where const at{&document, std::string_view("web")};
@@ -31,7 +30,7 @@ std::string verdict(std::function<void(Program&)> const& edit) {
     return text;
 }
 
-std::string of_nobody(std::function<void(Program&)> const& edit) {
+std::string of_nobody(std::function<void(config::Program&)> const& edit) {
     return as_nobody([&] {
         // As after execve: the files of its children in /proc would be root's.
         (void)::prctl(PR_SET_DUMPABLE, 1);
@@ -46,27 +45,27 @@ rlim_t hard_limit(int resource) {
 }
 
 TEST(StartTrial, FindsWhatIsNotThere) {
-    EXPECT_EQ(verdict([](Program& web) { web.cpu_affinity = {8191}; }),
+    EXPECT_EQ(verdict([](config::Program& web) { web.cpu_affinity = {8191}; }),
               "web.cpuAffinity: none of these CPUs is there and allowed to the launcher");
     SKIP_UNLESS_ROOT();
-    EXPECT_EQ(verdict([](Program& web) { web.root_directory = "/nonexistent"; }),
+    EXPECT_EQ(verdict([](config::Program& web) { web.root_directory = "/nonexistent"; }),
               "web.rootDirectory: cannot enter the root directory /nonexistent: No such file or directory");
 }
 
 TEST(StartTrial, MissesOnlyTheRightsThatAreNeeded) {
     SKIP_UNLESS_ROOT();
-    EXPECT_EQ(of_nobody([](Program& web) { web.nice = -5; }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.nice = -5; }),
               "web.nice: cannot set the nice value -5: Permission denied (it needs CAP_SYS_NICE)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.oom_score_adj = -900; }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.oom_score_adj = -900; }),
               "web.oomScoreAdj: cannot set the OOM score adjustment -900: Permission denied (it needs "
               "CAP_SYS_RESOURCE)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.root_directory = "/usr"; }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.root_directory = "/usr"; }),
               "web.rootDirectory: cannot enter the root directory /usr: Operation not permitted (it needs "
               "CAP_SYS_CHROOT)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.capabilities = process::CapabilitySettings{.bounding = {{}}}; }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.capabilities = process::CapabilitySettings{.bounding = {{}}}; }),
               "web.capabilities.bounding: cannot drop capabilities from the bounding set: Operation not permitted (it "
               "needs CAP_SETPCAP)");
-    EXPECT_EQ(of_nobody([](Program& web) {
+    EXPECT_EQ(of_nobody([](config::Program& web) {
                   web.nice = 19;
                   web.oom_score_adj = 1000;
                   web.user = process::IdOrName(65534U);
@@ -77,11 +76,11 @@ TEST(StartTrial, MissesOnlyTheRightsThatAreNeeded) {
 
 TEST(StartTrial, NamesOneReasonForEachKey) {
     SKIP_UNLESS_ROOT();
-    EXPECT_EQ(of_nobody([](Program& web) { web.user = process::IdOrName("root"); }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.user = process::IdOrName("root"); }),
               "web.user: cannot become user 0: Operation not permitted (it needs CAP_SETUID)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.group = process::IdOrName(4711U); }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.group = process::IdOrName(4711U); }),
               "web.group: cannot become group 4711: Operation not permitted (it needs CAP_SETGID)");
-    EXPECT_EQ(of_nobody([](Program& web) { web.supplementary_groups = {process::IdOrName(4711U)}; }),
+    EXPECT_EQ(of_nobody([](config::Program& web) { web.supplementary_groups = {process::IdOrName(4711U)}; }),
               "web.supplementaryGroups: cannot set the supplementary groups: Operation not permitted (it needs "
               "CAP_SETGID)");
 }
@@ -89,8 +88,8 @@ TEST(StartTrial, NamesOneReasonForEachKey) {
 TEST(StartTrial, KnowsTheHardLimits) {
     SKIP_UNLESS_ROOT();
     rlim_t const most = hard_limit(RLIMIT_NOFILE);
-    EXPECT_EQ(of_nobody([&](Program& web) { web.limits = {{RLIMIT_NOFILE, most, most}}; }), "good");
-    EXPECT_EQ(of_nobody([&](Program& web) { web.limits = {{RLIMIT_NOFILE, 1, most + 1}}; }),
+    EXPECT_EQ(of_nobody([&](config::Program& web) { web.limits = {{RLIMIT_NOFILE, most, most}}; }), "good");
+    EXPECT_EQ(of_nobody([&](config::Program& web) { web.limits = {{RLIMIT_NOFILE, 1, most + 1}}; }),
               "web.limits.nofile: cannot set the hard limit to " + std::to_string(most + 1) + ", the launcher's is " +
                   std::to_string(most) + ": Operation not permitted (it needs CAP_SYS_RESOURCE)");
 }
@@ -99,7 +98,7 @@ TEST(StartTrial, LeavesUsAsWeAre) {
     SKIP_UNLESS_ROOT();
     rlim_t const cores = hard_limit(RLIMIT_CORE);
     int const priority = ::getpriority(PRIO_PROCESS, 0);
-    EXPECT_EQ(verdict([&](Program& web) {
+    EXPECT_EQ(verdict([&](config::Program& web) {
                   web.limits = {{RLIMIT_CORE, 0, 0}};
                   web.nice = 19;
                   web.root_directory = "/usr";

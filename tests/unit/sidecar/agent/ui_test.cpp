@@ -122,40 +122,40 @@ TEST(UiRequest, LogsAndEventsGoOnBehindANumber) {
     EXPECT_EQ(parse_ui_after(R"({"after":"7"})").error(), R"("after" is not a number from 0 to 9223372036854775807)");
 }
 
-json::Node node(std::string const& text) {
+json::Node read(std::string const& text) {
     json::ProblemList problems{1};
     return *json::read_json(text, json::Limits{}, problems);
 }
 
 TEST(UiFeed, EventsAreNumberedAndBounded) {
     UiEvents events;
-    events.add(node("{}"));
+    events.add(read("{}"));
     EXPECT_EQ(events.text_after(0), R"({"events":[],"next":0,"missed":false})");
-    events.add(node(R"({"event":{"event":"a"}})"));
-    events.add(node(R"({"lost":3})"));
+    events.add(read(R"({"event":{"event":"a"}})"));
+    events.add(read(R"({"lost":3})"));
     EXPECT_EQ(events.text_after(0), R"({"events":[{"event":"a"},{"lost":3}],"next":2,"missed":false})");
     EXPECT_EQ(events.text_after(1), R"({"events":[{"lost":3}],"next":2,"missed":false})");
     EXPECT_EQ(events.text_after(9), R"({"events":[{"event":"a"},{"lost":3}],"next":2,"missed":true})");
-    events.add(node(R"({"event":{"time":"t","event":"b","message":")" + std::string(5000, 'x') + R"("}})"));
+    events.add(read(R"({"event":{"time":"t","event":"b","message":")" + std::string(5000, 'x') + R"("}})"));
     EXPECT_EQ(events.text_after(2), R"({"events":[{"time":"t","event":"b","message":")" + std::string(500, 'x') +
                                         R"(..."}],"next":3,"missed":false})");
     for (std::size_t i = 0; i < 2 * UiEvents::most; ++i)
-        events.add(node(R"({"event":{"message":")" + std::string(3000, 'y') + R"("}})"));
+        events.add(read(R"({"event":{"message":")" + std::string(3000, 'y') + R"("}})"));
     EXPECT_LE(events.text_after(0).size(), UiEvents::most_bytes + UiEvents::most + 100);
     EXPECT_NE(events.text_after(1).find(R"("missed":true)"), std::string::npos);
 }
 
 TEST(UiFeed, ConfigurationsAreKeptWithoutTheEnvironment) {
     UiConfigurations kept;
-    kept.add(node(R"({"configuration":null,"environment":{"A":"secret"},"rejection":[]})"));
+    kept.add(read(R"({"configuration":null,"environment":{"A":"secret"},"rejection":[]})"));
     EXPECT_EQ(kept.text(), R"({"configurations":[],"rejections":[]})");
-    kept.add(node(R"({"configuration":"one","environment":{"A":"secret"},"accepted_at":1.5,"rejection":[]})"));
-    kept.add(node(R"({"configuration":"one","accepted_at":1.5,"rejection":["bad"],"rejected_at":2.5})"));
-    kept.add(node(R"({"configuration":"one","accepted_at":1.5,"rejection":["bad"],"rejected_at":2.5})"));
+    kept.add(read(R"({"configuration":"one","environment":{"A":"secret"},"accepted_at":1.5,"rejection":[]})"));
+    kept.add(read(R"({"configuration":"one","accepted_at":1.5,"rejection":["bad"],"rejected_at":2.5})"));
+    kept.add(read(R"({"configuration":"one","accepted_at":1.5,"rejection":["bad"],"rejected_at":2.5})"));
     EXPECT_EQ(kept.text(), R"({"configurations":[{"accepted_at":1.5,"text":"one"}],)"
                            R"("rejections":[{"rejected_at":2.5,"reasons":["bad"]}]})");
     for (int i = 0; i < 40; ++i) {
-        kept.add(node(R"({"configuration":")" + std::string(200'000, 'z') + R"(","accepted_at":)" + std::to_string(i) +
+        kept.add(read(R"({"configuration":")" + std::string(200'000, 'z') + R"(","accepted_at":)" + std::to_string(i) +
                       R"(,"rejection":["no"],"rejected_at":)" + std::to_string(i) + "}"));
     }
     EXPECT_LE(kept.text().size(), UiConfigurations::most_bytes + 10'000);
