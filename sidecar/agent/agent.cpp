@@ -89,6 +89,7 @@ public:
         fit_to_descriptors(options_.server.limits);
         log_flusher_ = TRY(net::LogFlusher::create(io_, log_));
         TRY(open_output());
+        watch_files();  // before they are read, so that no change falls between the two
         TRY(load_certificates());
         auto sockets = TRY(open_sockets());
         auto probe_sockets = TRY(open_probe_sockets());
@@ -98,7 +99,6 @@ public:
         std::string token;
         if (!options_.ui_token_file.empty()) token = TRY(read_token(options_.ui_token_file));
         std::string substitutions = TRY(substitutions_json(options_.substitutions, environment));
-        watch_certificates();
         SandboxReport sandbox;
         SandboxRules const rules = sandbox_rules();
         TRY(drop_rights(rules, sandbox));
@@ -209,15 +209,34 @@ private:
         return paths;
     }
 
-    void watch_certificates() {
-        if (!certificates_) return;
-        auto watch = net::FileWatch::create(io_, certificate_paths(), [this] { (void)reload_certificates(); });
-        if (watch) {
-            watch_ = std::move(*watch);
-        } else {
-            // inotify is used up on this machine. It serves all the same.
-            log_.write(log::LogLevel::warning, "watch-failed",
-                       watch.error().text() + "; they are read on SIGHUP and POST /refresh_certs only");
+    void watch_files() {
+        if (options_.has_tls) {
+            certificates_watch_ =
+                watched(certificate_paths(), "SIGHUP and POST /refresh_certs", [this] { (void)reload_certificates(); });
+        }
+        if (!options_.ui_token_file.empty())
+            token_watch_ = watched({options_.ui_token_file}, "SIGHUP", [this] { reload_token(); });
+    }
+
+    /// Null: inotify is used up on this machine. It serves all the same.
+    std::unique_ptr<net::FileWatch> watched(std::vector<std::string> paths, std::string const& instead,
+                                            std::function<void()> changed) {
+        auto watch = net::FileWatch::create(io_, std::move(paths), std::move(changed));
+        if (watch) return std::move(*watch);
+        log_.write(log::LogLevel::warning, "watch-failed",
+                   watch.error().text() + "; what is there is read on " + instead + " only");
+        return nullptr;
+    }
+
+    void reload_token() {
+        auto token = read_token(options_.ui_token_file);
+        if (!token && has_landlock_ && is_out_of_reach(options_.ui_token_file)) {
+            (void)out_of_reach("ui-token-out-of-reach", "the token leads");
+        } else if (!token) {
+            log_.write(log::LogLevel::error, "ui-token-rejected",
+                       "the new token is no good, the old one stays: " + token.error().text());
+        } else if (ui_->replace_token(std::move(*token))) {
+            log_.write(log::LogLevel::info, "ui-token-loaded", "from now on the page needs the new token");
         }
     }
 
@@ -225,7 +244,8 @@ private:
     Result<bool> reload_certificates() {
         auto result = certificates_->reload(std::time(nullptr));
         if (!result && has_landlock_ && std::ranges::any_of(certificate_paths(), is_out_of_reach)) {
-            result = out_of_reach();
+            ++figures_.failed_certificate_reloads;
+            result = out_of_reach("certificate-out-of-reach", "the certificates lead");
         } else if (!result) {
             ++figures_.failed_certificate_reloads;
             log_.write(log::LogLevel::error, "certificate-rejected",
@@ -238,13 +258,13 @@ private:
         return result;
     }
 
-    /// They are somewhere else now. The next one of us can look there, if there is somebody who starts it on these
+    /// Files are somewhere else now. The next one of us can look there, if there is somebody who starts it on these
     /// sockets; it serves nobody before it has read them.
-    std::unexpected<Error> out_of_reach() {
-        ++figures_.failed_certificate_reloads;
-        std::string text = "the certificates lead to where the sandbox lets nobody look who was started before: ";
-        text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; the old ones stay";
-        log_.write(log::LogLevel::error, "certificate-out-of-reach", text);
+    std::unexpected<Error> out_of_reach(std::string_view event, std::string_view what_leads) {
+        std::string text(what_leads);
+        text += " to where the sandbox lets nobody look who was started before: ";
+        text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; what it has read stays";
+        log_.write(log::LogLevel::error, event, text);
         if (keeps_sockets_ && !is_stopping_) {
             exit_code_ = exit_to_be_started_again;
             begin_stop();
@@ -255,7 +275,9 @@ private:
     [[nodiscard]] SandboxRules sandbox_rules() const {
         SandboxRules rules;
         if (output_) rules.output_directory = output_->fd();
-        if (certificates_) rules.read_only = net::readable_for(certificate_paths());
+        std::vector<std::string> followed = certificates_ ? certificate_paths() : std::vector<std::string>();
+        if (!options_.ui_token_file.empty()) followed.push_back(options_.ui_token_file);
+        rules.read_only = net::readable_for(followed);
         // The whole of it: a new token comes in a new directory there.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
         rules.may_connect = has_broker_ || options_.has_kubernetes;
@@ -363,6 +385,7 @@ private:
     void signalled(int signo) {
         if (signo == SIGHUP) {
             if (certificates_) (void)reload_certificates();
+            if (!options_.ui_token_file.empty()) reload_token();
             return;
         }
         log_.write(log::LogLevel::info, "stop-requested", "stopping");
@@ -383,7 +406,8 @@ private:
     net::HttpRouter probe_router_;
     net::Timer grace_;
     std::optional<net::LogFlusher> log_flusher_;
-    std::unique_ptr<net::FileWatch> watch_;
+    std::unique_ptr<net::FileWatch> certificates_watch_;
+    std::unique_ptr<net::FileWatch> token_watch_;
     std::optional<Service> service_;
     std::optional<Ui> ui_;
     std::optional<net::HttpServer> server_;

@@ -93,10 +93,20 @@ void Ui::stop() {
     grown_.notify_all();
 }
 
+bool Ui::replace_token(std::string token) {
+    bool const is_another = access_.replace_token(std::move(token));
+    if (is_another) ++tokens_;
+    grown_.notify_all();
+    return is_another;
+}
+
+std::optional<UiRefusal> Ui::refusal_of(HttpRequest const& request) const {
+    return access_.refusal_of({request.host, request.origin, request.authorization, request.has_accepted_certificate});
+}
+
 Task<HttpResponse> Ui::answer(Endpoint endpoint, HttpRequest const& request) {
     if (endpoint == Endpoint::ui) co_return page();
-    auto const refusal =
-        access_.refusal_of({request.host, request.origin, request.authorization, request.has_accepted_certificate});
+    auto const refusal = refusal_of(request);
     if (refusal) co_return text(refusal->status, refusal->text);
     if (endpoint == Endpoint::ui_configuration) co_return configurations();
     if (endpoint == Endpoint::ui_events) co_return co_await events(request);
@@ -128,15 +138,18 @@ Task<HttpResponse> Ui::events(HttpRequest const& request) {
     if (events_.last() == *after && waiting_ < most_waiting) {
         Counted const counted(waiting_);
         auto const is_late = std::make_shared<bool>(false);
+        std::uint64_t const let_in_by = tokens_;
         net::Timer limit(loop_);
         limit.call_at(std::chrono::steady_clock::now() + longest_wait, [this, is_late] {
             *is_late = true;
             grown_.notify_all();
         });
         request.caller->when_gone([this] { grown_.notify_all(); });
-        while (events_.last() == *after && !*is_late && !is_stopping_ && !request.caller->has_gone())
+        while (events_.last() == *after && !*is_late && !is_stopping_ && !request.caller->has_gone() &&
+               let_in_by == tokens_)
             co_await grown_.wait();
         request.caller->when_gone({});
+        if (auto const refusal = refusal_of(request)) co_return text(refusal->status, refusal->text);
     }
     co_return json_response(events_.text_after(*after));
 }

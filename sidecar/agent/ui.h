@@ -35,9 +35,12 @@ public:
     net::Task<net::HttpResponse> answer(Endpoint endpoint, net::HttpRequest const& request);
     /// Answers those who wait.
     void stop();
+    /// See UiAccess. Who waits and had the one before is refused.
+    bool replace_token(std::string token);
 
 private:
     net::HttpResponse page() const;
+    [[nodiscard]] std::optional<UiRefusal> refusal_of(net::HttpRequest const& request) const;
     net::HttpResponse configurations();
     net::Task<net::HttpResponse> events(net::HttpRequest const& request);
     net::Task<net::HttpResponse> logs(net::HttpRequest const& request);
@@ -55,6 +58,7 @@ private:
     net::HttpStream::Piece configurations_text_;  // null: to be made
     net::Condition grown_;
     std::size_t waiting_ = 0;
+    std::uint64_t tokens_ = 0;  // that there have been
     std::size_t calls_ = 0;
     bool is_stopping_ = false;
 };

@@ -1,6 +1,7 @@
 #include "sidecar/agent/ui_access.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <utility>
 
@@ -70,6 +71,13 @@ UiAccess::UiAccess(Settings settings)
     : settings_(std::move(settings)), has_token_(!settings_.token.empty()), token_(digest_of(settings_.token)) {
     OPENSSL_cleanse(settings_.token.data(), settings_.token.size());
     settings_.token.clear();
+}
+
+bool UiAccess::replace_token(std::string token) {
+    assert(has_token_);
+    Digest const digest = digest_of(token);
+    OPENSSL_cleanse(token.data(), token.size());
+    return std::exchange(token_, digest) != digest;
 }
 
 std::optional<UiRefusal> UiAccess::refusal_of(Claim const& claim) const {

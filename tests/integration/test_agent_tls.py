@@ -373,7 +373,7 @@ def test_certificates_out_of_reach_end_nobody_whose_sockets_would_be_lost(pki, s
     move()
     agent.wait_for_event("certificate-out-of-reach")
     status, text = agent.post("/refresh_certs", context=pki.client(pki.full))
-    assert status == 500 and text.endswith("start the agent again; the old ones stay\n")
+    assert status == 500 and text.endswith("start the agent again; what it has read stays\n")
     assert serial(agent, pki.client()) == old
 
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -100,6 +102,64 @@ def test_client_certificates_let_in_where_there_is_no_token(start, area):
     assert agent.post("/ui/session", "{}", context=known) == (200, "OK\n")
     evil = agent.post("/ui/session", "{}", context=known, headers={"Origin": "https://evil.example"})
     assert evil == (403, "Origin is not this server\n"), "a browser shows the certificate for any page"
+
+
+# Another token.
+
+OTHER = "another-token-of-more-than-16"
+
+
+def replace(path, text):
+    fresh = path.with_name("fresh")
+    fresh.write_text(text)
+    fresh.chmod(0o644)
+    fresh.rename(path)
+
+
+def test_a_new_token_counts_from_when_it_is_there_and_the_old_one_no_more(start, token_file):
+    agent = start("--ui", "--ui-token-file", token_file)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(ask, agent, "/ui/events", {"after": 0})
+        eventually(lambda: agent.metric("triton_agent_open_connections") >= 2, "it waits")  # and the one that asks
+        replace(token_file, OTHER)
+        agent.wait_for_event("ui-token-loaded")
+        assert waiting.result() == (401, "this is not the token\n"), "who waited was let in by the old one"
+    assert ask(agent, "/ui/session") == (401, "this is not the token\n")
+    assert ask(agent, "/ui/session", token=OTHER) == (200, "OK\n")
+    token_file.write_text(TOKEN)  # in place
+    agent.wait_for_event("ui-token-loaded")
+    assert ask(agent, "/ui/session") == (200, "OK\n")
+
+
+@pytest.mark.parametrize("text, why", [
+    ("short", "the token has fewer than 16 characters"), ("", "the token has fewer than 16 characters"),
+    ("x" * 2000, "the token has more than 1024 characters"),
+    ("a token with blanks in it", "the token has characters other than printable ASCII without blanks")])
+def test_what_is_no_token_leaves_the_old_one(start, token_file, text, why):
+    agent = start("--ui", "--ui-token-file", token_file)
+    replace(token_file, text)
+    assert agent.wait_for_event("ui-token-rejected")["message"].endswith(f"the old one stays: {token_file}: {why}")
+    assert ask(agent, "/ui/session") == (200, "OK\n")
+    token_file.unlink()
+    token_file.mkdir()
+    agent.process.send_signal(signal.SIGHUP)
+    agent.wait_for_event("ui-token-rejected")
+    assert ask(agent, "/ui/session") == (200, "OK\n")
+
+
+def test_a_mounted_secret_brings_a_new_token(start, area):
+    secret = area / "secret"
+    for name, token in (("..1", TOKEN), ("..2", OTHER)):
+        (secret / name).mkdir(parents=True)
+        (secret / name / "token").write_text(token)
+    (secret / "..data").symlink_to("..1")
+    (secret / "token").symlink_to("..data/token")
+    agent = start("--ui", "--ui-token-file", secret / "token")
+    (secret / "..tmp").symlink_to("..2")
+    (secret / "..tmp").rename(secret / "..data")
+    agent.wait_for_event("ui-token-loaded")
+    assert ask(agent, "/ui/session", token=OTHER) == (200, "OK\n")
+    assert ask(agent, "/ui/session")[0] == 401
 
 
 @pytest.mark.parametrize("arguments, reason", [

@@ -1,13 +1,17 @@
 """The agent's page in headless Chromium, with 100 programs. TRITON_SCREENSHOTS=DIRECTORY keeps pictures of it."""
 
+import contextlib
 import json
 import os
+import select
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
-from harness.agent import AGENT
+from harness.agent import AGENT, read_answer
+from harness.process import eventually
 from harness.programs import run, service
 
 sys.path.append(str(Path(__file__).parents[1] / "host"))
@@ -124,6 +128,103 @@ def check(page):
     assert page.evaluate("document.querySelectorAll('img, b b, tbody b').length") == 0
     assert page.evaluate(f"{UNSEEN}.test(document.body.innerText)") is False
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_keys_and_a_program_that_goes(as_pid1, area, browser):
+    programs = {name: {"command": ["sleep", "1000"]} for name in ("one", "three", "two")}
+    launcher, url = start(as_pid1, area, programs)
+    page = browser.page()
+    page.open(url)
+    page.wait(f"document.body.dataset.link === 'live' && {SHOWN}.length === 4")
+    unlock(page)
+    page.wait("isFull")
+    names = page.evaluate(f"{SHOWN}.map((row) => row.querySelector('button').textContent)")
+    page.press("/", "ArrowDown", "Enter")
+    page.wait(f"document.getElementById('name').textContent === '{names[0]}'")
+    for key, expected in (("ArrowDown", names[1]), ("ArrowDown", names[2]), ("ArrowUp", names[1])):
+        page.press(key)
+        page.wait(f"document.getElementById('name').textContent === '{expected}'")
+    page.press("/")
+    page.write("tw")
+    page.wait(f"{SHOWN}.length === 1")
+    page.press("Escape")
+    page.wait(f"{SHOWN}.length === 4 && !document.getElementById('details').hidden")
+    page.press("Escape")  # in a filter that is empty it does what it does everywhere
+    page.wait("document.getElementById('details').hidden")
+
+    page.evaluate("openDetails([...rows.values()].find((entry) => entry.title === 'two').key, true)")
+    launcher.replace({name: programs[name] for name in ("one", "three")})
+    page.wait("document.getElementById('facts').textContent === 'Statenot there any more' && document.getElementById('commands').hidden")
+    assert page.text("#name") == "two"
+    page.press("Escape")
+    page.wait("document.getElementById('details').hidden && document.activeElement === document.getElementById('filter')")
+    check(page)
+    page.close()
+
+
+def test_on_a_phone_what_is_behind_the_details_is_out_of_reach(as_pid1, area, browser):
+    _, url = start(as_pid1, area, {"web": {"command": ["sleep", "1000"]}})
+    page = browser.page(width=390, height=800, is_phone=True)
+    page.open(url)
+    page.wait(f"document.body.dataset.link === 'live' && {SHOWN}.length === 2")
+    page.tap("#programs tbody tr button")
+    page.wait("!document.getElementById('details').hidden")
+    assert page.evaluate("['nav', '#unlock', '#programs', 'footer'].every((one) => document.querySelector(one).inert)")
+    page.evaluate("tell('Not done: a reason')")
+    assert page.evaluate("""(() => { const note = document.getElementById('note'), box = note.getBoundingClientRect();
+                                     return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === note; })()""")
+    page.tap("#close")
+    page.wait("document.getElementById('details').hidden")
+    assert page.evaluate("[...document.querySelectorAll('*')].every((one) => !one.inert)")
+    check(page)
+    page.close()
+
+
+def readable(sockets):
+    poll = select.poll()
+    for each in sockets:
+        poll.register(each, select.POLLIN)
+    ready = {number for number, _ in poll.poll(0)}
+    return [each for each in sockets if each.fileno() in ready]
+
+
+def test_one_of_a_thousand_viewers_does_not_ask_without_a_pause(as_pid1, area, browser):
+    """Only so many may wait for events; who comes later is answered at once, and must not ask again at once."""
+    launcher, url = start(as_pid1, area, {"web": {"command": ["sleep", "1000"]}})
+    launcher.wait_for_event("process-started", program="web")
+    address = ("127.0.0.1", int(url.split(":")[2].split("/")[0]))
+
+    def question(body):
+        text = json.dumps(body)
+        return (f"POST /ui/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(text)}\r\n\r\n{text}").encode()
+
+    with contextlib.ExitStack() as stack:
+        viewers = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(1000)]
+        after, latest, asking = 0, -1, viewers
+        while latest != after:  # until those that wait know all events
+            after = max(after, latest)
+            for viewer in asking:
+                viewer.sendall(question({"after": after}))
+            asking = eventually(lambda: len(found := readable(viewers)) >= 1000 - 64 and found, "all are answered but those that wait")
+            answers = [read_answer(viewer) for viewer in asking]
+            assert {status for status, _ in answers} <= {200, 503}, "503: too many asked in one moment"
+            latest = max(json.loads(text)["next"] for status, text in answers if status == 200)
+        page = browser.page()
+        page.open(url)
+        page.wait(f"document.body.dataset.link === 'live' && {SHOWN}.length === 2")
+        unlock(page)
+        page.wait("isFull")
+        asked = "performance.getEntriesByType('resource').filter((entry) => entry.name.endsWith('/ui/events'))"
+        page.wait(f"{asked}.length >= 5")
+        starts = page.evaluate(f"{asked}.map((entry) => entry.startTime)")
+        assert min(later - one for one, later in zip(starts, starts[1:])) >= 240, "one has waited for what follows closely"
+        assert starts[4] - starts[1] >= 3 * 1990, starts
+        pid = page.evaluate("[...rows.values()].find((entry) => entry.title === 'web').process.pid")
+        page.evaluate("run({ command: 'restart', program: 'web' })")
+        page.wait(f"![null, undefined, {pid}].includes([...rows.values()].find((entry) => entry.title === 'web').process.pid)")
+        check(page)
+        page.close()
 
 
 def test_launcher_without_a_token_shows_the_status_alone(as_pid1, browser):

@@ -39,6 +39,15 @@ TEST(UiAccess, TheTokenLetsIn) {
         EXPECT_EQ(refusal(access, {"localhost", "", wrong}), "401 Authorization is not Bearer and the token") << wrong;
 }
 
+TEST(UiAccess, AnotherTokenTakesThePlaceOfTheFirst) {
+    UiAccess access = with_token();
+    EXPECT_FALSE(access.replace_token(std::string(token)));
+    EXPECT_EQ(refusal(access, {"localhost", "", bearer}), "");
+    EXPECT_TRUE(access.replace_token("another-one-of-more-than-16"));
+    EXPECT_EQ(refusal(access, {"localhost", "", bearer}), "401 this is not the token");
+    EXPECT_EQ(refusal(access, {"localhost", "", "Bearer another-one-of-more-than-16"}), "");
+}
+
 TEST(UiAccess, PagesOfOthersAreRefused) {
     UiAccess const access = with_token();
     for (std::string_view const host : {"evil.example", "", "localhost.evil.example", "127.0.0.1.evil.example:80",
