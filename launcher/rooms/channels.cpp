@@ -315,17 +315,19 @@ Result<> Channels::add_link(ProgramPlan const& plan, process::StartFiles& files)
 }
 
 void Channels::end_inputs() {
-    for (ProgramTable::Entry const& reader : table_.entries()) {
-        if (!reader.plan || !reader.plan->is_reader || !links_.is_writing_open(reader.name)) continue;
-        bool is_written = false;
-        for (std::size_t at = 0; at < table_.size() && !is_written; ++at) {
-            ProgramId const id{static_cast<std::uint32_t>(at)};
-            if (!table_[id].plan || table_[id].plan->settings.output.to != reader.name) continue;
-            for (std::uint32_t number = 1; number <= supervisor_.size(id); ++number)
-                is_written |= supervisor_.state({id, ProcessNumber{number}}) != ProcessState::down;
+    if (!links_.is_writing_open()) return;
+    std::vector<std::string_view> written;
+    for (std::size_t at = 0; at < table_.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        if (!table_[id].plan || table_[id].plan->needs.output_to.empty()) continue;
+        for (std::uint32_t number = 1; number <= supervisor_.size(id); ++number) {
+            if (supervisor_.state({id, ProcessNumber{number}}) == ProcessState::down) continue;
+            written.push_back(table_[id].plan->needs.output_to);
+            break;
         }
-        if (!is_written) links_.close_writing(reader.name);
     }
+    std::ranges::sort(written);
+    links_.close_unwritten(written);
 }
 
 Result<> Channels::add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands) {

@@ -20,14 +20,13 @@ Result<Links::Ends> Links::ends(std::string_view reader) {
     return Ends{known->read_end.get(), known->write_end.get()};
 }
 
-void Links::close_writing(std::string_view reader) {
-    auto const known = std::ranges::find(links_, reader, &Link::reader);
-    if (known != links_.end()) known->write_end = UniqueFd{};
+void Links::close_unwritten(std::span<std::string_view const> written) {
+    for (Link& link : links_)
+        if (!std::ranges::binary_search(written, link.reader)) link.write_end = UniqueFd{};
 }
 
-bool Links::is_writing_open(std::string_view reader) const {
-    auto const known = std::ranges::find(links_, reader, &Link::reader);
-    return known != links_.end() && known->write_end;
+bool Links::is_writing_open() const {
+    return std::ranges::any_of(links_, [](Link const& link) { return bool{link.write_end}; });
 }
 
 std::vector<LinkState> Links::export_state() const {

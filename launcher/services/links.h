@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,10 @@ public:
     /// Of the pipe to this reader, which is made at the first call. Borrowed. Errors: those of pipe2(2).
     Result<Ends> ends(std::string_view reader);
 
-    /// In the container's end: those that wrote have ended, so that the reader finds the end of its input.
-    void close_writing(std::string_view reader);
-    [[nodiscard]] bool is_writing_open(std::string_view reader) const;
+    /// In the container's end: readers to whom nobody writes any more find the end of their input. `written`: the
+    /// readers that have writers, in ascending order.
+    void close_unwritten(std::span<std::string_view const> written);
+    [[nodiscard]] bool is_writing_open() const;
 
     // For an upgrade.
     [[nodiscard]] std::vector<LinkState> export_state() const;
