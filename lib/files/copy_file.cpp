@@ -21,9 +21,9 @@ namespace triton::files {
 namespace {
 
 constexpr mode_t kept_mode_bits = S_IRWXU | S_IRWXG | S_IRWXO;
-constexpr off_t piece_size = 16 << 20;          // a stop is noticed after so many bytes
-constexpr std::size_t buffer_size = 256 << 10;  // of read and write
-constexpr off_t block_unit = 512;               // of st_blocks
+constexpr off_t piece_size = 16 << 20;         // a stop is noticed after so many bytes
+constexpr std::size_t buffer_size = 64 << 10;  // of read and write: two of them stay in a processor's own cache
+constexpr off_t block_unit = 512;              // of st_blocks
 constexpr int most_attempts = 3;
 
 /// Of a small file no more than it needs: thousands of them are common, and to clear a large buffer is the slow part.
@@ -242,22 +242,30 @@ std::optional<Existing> find_candidate(Target const& target, off_t size, mode_t 
     return existing;
 }
 
-enum class Comparison : std::uint8_t { same, different, stopped };
+struct Comparison {
+    enum class Outcome : std::uint8_t { same, different, stopped };
+    Outcome outcome = Outcome::different;
+    std::string sha256{};  ///< of the same content, where it was asked for
+};
 
 /// By content, whatever the times say. Equal ones prove nothing, however old: the target may come from another source
 /// that was written within the same tick of the clock, or that rsync or cp -p gave that time, and what the target came
 /// from is written down nowhere.
-Comparison compare(Source const& source, Existing const& existing, KeepGoing const& keep_going) {
+Comparison compare(Source const& source, Existing const& existing, CopySettings const& settings) {
+    using enum Comparison::Outcome;
+    Sha256 hash;
     std::vector<char> ours(buffer_size_for(source.status.st_size));
     std::vector<char> theirs(ours.size());
     for (off_t at = 0;;) {
         ssize_t const size = read_fully(source.file.get(), ours, at);
         // What cannot be read is copied; the copy reports it.
-        if (size < 0 || size != read_fully(existing.file.get(), theirs, at)) return Comparison::different;
-        if (size == 0) return Comparison::same;
-        if (std::memcmp(ours.data(), theirs.data(), static_cast<std::size_t>(size)) != 0) return Comparison::different;
+        if (size < 0 || size != read_fully(existing.file.get(), theirs, at)) return {different};
+        if (size == 0) return {same, settings.with_hash ? std::move(hash).take_hex() : ""};
+        if (std::memcmp(ours.data(), theirs.data(), static_cast<std::size_t>(size)) != 0) return {different};
+        if (settings.with_hash) hash.add(std::span(theirs).first(static_cast<std::size_t>(size)));
         at += size;
-        if (keep_going && !keep_going(0, static_cast<std::uint64_t>(source.status.st_size))) return Comparison::stopped;
+        if (settings.keep_going && !settings.keep_going(0, static_cast<std::uint64_t>(source.status.st_size)))
+            return {stopped};
     }
 }
 
@@ -269,11 +277,6 @@ Result<Staged> finished(Outcome outcome, int fd, off_t size, Target const& targe
     if (!hash) return Staged{};
     staged.sha256 = std::move(*hash);
     return staged;
-}
-
-Result<Prepared> reused(Existing const& existing, Target const& target, CopySettings const& settings) {
-    return Prepared{ TRY(finished(Outcome::reused, existing.file.get(), existing.status.st_size, target, settings)),
-                    std::nullopt};
 }
 
 /// What has just been written, with its mode and times.
@@ -389,9 +392,12 @@ Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySe
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
         mode_t const mode = current->status.st_mode & kept_mode_bits;
         if (auto const existing = find_candidate(target, current->status.st_size, mode)) {
-            Comparison const found = compare(*current, *existing, settings.keep_going);
-            if (found == Comparison::stopped) return Prepared{};
-            if (found == Comparison::same) return reused(*existing, target, settings);
+            Comparison found = compare(*current, *existing, settings);
+            if (found.outcome == Comparison::Outcome::stopped) return Prepared{};
+            if (found.outcome == Comparison::Outcome::same) {
+                auto const size = static_cast<std::uint64_t>(existing->status.st_size);
+                return Prepared{Staged{Outcome::reused, size, std::move(found.sha256)}, std::nullopt};
+            }
         }
         if (auto prepared = TRY(copy_once(*current, target, settings))) return std::move(*prepared);
         (void)TRY(look_at_source(source.path));
@@ -408,7 +414,9 @@ Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target cons
         std::string there(content.size() + 1, '\0');
         ssize_t const size = read_fully(existing->file.get(), there, 0);
         if (size >= 0 && std::string_view(there).substr(0, static_cast<std::size_t>(size)) == content)
-            return reused(*existing, target, settings);
+            return Prepared{
+                TRY(finished(Outcome::reused, existing->file.get(), existing->status.st_size, target, settings)),
+                            std::nullopt};
     }
     auto pending =
         TRY(PendingFile::create(target.directory, target.name, target.shown, mode, settings.methods.unnamed_file));
