@@ -16,10 +16,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent / "tests"
-sys.path[:0] = [str(TESTS / "kubernetes"), str(TESTS / "integration")]
+sys.path[:0] = [str(TESTS / "kubernetes"), str(TESTS)]
 
 import rig  # noqa: E402
-from harness import eventually  # noqa: E402
+from harness.process import eventually  # noqa: E402
 from test_load import AnnotationWatch  # noqa: E402
 from serving import ConfigMap  # noqa: E402
 
@@ -35,7 +35,7 @@ def build_programs(directory):
     """The helpers of the rig: what puts the launcher in its pod, and its child."""
     for name in ("place", "probe"):
         subprocess.run(["gcc", "-std=gnu11", "-static", "-O1", "-o", directory / name,
-                        TESTS / "integration" / "programs" / f"{name}.c"], check=True)
+                        TESTS / "harness" / "helpers" / f"{name}.c"], check=True)
     return directory
 
 
