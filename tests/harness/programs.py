@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 
-from harness.process import VERSION, run_plainly
+from harness.process import VERSION, eventually, run_plainly
 
 USR1 = 10
 RESTART_AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
@@ -47,6 +47,7 @@ class Programs:
 
     def ctl(self, *words):
         """Runs ctl, which has to succeed, and returns what it printed."""
+        eventually(self.control.exists, "the launcher can be asked")  # the first programs run before
         done = run_plainly("ctl", "--socket", self.control, *words)
         assert done.returncode == 0, f"{words}: {done}\n{self.launcher.story()}"
         return done.stdout

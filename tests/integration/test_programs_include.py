@@ -95,7 +95,9 @@ def test_a_mounted_config_map_is_swapped(place):
 def test_an_upgrade_keeps_what_was_merged(place):
     launcher = Layered(place, {"web": service("web")}, a={"db": service("db")})
     pids = {tag: launcher.wait_up(tag=tag)["pid"] for tag in ("web", "db")}
-    assert run_plainly("ctl", "--socket", place.area / "control", "upgrade", place.binary).returncode == 0
+    control = place.area / "control"
+    eventually(control.exists, "the launcher can be asked")  # the first programs run before
+    assert run_plainly("ctl", "--socket", control, "upgrade", place.binary).returncode == 0
     launcher.wait_for_event("upgrade-done")
     launcher.add("b", {"new": service("new")})
     launcher.wait_up(tag="new")
