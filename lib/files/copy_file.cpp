@@ -413,10 +413,11 @@ Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target cons
     if (auto const existing = find_candidate(target, static_cast<off_t>(content.size()), mode)) {
         std::string there(content.size() + 1, '\0');
         ssize_t const size = read_fully(existing->file.get(), there, 0);
-        if (size >= 0 && std::string_view(there).substr(0, static_cast<std::size_t>(size)) == content)
-            return Prepared{
-                TRY(finished(Outcome::reused, existing->file.get(), existing->status.st_size, target, settings)),
-                            std::nullopt};
+        if (size >= 0 && std::string_view(there).substr(0, static_cast<std::size_t>(size)) == content) {
+            Staged staged =
+                TRY(finished(Outcome::reused, existing->file.get(), existing->status.st_size, target, settings));
+            return Prepared{std::move(staged), std::nullopt};
+        }
     }
     auto pending =
         TRY(PendingFile::create(target.directory, target.name, target.shown, mode, settings.methods.unnamed_file));
