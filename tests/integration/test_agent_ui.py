@@ -140,9 +140,10 @@ def test_what_is_no_token_leaves_the_old_one(start, token_file, text, why):
     replace(token_file, text)
     assert agent.wait_for_event("ui-token-rejected")["message"].endswith(f"the old one stays: {token_file}: {why}")
     assert ask(agent, "/ui/session") == (200, "OK\n")
+    agent.process.send_signal(signal.SIGHUP)  # nothing has changed: what comes now, comes of it
+    agent.wait_for_event("ui-token-rejected")
     token_file.unlink()
     token_file.mkdir()
-    agent.process.send_signal(signal.SIGHUP)
     agent.wait_for_event("ui-token-rejected")
     assert ask(agent, "/ui/session") == (200, "OK\n")
 
