@@ -150,11 +150,13 @@ def signals(bench):
 
 
 def orphans(bench):
-    """10,000 dead orphans (1,000 when quick) handed over at once, to the last being reaped by X as PID 1."""
+    """10,000 orphans (1,000 when quick) handed over dead, or that end at once, to the last being reaped by X as PID 1."""
     count = bench.amount(10000, 1000)
     contenders = [c for c in bench.able("wraps") if c.name != "no init"]
     bench.rounds(bench.amount(15, 5), contenders, ["orphans"],
                  lambda c, _: bench.add("orphans", c, bench.meter.orphans(c, count)))
+    bench.rounds(bench.amount(15, 5), contenders, ["orphans.end"],
+                 lambda c, _: bench.add("orphans.end", c, bench.meter.orphans(c, count, "end")))
 
 
 def stop(bench):

@@ -117,11 +117,11 @@ class Meter:
         """User instructions (steps) or system calls of a command, its children not included."""
         return self.call("count", strings(argv), strings(self.environment({})), b"/", int(steps))
 
-    def orphans(self, contender, count):
+    def orphans(self, contender, count, how="orphans"):
         """Nanoseconds for that many orphans, from their being handed over, dead, to the last being reaped by
-        the contender as PID 1."""
+        the contender as PID 1; for `end` from the moment in which they all end."""
         session = Session(self, contender, 2)
-        argv = contender.wrap([contender.worker(), "orphans", str(count)])
+        argv = contender.wrap([contender.worker(), how, str(count)])
         status = ctypes.c_int()
         self.call("run_as_init", strings(argv), strings(self.environment({"STAMPS": session.stamps})),
                   bytes(session.directory), ctypes.byref(status))

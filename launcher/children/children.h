@@ -75,6 +75,11 @@ public:
     void end_orphans_of(pid_t pid) { hunt_.end(pid); }
     /// See OrphanHunt.
     void finish_hunts() { hunt_.finish(); }
+    /// SIGCHLD has come, of `pid` and perhaps of others: reaps what has ended. In a storm of orphans those are reaped
+    /// at most a millisecond later.
+    void note_end(pid_t pid) {
+        if (!is_letting_die_ || processes_.contains(pid)) reap();
+    }
     /// Reaps what has ended: at most so many at a time as keep a round short, and the others in the next round.
     void reap();
     /// Tells of what has executed by now.
@@ -101,7 +106,8 @@ private:
     using Processes = std::unordered_map<pid_t, ProcessId>;
 
     std::optional<Sys::Dead> next_dead();
-    void reaped(Sys::Dead dead);
+    bool reaped(Sys::Dead dead);
+    void let_die(int orphans);
     void executed(Pid pid);
     void arm() { command_timer_.arm(commands_.next_deadline()); }
 
@@ -115,6 +121,9 @@ private:
     EventLoop::Timer reap_timer_;
     OrphanHunt hunt_;
     process::ExecutionWatch executions_;
+    std::chrono::steady_clock::time_point storm_since_;
+    int storm_size_ = 0;           // orphans since then
+    bool is_letting_die_ = false;  // the timer reaps
     bool looks_first_ = false;
 };
 

@@ -59,12 +59,12 @@ void LifeCycle::take_signals() {
         count = sys_.read_signals(setup_.signals.get(), infos);
     if (!count) return;
     std::span<signalfd_siginfo const> const batch(infos.data(), *count);
-    bool has_child_ended = false;
+    std::optional<pid_t> ended;
     for (signalfd_siginfo const& info : batch) {
-        has_child_ended = has_child_ended || info.ssi_signo == SIGCHLD;
+        if (info.ssi_signo == SIGCHLD) ended = static_cast<pid_t>(info.ssi_pid);
         if (info.ssi_signo != SIGCHLD && is_stop(meaning(info))) stop(meaning(info));
     }
-    if (has_child_ended) listener_.children_ended();
+    if (ended) listener_.children_ended(*ended);
     for (signalfd_siginfo const& info : batch) {
         int const signo = meaning(info);
         if (info.ssi_signo != SIGCHLD && signo != 0 && !is_stop(signo)) take(signo);

@@ -28,7 +28,8 @@ public:
     class Listener {
     public:
         virtual ~Listener() = default;
-        virtual void children_ended() = 0;
+        /// SIGCHLD has come, of `pid` and of whoever else has ended meanwhile.
+        virtual void children_ended(pid_t pid) = 0;
         /// The first request has been dispatched, or a further one.
         virtual void stop_asked() = 0;
         /// SIGHUP. The log has been opened again.

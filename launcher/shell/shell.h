@@ -69,7 +69,7 @@ private:
     void make_room(std::vector<ProgramSpec> const& specs) override;
     void expect_leftovers() override { children_.look_before_reaping(); }
     void settled() override;
-    void children_ended() override { children_.reap(); }
+    void children_ended(pid_t pid) override { children_.note_end(pid); }
     void stop_asked() override { keeper_.forget_files(); }
     void hung_up() override;
 

@@ -200,6 +200,8 @@ private:
     WrapOutcome start(char** argv, char** envp);
     void adopt_orphans_or_note();
     bool reap();
+    bool reap(int wanted, int& orphans);
+    void let_die(int orphans);
     void forward(int received);
     void send(int signo) const;
     bool take_foreground();
@@ -215,6 +217,9 @@ private:
     process::raw::KernelSigaction inherited_sigchld_{};
     SignalSet ignore_once_ = 0;
     std::int64_t kill_at_ = 0;
+    std::int64_t reap_at_ = 0;  // when not 0, SIGCHLD waits until then
+    std::int64_t storm_since_ = 0;
+    int storm_size_ = 0;  // orphans since then
     int own_pid_ = 0;
     int child_ = 0;
     int status_ = 0;
@@ -347,12 +352,22 @@ void Init::follow_stop(int signo) {
     (void)process::raw::call(SYS_kill, -child_, SIGCONT);
 }
 
-/// SIGCHLD coalesces: take all that have ended. Returns whether the command is among them.
+/// SIGCHLD coalesces: take all that have ended, the command first. Returns whether it is among them.
 bool Init::reap() {
+    int orphans = 0;
+    bool const has_waited = reap_at_ != 0;
+    reap_at_ = 0;
+    if (has_waited && child_ && reap(child_, orphans)) return true;
+    if (reap(-1, orphans)) return true;
+    let_die(orphans);
+    return false;
+}
+
+bool Init::reap(int wanted, int& orphans) {
     for (;;) {
         int status = 0;
-        auto const pid = static_cast<int>(
-            process::raw::call(SYS_wait4, -1, process::raw::address(&status), 1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
+        auto const pid = static_cast<int>(process::raw::call(SYS_wait4, wanted, process::raw::address(&status),
+                                                             1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
         if (pid == -EINTR) continue;
         if (pid <= 0) return false;
         if (has_stopped(status)) {
@@ -363,8 +378,24 @@ bool Init::reap() {
             status_ = status;
             return true;
         }
+        ++orphans;
         if (observer_ && observer_->reaped) observer_->reaped(pid, status);
     }
+}
+
+/// Each wait walks over the children that live still, and meanwhile those that die wait for the kernel's lock: many
+/// that end at once are reaped sooner when they are let die first. See Children::let_die().
+void Init::let_die(int orphans) {
+    constexpr int orphans_of_a_storm = 16;
+    constexpr std::int64_t window = 4'000'000, pause = 1'000'000;  // ns
+    if (orphans == 0) return;
+    std::int64_t const now = monotonic_now();
+    if (now - storm_since_ > window) {
+        storm_since_ = now;
+        storm_size_ = 0;
+    }
+    storm_size_ += orphans;
+    if (storm_size_ >= orphans_of_a_storm) reap_at_ = now + pause;
 }
 
 void Init::arm_stop_timeout(int signo) {
@@ -396,15 +427,18 @@ void Init::forward(int received) {
 bool Init::wait_for_signal(int& signo) {
     for (;;) {
         std::int64_t timeout[2] = {};
-        if (kill_at_) {
-            std::int64_t const left = kill_at_ - monotonic_now();
-            if (left <= 0) return false;
+        std::int64_t const until = reap_at_ && (!kill_at_ || reap_at_ < kill_at_) ? reap_at_ : kill_at_;
+        if (until) {
+            std::int64_t const left = until - monotonic_now();
+            signo = SIGCHLD;
+            if (left <= 0) return until == reap_at_;
             timeout[0] = left / 1'000'000'000;
             timeout[1] = left % 1'000'000'000;
         }
+        SignalSet const awaited = reap_at_ ? everything & ~process::raw::bit(SIGCHLD) : everything;
         process::raw::Value const result =
-            process::raw::call(SYS_rt_sigtimedwait, process::raw::address(&everything), 0,
-                               kill_at_ ? process::raw::address(&timeout) : 0, sizeof(SignalSet));
+            process::raw::call(SYS_rt_sigtimedwait, process::raw::address(&awaited), 0,
+                               until ? process::raw::address(&timeout) : 0, sizeof(SignalSet));
         if (result > 0) {
             signo = static_cast<int>(result);
             return true;

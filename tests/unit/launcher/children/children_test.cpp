@@ -160,6 +160,61 @@ TEST_F(ChildrenTest, ReapsSoManyInARoundAndTheOthersInTheNext) {
     EXPECT_THAT(told, ElementsAre("no child left"));
 }
 
+/// While many end at once each wait is dear, for us and for those that die.
+class ChildrenInAStormTest : public ChildrenTest {
+protected:
+    ChildrenInAStormTest() {
+        for (; orphan < 10'016; ++orphan)
+            sys.dead.push_back({orphan, 0});
+        children.note_end(orphan - 1);
+    }
+
+    pid_t orphan = 10'000;
+    pid_t const own = start(1);
+    pid_t const other = start(2);
+};
+
+TEST_F(ChildrenInAStormTest, ReapsOrphansInBatches) {
+    EXPECT_THAT(sys.dead, IsEmpty());
+    auto const begin = std::chrono::steady_clock::now();
+    sys.dead.push_back({++orphan, 0});
+    children.note_end(orphan);
+    EXPECT_EQ(sys.dead.size(), 1);
+    loop->set_round_end([&] {
+        if (sys.dead.empty()) loop->stop();
+    });
+    ASSERT_TRUE(loop->run());
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 900us);
+}
+
+TEST_F(ChildrenInAStormTest, ReapsOursAtOnce) {
+    sys.dead.push_back({++orphan, 0});
+    children.note_end(orphan);
+    EXPECT_THAT(told, IsEmpty());
+    sys.end(own, exited(3));
+    children.note_end(own);
+    EXPECT_THAT(told, ElementsAre("1 ended 768"));
+}
+
+TEST_F(ChildrenInAStormTest, WhoAsksForAllGetsAll) {
+    sys.dead.push_back({++orphan, 0});
+    children.reap();
+    EXPECT_THAT(sys.dead, IsEmpty());
+}
+
+TEST_F(ChildrenTest, OursMakeNoStorm) {
+    children.make_room(40);
+    for (std::uint32_t number = 1; number <= 33; ++number)
+        (void)start(number);
+    for (pid_t pid = FakeSys::first_pid; pid < FakeSys::first_pid + 31; ++pid)
+        sys.end(pid, exited(0));
+    children.note_end(FakeSys::first_pid);
+    EXPECT_EQ(told.size(), 31);
+    sys.dead.push_back({10'000, 0});
+    children.note_end(10'000);
+    EXPECT_THAT(sys.dead, IsEmpty());
+}
+
 /// A filter of system calls that a container runtime has put upon us.
 TEST_F(ChildrenTest, RefusesToStartWhereItCannotWait) {
     sys.refuses_to_wait = true;

@@ -38,7 +38,7 @@ protected:
         std::vector<Action> actions;
         supervisor.handle(event, std::chrono::steady_clock::now(), actions);
     }
-    void children_ended() override { told.emplace_back("children"); }
+    void children_ended(pid_t) override { told.emplace_back("children"); }
     void stop_asked() override { told.emplace_back("stop asked"); }
     void hung_up() override { told.emplace_back("hung up"); }
 

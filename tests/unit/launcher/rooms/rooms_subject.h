@@ -82,7 +82,7 @@ protected:
     }
     void expect_leftovers() override { expects_leftovers = true; }
     void settled() override { told.emplace_back("settled"); }
-    void children_ended() override { children.reap(); }
+    void children_ended(pid_t) override { children.reap(); }
     void stop_asked() override {}
     void hung_up() override {}
     UpgradeState state() override {
