@@ -42,14 +42,19 @@ Result<ConfinedDirectory> ConfinedDirectory::adopt(UniqueFd directory) {
     return ConfinedDirectory(std::move(directory));
 }
 
-Result<ConfinedDirectory::File> ConfinedDirectory::open_file(std::string const& path) const {
-    // O_PATH first: to open a device or a FIFO may do something.
+Result<struct stat> ConfinedDirectory::look_at_file(std::string const& path) const {
     auto const found = open_beneath(directory_.get(), path, O_PATH);
     if (!found) return not_opened(found.error(), path);
-    struct stat looked_at;
-    if (::fstat(found->get(), &looked_at) != 0) return not_opened(errno, path);
-    if (S_ISDIR(looked_at.st_mode)) return not_opened(EISDIR, path);
-    if (!S_ISREG(looked_at.st_mode)) return not_opened(EINVAL, path);
+    struct stat status;
+    if (::fstat(found->get(), &status) != 0) return not_opened(errno, path);
+    if (S_ISDIR(status.st_mode)) return not_opened(EISDIR, path);
+    if (!S_ISREG(status.st_mode)) return not_opened(EINVAL, path);
+    return status;
+}
+
+Result<ConfinedDirectory::File> ConfinedDirectory::open_file(std::string const& path) const {
+    // First without opening it: to open a device or a FIFO may do something.
+    if (auto const looked_at = look_at_file(path); !looked_at) return std::unexpected(looked_at.error());
     auto opened = open_beneath(directory_.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!opened) return not_opened(opened.error(), path);
     File file{std::move(*opened), {}};

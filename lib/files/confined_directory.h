@@ -26,6 +26,9 @@ public:
         struct stat status;
     };
 
+    /// What is known of a regular file without opening it: it may be unreadable. Errors: as open_file().
+    [[nodiscard]] Result<struct stat> look_at_file(std::string const& path) const;
+
     /// A regular file for reading. Errors, each with "open <path>": EXDEV when it leads outside; ELOOP; ENOENT;
     /// ENOTDIR; EACCES; EISDIR and EINVAL when it is not a regular file (which is then never opened: a FIFO would
     /// notice); ENOSYS from a kernel before 5.6, which cannot confine and hence gives nothing; ESTALE when the

@@ -152,6 +152,7 @@ Result<Certificates::Loaded> Certificates::read(CertificateFiles const& files) {
     ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     (void)::SSL_CTX_set_num_tickets(context, 0);
     ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+    ::SSL_CTX_set_read_ahead(context, 1);  // a record in one system call, not its header alone first
     TRY(use_certificate(context, certificate, files.certificate, loaded.not_after));
     TRY(use_key(context, key, files));
     if (!files.authority.empty()) TRY(use_authority(context, authority, files.authority));

@@ -37,6 +37,7 @@ namespace {
 constexpr std::size_t most_lingering_bytes = 64 * 1024;
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration idle_pause = std::chrono::seconds(1);
+constexpr std::size_t cheap_turns = 16;  // most answers take less than 20 us
 constexpr std::size_t read_size = 2048;
 constexpr std::size_t first_read_size = 256;  // a short request at once
 constexpr std::string_view last_chunk = "0\r\n\r\n";
@@ -219,7 +220,8 @@ public:
         : settings_(std::move(settings)),
           around_(std::move(around)),
           hangups_(std::move(hangups)),
-          turns_(around_.loop),
+          turns_(around_.loop, cheap_turns),
+          handshake_turns_(around_.loop),
           bodies_(around_.loop, settings_.limits.bodies),
           slot_freed_(around_.loop),
           idle_(around_.loop) {
@@ -465,7 +467,7 @@ private:
         if (!tls) throw std::bad_alloc();
         ChainFaults faults;
         ChainFaults::attach(tls, &faults);
-        auto const done = co_await stream.accept_tls(turns_, peer.key);
+        auto const done = co_await stream.accept_tls(handshake_turns_, peer.key);
         ChainFaults::attach(tls, nullptr);
         slot.end_handshake();
         slot.heard();
@@ -610,7 +612,10 @@ private:
 
     /// Probes at once; all others in turn, while their peer is there.
     Task<HttpResponse> answer(Transport& stream, Peer const& peer, HttpRequest& request) {
-        HttpCaller caller;
+        std::unique_ptr<Hangups::Watch> watch;
+        HttpCaller caller([this, &stream, &watch, &caller] {
+            watch = hangups_.watch(stream.fd(), [&caller] { caller.leave(); });
+        });
         request.caller = &caller;
         if (around_.router.row(request.match.route).is_urgent) co_return co_await around_.answer(request);
         if (!answers_.has_room(peer.key, settings_.limits.answers, settings_.limits.answers_of_peer)) {
@@ -619,8 +624,7 @@ private:
             co_return busy;
         }
         PeerCount::Guard const guard(answers_, peer.key);
-        auto const watch = hangups_.watch(stream.fd(), [&caller] { caller.leave(); });
-        co_await turns_.take(peer.key);
+        if (!turns_.take_now()) co_await turns_.take(peer.key);
         co_return co_await around_.answer(request);
     }
 
@@ -865,6 +869,7 @@ private:
     Surroundings around_;
     Hangups hangups_;
     Turns turns_;
+    Turns handshake_turns_;
     std::vector<std::shared_ptr<asio::posix::stream_descriptor>> listeners_;
     std::list<Slot*> silent_;                // the longest silent first
     std::list<Slot*> handshakes_;            // that are under way, the oldest first

@@ -25,18 +25,33 @@ namespace triton::net {
 /// Whoever asked, while his answer is made.
 class HttpCaller {
 public:
+    HttpCaller() = default;
+    /// `watch` is called once somebody asks: most answers are made before anybody could want to know.
+    explicit HttpCaller(std::function<void()> watch) : watch_(std::move(watch)) {}
+
     /// He has ended his side of the connection, as clients do that have given up.
-    [[nodiscard]] bool has_gone() const { return has_gone_; }
+    [[nodiscard]] bool has_gone() {
+        begin_watching();
+        return has_gone_;
+    }
     /// At most one call, when he goes; an empty one: none.
-    void when_gone(std::function<void()> call) { call_ = std::move(call); }
+    void when_gone(std::function<void()> call) {
+        call_ = std::move(call);
+        begin_watching();
+    }
     void leave() {
         has_gone_ = true;
         if (auto const call = std::exchange(call_, nullptr)) call();
     }
 
 private:
+    void begin_watching() {
+        if (auto const watch = std::exchange(watch_, nullptr)) watch();
+    }
+
     bool has_gone_ = false;
     std::function<void()> call_;
+    std::function<void()> watch_;
 };
 
 /// One request, read whole. The texts are borrowed until it is answered.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lib/base/clock.h"
 #include "lib/net/loop.h"
 
 namespace triton::net {
@@ -13,20 +14,27 @@ namespace triton::net {
 /// and whatever is cheap and ready runs before the next step.
 class Turns {
 public:
-    explicit Turns(Loop& loop) : loop_(loop), state_(std::make_shared<State>()) {}
+    /// `at_once`: turns that are given before the loop looks for what else is ready; more than one where most steps
+    /// turn out to be cheap.
+    explicit Turns(Loop& loop, std::size_t at_once = 1)
+        : loop_(loop), at_once_(at_once), state_(std::make_shared<State>()) {}
 
     /// Returns when it is this peer's turn; the turn ends at the next wait of whoever has it.
     Task<> take(std::string peer);
+    /// Whether it is the turn of whoever asks, without a wait: everybody else had one a moment ago.
+    [[nodiscard]] bool take_now() const;
 
 private:
     struct State {
         std::map<std::string, std::deque<std::shared_ptr<Condition>>> waiting;  // of each peer; no empty queues
         std::string last;                                                       // who had the latest turn
+        TimePoint passed{};                                                     // when there was one
         bool is_passing = false;
     };
-    static void pass(Loop& loop, std::shared_ptr<State> const& state);
+    static void pass(Loop& loop, std::size_t at_once, std::shared_ptr<State> const& state);
 
     Loop& loop_;
+    std::size_t at_once_;
     std::shared_ptr<State> state_;
 };
 

@@ -277,13 +277,16 @@ HttpResponse Service::is_present(std::string const& path) const {
 Service::Begun Service::begin_hash(std::string const& path, HttpRequest const& request) {
     using Pending = Result<std::shared_ptr<Wish>>;
     if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + json::shown(path))));
+    // A file whose rights have changed has another ctime, so nobody learns the hash of what cannot be read any more.
+    auto const status = around_.output->look_at_file(path);
+    if (!status) return std::unexpected(Pending(std::unexpected(status.error())));
+    if (auto known = cache_.find(FileKey::of(*status))) {
+        ++around_.figures.hash_hits;
+        return HashedFile{std::move(*known), static_cast<std::uint64_t>(status->st_size)};
+    }
     auto file = around_.output->open_file(path);
     if (!file) return std::unexpected(Pending(std::unexpected(std::move(file).error())));
     FileKey const key = FileKey::of(file->status);
-    if (auto known = cache_.find(key)) {
-        ++around_.figures.hash_hits;
-        return HashedFile{std::move(*known), key.size};
-    }
     ++around_.figures.hash_misses;
     auto const own = hashes_of_.find(request.peer);
     auto const running = pending_.find(key);
