@@ -225,7 +225,7 @@ public:
           bodies_(around_.loop, settings_.limits.bodies),
           slot_freed_(around_.loop),
           idle_(around_.loop) {
-        become_idle();
+        note_silence();
     }
 
     Result<> listen(UniqueFd socket) {
@@ -260,10 +260,11 @@ public:
         close_if([](Slot const& slot) { return !slot.is_stalled() || slot.is_stream(); });
         for (HttpCaller* const caller : stream_callers_)
             caller->leave();
-        if (open_ == 0) become_idle();
+        if (open_ == 0) have_stopped();
     }
 
     [[nodiscard]] std::size_t open_connections() const { return open_; }
+    [[nodiscard]] bool is_quiet() const { return silent_.size() == open_; }
 
 private:
     /// One connection's place among all. While a peer is waited for it is in the list of the silent, in the order in
@@ -283,12 +284,14 @@ private:
             --server_.open_;
             --server_.around_.figures.open_connections;
             server_.slot_freed_.notify_all();
-            if (server_.open_ == 0) server_.become_idle();
+            if (server_.open_ == 0 && server_.is_stopping_) server_.have_stopped();
+            server_.note_silence();
         }
 
         void wait() {
             heard();
             place_ = server_.silent_.insert(server_.silent_.end(), this);
+            server_.note_silence();
         }
         /// Waits for a peer that takes nothing of an answer: it counts as silent.
         void stall() {
@@ -396,15 +399,25 @@ private:
         co_await timer.async_wait(into(ignored));
     }
 
-    /// The last connection has ended. When none follows soon, what they needed is given back.
-    void become_idle() {
-        if (is_stopping_) {
-            idle_.cancel();
-            if (auto const stopped = std::exchange(stopped_, nullptr)) stopped();
-            return;
-        }
-        idle_.call_at(std::chrono::steady_clock::now() + idle_pause, [this] {
-            if (open_ == 0 && around_.idle) around_.idle();
+    /// The last connection has ended.
+    void have_stopped() {
+        idle_.cancel();
+        if (auto const stopped = std::exchange(stopped_, nullptr)) stopped();
+    }
+
+    /// Nobody is being answered any more. When that lasts, what answers need is given back: the connections that are
+    /// open may say nothing for long.
+    void note_silence() {
+        if (is_stopping_ || !is_quiet()) return;
+        silent_since_ = std::chrono::steady_clock::now();
+        if (idle_.due() == TimePoint::max()) wait_for_silence();
+    }
+
+    void wait_for_silence() {
+        idle_.call_at(silent_since_ + idle_pause, [this] {
+            if (!is_quiet()) return;  // the next silence begins anew
+            if (std::chrono::steady_clock::now() < silent_since_ + idle_pause) return wait_for_silence();
+            if (around_.idle) around_.idle();
         });
     }
 
@@ -613,9 +626,8 @@ private:
     /// Probes at once; all others in turn, while their peer is there.
     Task<HttpResponse> answer(Transport& stream, Peer const& peer, HttpRequest& request) {
         std::unique_ptr<Hangups::Watch> watch;
-        HttpCaller caller([this, &stream, &watch, &caller] {
-            watch = hangups_.watch(stream.fd(), [&caller] { caller.leave(); });
-        });
+        HttpCaller caller(
+            [this, &stream, &watch, &caller] { watch = hangups_.watch(stream.fd(), [&caller] { caller.leave(); }); });
         request.caller = &caller;
         if (around_.router.row(request.match.route).is_urgent) co_return co_await around_.answer(request);
         if (!answers_.has_room(peer.key, settings_.limits.answers, settings_.limits.answers_of_peer)) {
@@ -879,6 +891,7 @@ private:
     Places bodies_;
     Condition slot_freed_;
     Timer idle_;
+    TimePoint silent_since_{};
     std::function<void()> stopped_;
     std::size_t open_ = 0;
     TimePoint refusal_told_{};
@@ -895,5 +908,7 @@ Result<> HttpServer::listen(UniqueFd socket) { return impl_->listen(std::move(so
 void HttpServer::stop(std::function<void()> stopped) { impl_->stop(std::move(stopped)); }
 
 std::size_t HttpServer::open_connections() const { return impl_->open_connections(); }
+
+bool HttpServer::is_quiet() const { return impl_->is_quiet(); }
 
 }  // namespace triton::net

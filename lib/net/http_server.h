@@ -126,7 +126,7 @@ public:
         Certificates* certificates = nullptr;  ///< null: no TLS
         HttpFigures& figures;
         log::Log& log;
-        std::function<void()> idle;  ///< the last connection ended some time ago
+        std::function<void()> idle;  ///< for some time nobody was being answered
     };
 
     /// Errors: those of epoll_create1(2).
@@ -141,6 +141,8 @@ public:
     void stop(std::function<void()> stopped);
 
     [[nodiscard]] std::size_t open_connections() const;
+    /// Whether each open connection waits for its peer.
+    [[nodiscard]] bool is_quiet() const;
 
 private:
     class Impl;

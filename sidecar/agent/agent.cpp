@@ -328,7 +328,9 @@ private:
              .log = log_,
              .idle =
                  [this] {
-                     if (figures_.http.open_connections == 0) release_idle_memory();
+                     bool const is_quiet =
+                         (!server_ || server_->is_quiet()) && (!probe_server_ || probe_server_->is_quiet());
+                     if (is_quiet) release_idle_memory();
                  }});
     }
 
