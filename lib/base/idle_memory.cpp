@@ -1,5 +1,7 @@
 #include "lib/base/idle_memory.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <link.h>
@@ -11,15 +13,23 @@ namespace triton {
 
 namespace {
 
+struct Range {
+    std::uintptr_t begin = 0;
+    std::size_t size = 0;
+};
+using Ranges = std::array<Range, 8>;
+
 /// Only segments that are never written: a written page of a private mapping exists nowhere else.
-int drop_read_only_segments(dl_phdr_info* program, std::size_t, void*) {
+int find_read_only_segments(dl_phdr_info* program, std::size_t, void* to) {
     auto const page = static_cast<std::uintptr_t>(::getpagesize());
+    auto* next = static_cast<Ranges*>(to)->begin();
     for (int i = 0; i < program->dlpi_phnum; ++i) {
         ElfW(Phdr) const& segment = program->dlpi_phdr[i];
         if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
         std::uintptr_t const begin = (program->dlpi_addr + segment.p_vaddr) / page * page;
         std::uintptr_t const end = (program->dlpi_addr + segment.p_vaddr + segment.p_filesz + page - 1) / page * page;
-        (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        *next++ = {begin, end - begin};
+        if (next == static_cast<Ranges*>(to)->end()) break;
     }
     return 1;  // the first object is the program itself
 }
@@ -28,7 +38,12 @@ int drop_read_only_segments(dl_phdr_info* program, std::size_t, void*) {
 
 void release_idle_memory() {
     (void)::malloc_trim(0);
-    (void)::dl_iterate_phdr(drop_read_only_segments, nullptr);
+    Ranges ranges{};
+    (void)::dl_iterate_phdr(find_read_only_segments, &ranges);
+    // Last of all: whatever runs afterwards brings its pages back, and 15 around each.
+    for (Range const& range : ranges) {
+        if (range.size > 0) (void)::madvise(reinterpret_cast<void*>(range.begin), range.size, MADV_DONTNEED);
+    }
 }
 
 }  // namespace triton

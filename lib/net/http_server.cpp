@@ -417,7 +417,7 @@ private:
         idle_.call_at(silent_since_ + idle_pause, [this] {
             if (!is_quiet()) return;  // the next silence begins anew
             if (std::chrono::steady_clock::now() < silent_since_ + idle_pause) return wait_for_silence();
-            if (around_.idle) around_.idle();
+            if (around_.idle) post(around_.loop, around_.idle);  // by itself: it may drop the pages that run here
         });
     }
 
@@ -511,15 +511,15 @@ private:
 
     Task<> serve(Transport& stream, Slot& slot, Peer& peer) {
         beast::flat_buffer buffer(settings_.limits.header_bytes + 64 * 1024);
-        std::array<char, first_read_size> first;
         for (bool is_first = true;; is_first = false) {
             slot.wait();
             stream.expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
             if (buffer.size() == 0) {
-                std::size_t const size = co_await stream.read_first(first);
-                if (size == 0) break;
-                std::memcpy(buffer.prepare(size).data(), first.data(), size);
-                buffer.commit(size);
+                // Apart from the conditions, where GCC 12 loses the frame.
+                bool goes_on = false;
+                if (stream.has_tls()) goes_on = co_await stream.wait_readable();
+                if (!stream.has_tls()) goes_on = co_await read_first(stream, buffer);
+                if (!goes_on) break;
             } else {
                 co_await yield(around_.loop);  // whoever sends many requests at once waits for others between them
             }
@@ -529,6 +529,16 @@ private:
             if (buffer.size() == 0) buffer.shrink_to_fit();
         }
         co_await finish(stream, slot, settings_.lingering);
+    }
+
+    /// Somebody may be silent for long: nothing but a few bytes is held meanwhile. Asio tries to read before it waits;
+    /// to wait alone would cost a system call more. Returns false when nothing comes any more.
+    static Task<bool> read_first(Transport& stream, beast::flat_buffer& buffer) {
+        std::array<char, first_read_size> first;
+        std::size_t const size = co_await stream.read_some(first);
+        if (size > 0) std::memcpy(buffer.prepare(size).data(), first.data(), size);
+        buffer.commit(size);
+        co_return size > 0;
     }
 
     /// What was read ahead, or more. Returns false when nothing comes any more.

@@ -294,15 +294,6 @@ Task<std::size_t> Transport::read_some(std::span<char> buffer) {
     co_return size.value_or(0);
 }
 
-Task<std::size_t> Transport::read_first(std::span<char> buffer) {
-    // Asio tries to read before it waits. To wait alone would cost a system call more.
-    bool goes_on = true;  // apart from the condition, where GCC 12 loses the frame
-    if (tls_) goes_on = co_await wait_readable();
-    std::size_t size = 0;
-    if (goes_on) size = co_await read_some(buffer);
-    co_return size;
-}
-
 Task<bool> Transport::write(std::string_view text) {
     auto const sent = co_await send(text);
     co_return sent.has_value();

@@ -46,6 +46,7 @@ public:
     /// The same for the peer, while the descriptor stays what it is: for whoever has lent its number.
     void break_off();
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+    [[nodiscard]] bool has_tls() const { return tls_ != nullptr; }
 
     /// Connects by TCP, in place of a connection that was tried before. Errors: also those of connect(2).
     Task<Result<>> connect(Address address, std::uint16_t port);
@@ -77,8 +78,6 @@ public:
 
     /// For servers, to whom it is all one: returns 0 at the end of the connection, whatever ended it.
     Task<std::size_t> read_some(std::span<char> buffer);
-    /// The same, for somebody who may be silent for long: nothing but `buffer` is held meanwhile.
-    Task<std::size_t> read_first(std::span<char> buffer);
     /// Returns whether the connection goes on.
     Task<bool> write(std::string_view text);
 
