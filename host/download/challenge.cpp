@@ -66,10 +66,10 @@ std::optional<Parameter> take_parameter(std::string_view& text) {
     return Parameter{name, *std::move(value)};
 }
 
-void set_parameter(Challenge& challenge, Parameter parameter) {
-    if (same_letters(parameter.name, "realm")) challenge.realm = std::move(parameter.value);
-    if (same_letters(parameter.name, "service")) challenge.service = std::move(parameter.value);
-    if (same_letters(parameter.name, "scope")) challenge.scope = std::move(parameter.value);
+void set_parameter(Challenge& challenge, Parameter const& parameter) {
+    if (same_letters(parameter.name, "realm")) challenge.realm = parameter.value;
+    if (same_letters(parameter.name, "service")) challenge.service = parameter.value;
+    if (same_letters(parameter.name, "scope")) challenge.scope = parameter.value;
 }
 
 void skip_separators(std::string_view& text) {
@@ -86,7 +86,7 @@ std::vector<Challenge> parse_challenges(std::string_view header) {
         if (scheme.empty()) break;
         Challenge challenge;
         for (skip_separators(header); auto parameter = take_parameter(header); skip_separators(header))
-            set_parameter(challenge, *std::move(parameter));
+            set_parameter(challenge, *parameter);
         bool const is_bearer = same_letters(scheme, "bearer");
         if (!is_bearer && !same_letters(scheme, "basic")) continue;
         challenge.scheme = is_bearer ? Challenge::Scheme::bearer : Challenge::Scheme::basic;

@@ -157,7 +157,7 @@ Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOpti
                                    : TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
                                                     {.media_type = {}, .source = path}));
     Plan plan = TRY(plan_file(blob, compression, path, options));
-    auto const imported = TRY(install_archive(shop, blob, {}, std::move(plan), options));
+    auto imported = TRY(install_archive(shop, blob, {}, std::move(plan), options));
     TRY(lease.end());
     return imported;
 }
@@ -180,7 +180,7 @@ Result<Imported> install_file(Workshop& shop, std::string_view manifest_text, st
     if (!blob && blob.error().kind == ErrorKind::corrupt)
         return fail(ErrorKind::corrupt, "image file checksum error: " + path + ": " + blob.error().text());
     if (!blob) return std::unexpected(blob.error());
-    auto const imported = TRY(install_blob(shop, *blob, std::move(manifest), path, options));
+    auto imported = TRY(install_blob(shop, *blob, std::move(manifest), path, options));
     TRY(lease.end());
     return imported;
 }

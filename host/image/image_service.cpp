@@ -118,7 +118,7 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
                                               .configuration = std::move(configuration),
                                               .pool = std::move(pool),
                                               .store = std::move(store),
-                                              .catalog = std::move(catalog),
+                                              .catalog = catalog,
                                               .observer = &observer,
                                               .owner = std::move(owner),
                                               .alive = std::move(alive)});
@@ -207,7 +207,7 @@ struct Import {
         Source const* const source = access.source;
         auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
         auto const origin = open_registry(shop, lease.id(), reference, std::move(access));
-        Imported const imported = TRY(import_oci(shop, *origin, name_of(reference), source, options));
+        Imported imported = TRY(import_oci(shop, *origin, name_of(reference), source, options));
         TRY(lease.end());
         return imported;
     }
@@ -217,7 +217,7 @@ struct Import {
         if (auto done = TRY(latched(shop, reference.text(), options))) return *done;
         auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
         auto const origin = TRY(open_layout(shop, lease.id(), reference));
-        Imported const imported = TRY(import_oci(shop, *origin, name_of(reference), nullptr, options));
+        Imported imported = TRY(import_oci(shop, *origin, name_of(reference), nullptr, options));
         TRY(lease.end());
         return imported;
     }

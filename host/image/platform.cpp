@@ -95,7 +95,7 @@ std::optional<int> fitness(Platform const& offered, Platform const& wanted) {
     auto const has = variant_number(offered);
     auto const can = variant_number(wanted);
     if (!has || !can) return offered.variant == wanted.variant ? std::optional(0) : std::nullopt;
-    return *has <= *can ? std::optional(*has) : std::nullopt;
+    return *has <= *can ? has : std::nullopt;
 }
 
 std::optional<std::size_t> select_platform(std::span<std::optional<Platform> const> offered, Platform const& wanted) {

@@ -348,7 +348,7 @@ Result<Imported> import_one(Workshop& shop, Found const& image, ImportOptions co
     }
     content::Blob const blob = TRY(fetch_file(shop, image.source, image.manifest, file, lease.id()));
     shop.observer->message("Downloaded image " + image.manifest.uuid->text() + " (" + megabytes(blob.size) + ")");
-    Imported const imported = TRY(install_blob(shop, blob, image.manifest, image.source.url, options));
+    Imported imported = TRY(install_blob(shop, blob, image.manifest, image.source.url, options));
     TRY(lease.end());
     return imported;
 }

@@ -64,7 +64,7 @@ T const& content(std::optional<T> const& value) {
 }
 template <class T>
 T const& content(T const& value) {
-    return value;
+    return value;  // NOLINT(bugprone-return-const-ref-from-parameter): of a member
 }
 
 template <class T>

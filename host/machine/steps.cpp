@@ -19,7 +19,9 @@ void may_be_killed() {
         char const* const text = std::getenv("TRITON_KILL_AT");
         return text ? std::atoi(text) : 0;
     }();
-    if (left > 0 && --left == 0) ::kill(::getpid(), SIGKILL);
+    if (left <= 0) return;
+    --left;
+    if (left == 0) ::kill(::getpid(), SIGKILL);
 }
 #endif
 

@@ -80,7 +80,7 @@ Observation Records::take(std::string const& name, Findings findings, std::int64
         Record& record = known == records_.end() ? records_[name] : known->second;
         Read const read{at, std::string(why), seen.generation, {}};
         if (auto& stored = findings.stored) {
-            record.stored = *stored ? std::make_shared<machine::Machine const>(**std::move(stored)) : nullptr;
+            record.stored = *stored ? std::make_shared<machine::Machine const>(std::move(**stored)) : nullptr;
             if (!*stored) record.broken = stored->error();
             note(record, Part::stored, read, *stored ? nullptr : &record.broken);
         }
@@ -92,7 +92,7 @@ Observation Records::take(std::string const& name, Findings findings, std::int64
             // A tree that the pool does not have has no snapshots.
             bool const is_missing = !*snapshots && snapshots->error().kind == ErrorKind::not_found;
             if (*snapshots || is_missing)
-                record.snapshots = *snapshots ? **std::move(snapshots) : std::vector<machine::Snapshot>();
+                record.snapshots = *snapshots ? std::move(**snapshots) : std::vector<machine::Snapshot>();
             bool const is_well = *snapshots || is_missing;
             seen.has_failed |= !note(record, Part::snapshots, read, is_well ? nullptr : &snapshots->error());
         }

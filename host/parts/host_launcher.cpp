@@ -46,7 +46,7 @@ Result<std::string> HostLauncher::program() {
     ssize_t const length = ::readlink("/proc/self/exe", self.data(), self.size());
     if (length < 0) return fail(errno, "find this program");
     self.resize(static_cast<std::size_t>(length));
-    std::string const beside = self.substr(0, self.rfind('/')) + "/triton-launch";
+    std::string beside = self.substr(0, self.rfind('/')) + "/triton-launch";
     if (::access(beside.c_str(), X_OK) == 0) return beside;
     return fail(ErrorKind::unavailable, "find triton-launch, which machines with a launch configuration need",
                 beside + " is not there");
@@ -124,8 +124,8 @@ Result<HostLauncher::Versions> HostLauncher::upgrade(std::int64_t leader, std::i
         if (!reply && !is_first) return versions;
         if (!reply) return fail(ErrorKind::unavailable, std::string(what), "it does not answer");
         if (!reply->error.empty()) {
-            std::string reason = text_of(reply->parameters, "reason");
-            return fail(ErrorKind::refused, std::string(what), reason.empty() ? reply->error : std::move(reason));
+            std::string const reason = text_of(reply->parameters, "reason");
+            return fail(ErrorKind::refused, std::string(what), reason.empty() ? reply->error : reason);
         }
         versions = {text_of(reply->parameters, "from"), text_of(reply->parameters, "to")};
     }

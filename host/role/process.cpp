@@ -60,7 +60,7 @@ std::string program_path(Role role, std::string const& directory) {
     if (!directory.empty()) return directory + "/" + name;
     if (char const* const chosen = std::getenv("TRITON_LIBEXEC"); chosen && *chosen == '/')
         return std::string(chosen) + "/" + name;
-    std::string const beside = directory_of_this_program() + name;
+    std::string beside = directory_of_this_program() + name;
     if (::access(beside.c_str(), X_OK) == 0) return beside;
     return std::string(installed_directory) + "/" + name;
 }

@@ -65,7 +65,7 @@ struct Signals::State {
         auto& state = *static_cast<State*>(data);
         if (name == systemd_name)
             state.has_lost_systemd = true;  // it does not know any more that we have subscribed
-        else if (std::string_view(now) != "")
+        else if (!std::string_view(now).empty())
             state.say(About::machined, name);
         return 0;
     }

@@ -65,7 +65,7 @@ Result<role::Verified> copy_and_check(int source, int file, role::Expected const
     PrefixHasher hasher(file, expected.sha1.has_value());
     hasher.add_file(size);
     Fingerprint fingerprint = TRY(hasher.finish());
-    role::Verified const verified = TRY(std::move(fingerprint).check(expected));
+    role::Verified verified = TRY(std::move(fingerprint).check(expected));
     if (::fsync(file) != 0) return fail(errno, "write the copy to disk");
     return verified;
 }

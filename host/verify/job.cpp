@@ -163,7 +163,7 @@ Result<role::Signed> check_signed_file(role::CheckSignature const& job, Work& wo
     Mapping const content = TRY(Mapping::of(work.descriptor(0).get()));
     std::string const signature = TRY(read_to_end(work.descriptor(1).get(), largest_small_file));
     std::string const keys = TRY(read_to_end(work.descriptor(2).get(), largest_small_file));
-    role::Signed const by = TRY(check_minisign(content.bytes(), signature, keys));
+    role::Signed by = TRY(check_minisign(content.bytes(), signature, keys));
     if (!names_file(by.comment, job.signed_name))
         return fail(ErrorKind::denied,
                     "signature is for another file: its trusted comment does not say file:" + job.signed_name);

@@ -199,7 +199,7 @@ Result<role::Verified> Receiver::finish() {
     // Room that was promised beforehand goes back.
     if (::ftruncate(file_.get(), static_cast<off_t>(*end_)) != 0) return fail(errno, "set the size of the file");
     Fingerprint fingerprint = TRY(hasher_.finish());
-    role::Verified const verified = TRY(std::move(fingerprint).check(expected_));
+    role::Verified verified = TRY(std::move(fingerprint).check(expected_));
     if (::fsync(file_.get()) != 0) return fail(errno, "write the file to disk");
     return verified;
 }

@@ -906,7 +906,8 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     }
 
     if (findings && kind == LoadKind::whole) planner.record(*findings);
-    accepted.text = draft.layers ? std::move(draft.merged) : texts.document->front().text;
+    if (draft.layers) accepted.text = std::move(draft.merged);
+    if (!draft.layers) accepted.text = texts.document->front().text;
     accepted.variables = config::referenced_variables(configuration, variables);
     accepted.environment = used_environment(accepted, variables);
     accepted.warnings = std::move(rejected.warnings);

@@ -73,7 +73,7 @@ private:
         for (std::size_t i = 0; i < includes.size(); ++i) {
             Result<> added = include(includes[i], document);
             if (added) continue;
-            Error const error = added.error();
+            Error const& error = added.error();
             return std::unexpected(
                 Error{error.kind, {}, "include[" + std::to_string(i) + "]: " + error.text(), {}, error.code});
         }

@@ -37,7 +37,7 @@ Task<bool> Descriptor::wait_readable() {
 
 void Descriptor::close() {
     error_code ignored;
-    descriptor_.close(ignored);
+    (void)descriptor_.close(ignored);
 }
 
 struct Timer::State {

@@ -106,7 +106,7 @@ Result<std::unique_ptr<Transport>> Transport::adopt(Loop& loop, UniqueFd socket)
     }
     Socket adopted(loop);
     error_code failed;
-    adopted.assign(asio::generic::stream_protocol(family, 0), socket.get(), failed);
+    (void)adopted.assign(asio::generic::stream_protocol(family, 0), socket.get(), failed);
     if (failed) return fail(failed.value(), "use a connection");
     (void)socket.release();
     int const on = 1;
@@ -122,7 +122,8 @@ std::unique_ptr<Transport> Transport::to_connect(Loop& loop) {
 Transport::Transport(Socket socket)
     : socket_(std::move(socket)), timer_(socket_.get_executor()), self_(std::make_shared<Transport*>(this)) {
     error_code ignored;
-    if (socket_.is_open()) socket_.native_non_blocking(true, ignored);  // for OpenSSL, which reads and writes itself
+    if (socket_.is_open())
+        (void)socket_.native_non_blocking(true, ignored);  // for OpenSSL, which reads and writes itself
 }
 
 Transport::~Transport() = default;
@@ -152,7 +153,7 @@ void Transport::arm() {
 
 void Transport::close() {
     error_code ignored;
-    socket_.close(ignored);
+    (void)socket_.close(ignored);
     timer_.cancel();
 }
 
@@ -168,10 +169,10 @@ Error Transport::failure(error_code why) const {
 Task<Result<>> Transport::connect(Address address, std::uint16_t port) {
     error_code failed;
     if (is_late_) co_return std::unexpected(failure(failed));
-    socket_.close(failed);
+    (void)socket_.close(failed);
     asio::ip::tcp::endpoint const to(address, port);
     co_await socket_.async_connect(Socket::endpoint_type(to), into(failed));
-    if (!failed) socket_.native_non_blocking(true, failed);
+    if (!failed) (void)socket_.native_non_blocking(true, failed);
     if (failed || !socket_.is_open()) co_return std::unexpected(failure(failed));
     int const on = 1;
     (void)::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -366,7 +367,7 @@ Task<void> Transport::end_writing() {
         if (!goes_on.value_or(false)) break;
     }
     error_code ignored;
-    socket_.shutdown(Socket::shutdown_send, ignored);
+    (void)socket_.shutdown(Socket::shutdown_send, ignored);
 }
 
 }  // namespace triton::net

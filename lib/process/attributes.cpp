@@ -12,7 +12,6 @@ namespace triton::process {
 
 namespace {
 
-using json::Problem;
 using json::Problems;
 using json::Where;
 

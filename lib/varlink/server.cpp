@@ -364,7 +364,8 @@ void Server::describe_interface(Session& session, Call const& call) {
     json::Node const* const node = find_member(call.parameters, "interface");
     auto const* const name = node ? node->get<std::string>() : nullptr;
     if (wrong.empty() && !name) wrong = "interface";
-    if (!wrong.empty()) return fail_call(session, service_name("InvalidParameter"), one_text("parameter", wrong));
+    if (!name || !wrong.empty())
+        return fail_call(session, service_name("InvalidParameter"), one_text("parameter", wrong));
     if (*name == service_interface) return reply(session, one_text("description", service_description()));
     if (*name == service_.interface()) return reply(session, one_text("description", service_.description()));
     fail_call(session, service_name("InterfaceNotFound"), one_text("interface", *name));

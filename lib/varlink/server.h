@@ -213,7 +213,7 @@ void Server::enter(Act const& act) noexcept {
     ++depth_;
     try {
         act();
-    } catch (...) {
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
         // Out of memory for the server as a whole; what one client asks for is caught in serve().
     }
     if (--depth_ > 0) return;

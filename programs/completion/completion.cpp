@@ -51,7 +51,7 @@ std::string words_of(CLI::App const& app) {
 }
 
 std::string bash(CLI::App const& app, Things const& things) {
-    std::string const program = app.get_name();
+    std::string const& program = app.get_name();
     std::string names;
     std::string cases;
     for (CLI::App const* const command : commands_of(app)) {
@@ -94,7 +94,7 @@ std::string zsh_options(CLI::App const& app, std::string_view indent) {
 }
 
 std::string zsh(CLI::App const& app, Things const& things) {
-    std::string const program = app.get_name();
+    std::string const& program = app.get_name();
     std::string const things_function = "_" + program + "_" + std::string(things.name);
     std::string names;
     std::string cases;
@@ -141,7 +141,7 @@ std::string fish_options(CLI::App const& app, std::string const& program, std::s
 }
 
 std::string fish(CLI::App const& app, Things const& things) {
-    std::string const program = app.get_name();
+    std::string const& program = app.get_name();
     std::string text = "# fish completion for " + program + "\n" + fish_options(app, program, "");
     for (CLI::App const* const command : commands_of(app)) {
         std::string const condition = " -n '__fish_seen_subcommand_from " + command->get_name() + "'";
