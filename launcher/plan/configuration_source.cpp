@@ -193,6 +193,7 @@ private:
     void add(json::Where const& at, std::string reason);
     [[nodiscard]] std::vector<std::string> base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
+    process::SharedEnvironment shared(std::vector<std::string> const& entries);
     std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at);
     void add_files(config::Program const& program, json::Where const& at, std::vector<std::string>& entries);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
@@ -222,6 +223,7 @@ private:
     config::ProcessConfiguration const& configuration_;
     config::Variables const& variables_;
     std::vector<std::string> inherited_;
+    std::vector<process::SharedEnvironment> shared_;  // the one used last comes first
     BinaryCheck check_;
     config::Draft const& draft_;
     LoadKind kind_;
@@ -360,6 +362,19 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     return all;
 }
 
+/// Most programs have the same one: it is kept once.
+process::SharedEnvironment Planner::shared(std::vector<std::string> const& entries) {
+    constexpr std::size_t most = 4;
+    auto const known = std::ranges::find(shared_, entries, &process::SharedEnvironment::entries);
+    if (known != shared_.end()) {
+        std::rotate(shared_.begin(), known, known + 1);
+    } else {
+        if (shared_.size() == most) shared_.pop_back();
+        shared_.insert(shared_.begin(), process::SharedEnvironment(entries));
+    }
+    return shared_.front();
+}
+
 /// Whether a small load has done as much as it may, one more program with its copy of the environment included.
 bool Planner::is_too_much() {
     if (kind_ != LoadKind::small) return false;
@@ -445,8 +460,8 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         if (is_known(draft_.problems, command_at.text())) return nullptr;
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
-        return std::make_shared<process::StartPlan const>(binary, environment.fixed, *whole, environment.numbered,
-                                                          std::move(attributes));
+        return std::make_shared<process::StartPlan const>(binary, shared(environment.fixed), *whole,
+                                                          environment.numbered, std::move(attributes));
     }
     json::Where const word_at{&command_at, std::size_t{0}};
     if (depends_on_number(program.command.front())) {
@@ -459,8 +474,9 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     config::ArgumentList const all_but_first[] = {{rest, command_at}, {program.arguments, arguments_at}};
     auto arguments = checked(config::substitute(all_but_first, variables_, count));
     if (!arguments) return nullptr;
-    return std::make_shared<process::StartPlan const>(std::move(binary), environment.fixed, std::move(*arguments),
-                                                      environment.numbered, std::move(attributes), word);
+    return std::make_shared<process::StartPlan const>(std::move(binary), shared(environment.fixed),
+                                                      std::move(*arguments), environment.numbered,
+                                                      std::move(attributes), word);
 }
 
 /// A helper has its program's identity and sandbox, and knows whose it is.

@@ -87,31 +87,47 @@ Result<std::string> find_program(std::string const& word, std::vector<std::strin
     return fail("cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));
 }
 
-StartPlan::StartPlan(std::string program, std::vector<std::string> environment, CommandTemplate command,
+SharedEnvironment::SharedEnvironment(std::vector<std::string> entries) {
+    auto const block = std::make_shared<Block>(Block{std::move(entries), {}});
+    block->pointers.reserve(block->entries.size() + 1);
+    for (std::string& entry : block->entries)
+        block->pointers.push_back(entry.data());
+    block->pointers.push_back(nullptr);
+    block_ = block;
+}
+
+namespace {
+
+/// With what the attributes define in its place.
+SharedEnvironment completed(SharedEnvironment environment, Attributes const& attributes) {
+    if (attributes.listen_names.empty() && attributes.watchdog_microseconds == 0) return environment;
+    std::vector<std::string> entries = environment.entries();
+    auto const replace = [&entries](std::string_view variable, std::string const& value) {
+        std::erase_if(entries, [variable](std::string const& entry) { return is_named(entry, variable); });
+        if (!value.empty()) entries.push_back(std::string(variable) + "=" + value);
+    };
+    if (!attributes.listen_names.empty()) {
+        replace("LISTEN_PID", "");  // for each child
+        replace("LISTEN_FDS", std::to_string(attributes.listen_names.size()));
+        replace("LISTEN_FDNAMES", joined(attributes.listen_names));
+    }
+    if (attributes.watchdog_microseconds > 0) {
+        replace("WATCHDOG_PID", "");  // for each child
+        replace("WATCHDOG_USEC", std::to_string(attributes.watchdog_microseconds));
+    }
+    return entries;
+}
+
+}  // namespace
+
+StartPlan::StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command,
                      std::vector<CommandTemplate> numbered_environment, Attributes attributes, std::string name)
     : program_(std::move(program)),
       name_(std::move(name)),
-      environment_(std::move(environment)),
+      environment_(completed(std::move(environment), attributes)),
       command_(std::move(command)),
       numbered_environment_(std::move(numbered_environment)),
       attributes_(std::move(attributes)) {
-    auto const replace = [this](std::string_view variable, std::string const& value) {
-        std::erase_if(environment_, [variable](std::string const& entry) { return is_named(entry, variable); });
-        if (!value.empty()) environment_.push_back(std::string(variable) + "=" + value);
-    };
-    if (!attributes_.listen_names.empty()) {
-        replace("LISTEN_PID", "");  // for each child
-        replace("LISTEN_FDS", std::to_string(attributes_.listen_names.size()));
-        replace("LISTEN_FDNAMES", joined(attributes_.listen_names));
-    }
-    if (attributes_.watchdog_microseconds > 0) {
-        replace("WATCHDOG_PID", "");  // for each child
-        replace("WATCHDOG_USEC", std::to_string(attributes_.watchdog_microseconds));
-    }
-    envp_.reserve(environment_.size() + 1);
-    for (std::string& entry : environment_)
-        envp_.push_back(entry.data());
-    envp_.push_back(nullptr);
     prepare_child();
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,25 @@ namespace triton::process {
 Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                  Attributes const& attributes);
 
+/// NAME=value entries, which plans share: most programs of a configuration have the same.
+class SharedEnvironment {
+public:
+    SharedEnvironment(std::vector<std::string> entries);  // NOLINT(google-explicit-constructor): nobody has to share
+
+    [[nodiscard]] std::vector<std::string> const& entries() const { return block_->entries; }
+    [[nodiscard]] char* const* envp() const { return block_->pointers.data(); }
+    bool operator==(SharedEnvironment const& other) const {
+        return block_ == other.block_ || entries() == other.entries();
+    }
+
+private:
+    struct Block {
+        std::vector<std::string> entries;
+        std::vector<char*> pointers;  // as execve(2) wants them
+    };
+    std::shared_ptr<Block const> block_;
+};
+
 /// How all processes of one program are started: immutable, shared by the children until the last one has left our
 /// memory.
 class StartPlan {
@@ -30,7 +50,7 @@ public:
     /// `name` (empty: the program's path) and the arguments of `command`. `environment`: NAME=value entries.
     /// `numbered_environment`: templates whose arguments are NAME=value entries too, rendered for each process.
     /// Entries that the attributes define (LISTEN_FDS, WATCHDOG_USEC ..) are left out of `environment`.
-    StartPlan(std::string program, std::vector<std::string> environment, CommandTemplate command,
+    StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command,
               std::vector<CommandTemplate> numbered_environment = {}, Attributes attributes = {},
               std::string name = {});
     StartPlan(StartPlan const&) = delete;
@@ -40,8 +60,8 @@ public:
     [[nodiscard]] char const* name() const { return name_.empty() ? program() : name_.c_str(); }
     [[nodiscard]] CommandTemplate const& command() const { return command_; }
     /// Without what is made for each process.
-    [[nodiscard]] std::vector<std::string> const& environment() const { return environment_; }
-    [[nodiscard]] char* const* envp() const { return envp_.data(); }
+    [[nodiscard]] std::vector<std::string> const& environment() const { return environment_.entries(); }
+    [[nodiscard]] char* const* envp() const { return environment_.envp(); }
     [[nodiscard]] std::vector<CommandTemplate> const& numbered_environment() const { return numbered_environment_; }
     [[nodiscard]] Attributes const& attributes() const { return attributes_; }
     /// For the child between clone and execve; null when there is nothing to do.
@@ -59,8 +79,7 @@ private:
 
     std::string program_;
     std::string name_;
-    std::vector<std::string> environment_;
-    std::vector<char*> envp_;
+    SharedEnvironment environment_;
     CommandTemplate command_;
     std::vector<CommandTemplate> numbered_environment_;
     Attributes attributes_;
