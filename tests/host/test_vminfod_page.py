@@ -175,8 +175,10 @@ def test_everything_is_reached_by_keys_and_the_focus_is_seen(many, opened):
     page = opened(many)
     focus = "(document.activeElement.id || document.activeElement.parentNode.dataset.id || document.activeElement.dataset.state)"
     met = []
-    for _ in range(5):
+    while len(met) < 5:
         page.press("Tab")
+        if not met and page.evaluate("document.activeElement.localName") == "summary":
+            continue  # on a busy machine there are notes on the daemon above all
         met.append(page.evaluate(focus))
         style = page.evaluate("(({outlineStyle, outlineWidth}) => `${outlineStyle} ${outlineWidth}`)(getComputedStyle(document.activeElement))")
         assert style == "solid 2px", met

@@ -385,7 +385,8 @@ def test_private_memory_when_idle(area):
         assert busy - idle <= 100 * (40 << 10) + (4 << 20)
         for connection in held:
             connection.close()
-        eventually(lambda: agent.private_memory() < busy / 2, "memory is given back")
+        # Not a share of what was used: beside another agent the program's pages are nobody's alone.
+        eventually(lambda: agent.private_memory() <= idle + (1 << 20), "memory is given back")
         assert agent.private_memory() <= 6 << 20
     finally:
         agent.close()
