@@ -378,7 +378,9 @@ private:
         auto const found = TRY(mark_of(full(tree)));
         if (found != "1") return fail(ErrorKind::not_found, "there is no tree " + tree.text());
         if (is_mount_point(path(tree))) return {};
-        return plain(zfs_.run({"mount tree " + tree.text(), {"mount", full(tree)}}));
+        auto const mounted = zfs_.run({"mount tree " + tree.text(), {"mount", full(tree)}});
+        // zfs-fuse mounts what it has received by itself, now and then a moment after we have looked.
+        return mounted || is_mount_point(path(tree)) ? Result<>{} : plain(mounted);
     }
 
     Result<> make_group(std::string const& dataset) const {
