@@ -163,6 +163,16 @@ void Reporter::tell_load() {
     events_.observe(false, "ConfigurationLoaded", shown_configuration(desired_->configuration) + " is active", now_);
 }
 
+/// The server will not have this content: it is too long, say. It is tried again, since the pod may lose other
+/// annotations meanwhile, but whoever looks at the pod is told once.
+void Reporter::tell_refused(Annotations const& annotations, std::string const& why) {
+    std::string digest = sha256_of(annotations.configuration) + sha256_of(annotations.environment);
+    if (refused_ == digest) return;
+    refused_ = std::move(digest);
+    std::string const what = shown_configuration(annotations.configuration);
+    events_.observe(true, "AnnotationsRefused", what + " cannot be written to the pod: " + why, now_);
+}
+
 void Reporter::on(heard::Record const& record) {
     if (record.event == "process-exited" || record.event == "process-start-failed") {
         crashed(record);
@@ -401,6 +411,7 @@ void Reporter::another_pod(std::string const& uid) {
     pod_uid_ = uid;
     seen_.reset();
     written_.reset();
+    refused_.clear();
     sent_.reset();
     seen_condition_.reset();
     contested_at_.reset();

@@ -282,6 +282,7 @@ private:
     void on_success(InFlight const& flight, std::string const& body);
     void on_refusal(InFlight const& flight, ApiStatus const& status);
     void on_event_refusal(EventRecord const& event, ApiStatus const& status);
+    void tell_refused(Annotations const& annotations, std::string const& why);
     void server_failed(Part part, std::string why, std::optional<Duration> retry_after, bool is_overload);
     void write();
     [[nodiscard]] bool wants_annotations() const;
@@ -377,6 +378,7 @@ private:
     std::optional<Annotations> seen_;                // nullopt: unknown
     std::optional<Annotations> sent_;                // the last that went out
     std::optional<Annotations> written_;             // the last that were taken
+    std::string refused_;                            // the digest of those whose refusal was told of last
     std::map<std::string, std::string> unreadable_;  // annotations of others, by name, with what was told of last
     std::optional<bool> seen_condition_;             // nullopt: unknown, or none
     bool is_isolated_ = false;

@@ -187,7 +187,10 @@ void Reporter::on_success(InFlight const& flight, std::string const& body) {
     part_works(flight.part);
     if (is_event) return events_.written(flight.event, now_.time);
     if (pod->uid != pod_uid_) another_pod(pod->uid);
-    if (flight.part == Part::annotations) written_ = flight.annotations;
+    if (flight.part == Part::annotations) {
+        written_ = flight.annotations;
+        refused_.clear();
+    }
     pod_seen(*pod);
     // Last words are not repeated, whatever the server made of them.
     if (flight.part == Part::condition && (!pod->condition || ends_at_)) seen_condition_ = flight.condition;
@@ -202,6 +205,7 @@ void Reporter::on_refusal(InFlight const& flight, ApiStatus const& status) {
         if (flight.part == Part::condition) retry_slowly(flight.part);
         return pod_gone();
     }
+    if (flight.part == Part::annotations) tell_refused(flight.annotations, refusal_text(status));
     part_failed(flight.part, refusal_text(status), log::LogLevel::error);
     retry_slowly(flight.part);
 }

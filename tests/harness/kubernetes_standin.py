@@ -15,7 +15,8 @@ from harness.process import TIMEOUT
 PREFIX = "foundationdb.org/"
 CONFIGURATION = PREFIX + "launcher-current-configuration"
 REASONS = {200: "OK", 201: "Created", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict",
-           410: "Gone", 422: "Unprocessable Entity", 429: "Too Many Requests", 500: "Internal Server Error"}
+           410: "Gone", 413: "Request Entity Too Large", 422: "Unprocessable Entity", 429: "Too Many Requests",
+           500: "Internal Server Error"}
 
 
 def status_body(code, message):

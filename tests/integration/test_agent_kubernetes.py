@@ -247,6 +247,28 @@ def test_500_and_409_are_tried_again(api, launcher, start):
     assert api.count("patch pods") == 4
 
 
+@pytest.mark.parametrize("code, why", [
+    (413, "Request entity too large: limit is 3145728"),
+    (422, 'Pod "pod" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes')])
+def test_refused_annotations_are_told_once_for_each_content(api, launcher, start, code, why):
+    api.faults["patch pods"] = lambda client, _: client.fail(code, why)
+
+    def refusals():
+        return [one for one in api.events.values() if one["reason"] == "AnnotationsRefused"]
+    start()
+    launcher.wait_state("failing", f"HTTP status {code}: {why}")
+    first = api.wait_for(refusals, "the event")[0]
+    assert first["type"] == "Warning" and first["message"].endswith(f"cannot be written to the pod: HTTP status {code}: {why}")
+    launcher.activate("another")
+    both = api.wait_for(lambda: refusals() if len(refusals()) == 2 else None, "the other content")
+    assert both[0] is first and both[1]["message"] != first["message"]
+    assert [one["count"] for one in both] == [1, 1]
+    api.faults["patch pods"] = []
+    launcher.activate("small")
+    api.wait_annotation("small")
+    launcher.wait_state("ok")
+
+
 @pytest.mark.parametrize("kind, verb, resource", [
     ("watch pods", "watch", "pods"), ("patch pods", "patch", "pods"), ("create events", "create", "events"),
     ("watch nodes", "watch", "nodes"), ("patch status", "patch", "pods/status")])

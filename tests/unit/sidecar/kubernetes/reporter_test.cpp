@@ -313,6 +313,69 @@ TEST(KubernetesReporter, WhatTheServerWillNotHaveIsNotSentAgainSoon) {
     EXPECT_THAT(subject.request().body, HasSubstr("small"));
 }
 
+/// How many Events of this reason are written, while every write of annotations is refused with this status.
+int refused_and_told(Subject& subject, int status, Duration time, std::vector<std::string>& messages) {
+    int told = 0;
+    for (auto const end = subject.now.time + time; subject.now.time < end; subject.pass(seconds(10))) {
+        while (!subject.requests.empty()) {
+            auto const request = subject.request();
+            if (request.target.find("/events") == std::string::npos) {
+                subject.respond(request, status, status_body(status, "metadata.annotations: Too long"));
+                continue;
+            }
+            if (request.body.find("cannot be written to the pod") != std::string::npos) {
+                ++told;
+                messages.push_back(request.body);
+            }
+            subject.respond(request, 201, "{}");
+        }
+    }
+    return told;
+}
+
+TEST(KubernetesReporter, ARefusalOfAnnotationsIsToldOnceForEachContent) {
+    for (int const status : {400, 413, 422}) {
+        Subject subject;
+        subject.begin({});
+        subject.configure("giant");
+        std::vector<std::string> messages;
+        EXPECT_EQ(refused_and_told(subject, status, minutes(20), messages), 1) << "however often it is tried again";
+        ASSERT_EQ(messages.size(), 1U);
+        EXPECT_THAT(messages[0], HasSubstr(R"("type":"Warning")"));
+        EXPECT_THAT(messages[0],
+                    HasSubstr("\"message\":\"configuration (sha256 "
+                              "0b132ea2f6cd37dd630da9e84733f169a4473feaebbfa70359b449b759885ffe) cannot be "
+                              "written to the pod: HTTP status " +
+                              std::to_string(status) + ": metadata.annotations: Too long\""));
+        subject.configure("more than giant", 1'700'000'001'000'000);
+        EXPECT_EQ(refused_and_told(subject, status, minutes(20), messages), 1) << "another content";
+    }
+}
+
+TEST(KubernetesReporter, ARefusalIsToldAgainWhenThePodHadTaken) {
+    Subject subject;
+    subject.begin({});
+    std::vector<std::string> messages;
+    subject.configure("giant");
+    EXPECT_EQ(refused_and_told(subject, 413, minutes(1), messages), 1);
+    subject.configure("small", 1'700'000'001'000'000);
+    PodObject small = pod_with("small");
+    small.version = 11;
+    subject.respond(subject.request(), 200, small.json());
+    subject.configure("giant", 1'700'000'002'000'000);
+    EXPECT_EQ(refused_and_told(subject, 413, minutes(1), messages), 1);
+}
+
+TEST(KubernetesReporter, WhatIsOnlyLateOrNotAllowedIsNotARefusalOfAnnotations) {
+    for (int const status : {403, 404, 409, 429, 500}) {
+        Subject subject;
+        subject.begin({});
+        subject.configure("giant");
+        std::vector<std::string> messages;
+        EXPECT_EQ(refused_and_told(subject, status, minutes(5), messages), 0) << status;
+    }
+}
+
 TEST(KubernetesReporter, AServerThatTakesAnnotationsAndDropsThemIsNotFlooded) {
     Subject subject;
     subject.begin({});
