@@ -304,6 +304,7 @@ TEST(KubernetesReporter, WhatTheServerWillNotHaveIsNotSentAgainSoon) {
     subject.configure("giant");
     subject.respond(subject.request(), 422, status_body(422, "metadata.annotations: Too long"));
     subject.respond(subject.request(), 201, "{}");
+    subject.respond(subject.request(), 201, "{}");
     EXPECT_EQ(state_of(subject), "failing");
     EXPECT_THAT(subject.reports.back().detail, HasSubstr("Too long"));
     subject.pass(seconds(4));
@@ -313,7 +314,7 @@ TEST(KubernetesReporter, WhatTheServerWillNotHaveIsNotSentAgainSoon) {
     EXPECT_THAT(subject.request().body, HasSubstr("small"));
 }
 
-/// How many Events of this reason are written, while every write of annotations is refused with this status.
+/// How many writes of Events tell of a refusal, while every write of annotations is refused with this status.
 int refused_and_told(Subject& subject, int status, Duration time, std::vector<std::string>& messages) {
     int told = 0;
     for (auto const end = subject.now.time + time; subject.now.time < end; subject.pass(seconds(10))) {
@@ -341,7 +342,7 @@ TEST(KubernetesReporter, ARefusalOfAnnotationsIsToldOnceForEachContent) {
         std::vector<std::string> messages;
         EXPECT_EQ(refused_and_told(subject, status, minutes(20), messages), 1) << "however often it is tried again";
         ASSERT_EQ(messages.size(), 1U);
-        EXPECT_THAT(messages[0], HasSubstr(R"("type":"Warning")"));
+        EXPECT_THAT(messages[0], HasSubstr(R"("type":"Warning","reason":"AnnotationsRefused")"));
         EXPECT_THAT(messages[0],
                     HasSubstr("\"message\":\"configuration (sha256 "
                               "0b132ea2f6cd37dd630da9e84733f169a4473feaebbfa70359b449b759885ffe) cannot be "
