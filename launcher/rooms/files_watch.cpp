@@ -13,6 +13,7 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr Duration between_looks = milliseconds(50);
+constexpr Duration between_vain_looks = std::chrono::seconds(1);  // while a path does not stop changing
 constexpr Duration between_attempts = std::chrono::seconds(10);
 
 bool is_missing(std::string const& path) {
@@ -64,9 +65,9 @@ Result<> FilesWatch::begin_to_watch() {
 
 /// Follows the paths to where they lead now.
 void FilesWatch::look() {
-    last_look_ = steady_clock::now();
     next_look_ = TimePoint::max();
     Result<> const watched = begin_to_watch();
+    last_look_ = steady_clock::now();  // from its end, since it may have taken long
     if (watched) {
         is_blind_ = false;
         return;
@@ -85,7 +86,8 @@ void FilesWatch::take_changes() {
         Duration const quiet = plan_of(program).settings.files->quiet_time;
         if (program.changed.empty()) program.changed = paths_[which];
         program.quiet_at = quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
-        next_look_ = std::min(next_look_, std::max(now, last_look_ + between_looks));
+        Duration const pause = is_blind_ ? between_vain_looks : between_looks;
+        next_look_ = std::min(next_look_, std::max(now, last_look_ + pause));
     }
     arm();
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <fnmatch.h>
+#include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,12 @@ constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 constexpr std::uint32_t of_names =
     of_itself | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB;
 constexpr int most_links = 40;  // as the kernel, path_resolution(7)
-constexpr int most_walks = 100;
+// Whoever may swap a link on the way decides how often the walk is repeated, the configuration how many paths there
+// are.
+constexpr std::size_t most_walks = 100;
+constexpr std::size_t most_walked_paths = 2000;  // in all walks, but for the least
+constexpr std::size_t least_walks = 3;
+constexpr std::size_t most_comparisons = 20'000;  // of events with names, a few milliseconds
 
 void push_components(std::deque<std::string>& components, std::string_view path) {
     std::vector<std::string> parts;
@@ -41,9 +47,11 @@ std::optional<std::string> read_link(std::string const& path) {
     return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
+bool is_pattern(std::string_view path) { return path.find_first_of("*?[", path.rfind('/') + 1) != path.npos; }
+
 /// Whether a name that is watched for, or the pattern that it is, means this one.
 bool means(std::string const& name, char const* found) {
-    return name == found || (name.find_first_of("*?[") != name.npos && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
+    return name == found || (is_pattern(name) && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
 }
 
 std::string parent_of(std::string const& directory) {
@@ -109,6 +117,13 @@ std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::stri
     return found;
 }
 
+/// By ctime, which nobody can set back, as the times of content can be.
+PathWatcher::Identity PathWatcher::identity_of(std::string const& path) {
+    struct stat status;
+    if (::stat(path.c_str(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
+}
+
 bool PathWatcher::has_names(std::vector<Name> const& names) {
     return std::ranges::any_of(names, [](Name const& name) { return !name.text.empty(); });
 }
@@ -117,9 +132,16 @@ bool PathWatcher::has_names(std::vector<Name> const& names) {
 /// leads to the same places again, and these have the same watches again. A place with the same name may be another
 /// directory: one may be looked up by inotify_add_watch(), be replaced, and get its watch after that.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
-    paths_ = paths.size();
+    if (paths_ != paths) {
+        paths_ = paths;
+        told_.clear();
+        for (std::string const& path : paths)
+            told_.push_back(is_pattern(path) ? Identity{} : identity_of(path));
+    }
+    std::size_t const walks_allowed =
+        std::clamp(most_walked_paths / std::max<std::size_t>(paths.size(), 1), least_walks, most_walks);
     Wanted watched;
-    for (int walks = 0; walks < most_walks; ++walks) {
+    for (std::size_t walks = 0; walks < walks_allowed; ++walks) {
         Wanted wanted;
         for (std::size_t which = 0; which < paths.size(); ++which)
             collect(paths, which, wanted);
@@ -158,34 +180,54 @@ void PathWatcher::forget() {
     for (auto const& [watch, names] : names_)
         (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone already
     names_.clear();
+    paths_.clear();
+    told_.clear();
+}
+
+/// A flood in one directory makes the queue lose events of others: those whose files are as they were are not
+/// concerned.
+void PathWatcher::find_lost_changes(std::vector<bool>& has_changed) const {
+    for (std::size_t path = 0; path < paths_.size(); ++path)
+        if (is_pattern(paths_[path]) || identity_of(paths_[path]) != told_[path]) has_changed[path] = true;
+}
+
+bool PathWatcher::has_events() const {
+    pollfd ready{inotify_.get(), POLLIN, 0};
+    return ::poll(&ready, 1, 0) == 1;
 }
 
 std::vector<std::size_t> PathWatcher::take_changes() {
-    std::vector<bool> has_changed(paths_, false);
-    auto const found = [&] {
-        std::vector<std::size_t> which;
-        for (std::size_t path = 0; path < has_changed.size(); ++path)
-            if (has_changed[path]) which.push_back(path);
-        return which;
-    };
-    alignas(inotify_event) std::array<char, 4096> buffer;
-    for (;;) {
+    std::vector<bool> has_changed(paths_.size(), false);
+    bool has_lost = false;
+    alignas(inotify_event) std::array<char, 1024> buffer;  // little enough that its events are within the limit
+    for (std::size_t comparisons = 0; comparisons < most_comparisons;) {
         ssize_t const size = ::read(inotify_.get(), buffer.data(), buffer.size());
         if (size < 0 && errno == EINTR) continue;
-        if (size <= 0) return found();
+        if (size <= 0) break;
         for (char const* at = buffer.data(); at < buffer.data() + size;) {
             auto const* const event = reinterpret_cast<inotify_event const*>(at);
             at += sizeof(inotify_event) + event->len;
-            if (event->mask & IN_Q_OVERFLOW) has_changed.assign(paths_, true);
+            ++comparisons;
+            if (event->mask & IN_Q_OVERFLOW) has_lost = true;
             auto const watch = names_.find(event->wd);
             if (watch == names_.end() || (event->mask & IN_IGNORED)) continue;
             bool const is_gone = (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
+            comparisons += watch->second.size();
             for (Name const& name : watch->second) {
+                if (has_changed[name.path]) continue;
                 bool const concerns = event->len == 0 ? is_gone : !name.text.empty() && means(name.text, event->name);
                 if (concerns) has_changed[name.path] = true;
             }
         }
     }
+    if (has_lost) find_lost_changes(has_changed);
+    std::vector<std::size_t> which;
+    for (std::size_t path = 0; path < has_changed.size(); ++path) {
+        if (!has_changed[path]) continue;
+        which.push_back(path);
+        if (!is_pattern(paths_[path])) told_[path] = identity_of(paths_[path]);
+    }
+    return which;
 }
 
 }  // namespace triton

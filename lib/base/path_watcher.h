@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,10 +31,15 @@ public:
     /// Watches nothing any more.
     void forget();
 
-    /// Takes all events there are. Returns whether one of them concerns a path.
+    /// Takes events, as many as are quick to judge: whoever may write to a directory chooses how many there are, and
+    /// may make them faster than they are read. fd() stays readable while some are left. Returns whether one of them
+    /// concerns a path.
     bool take_events() { return !take_changes().empty(); }
-    /// The same; returns which paths, by their places in what was watched for, each once. All, when events were lost.
+    /// The same; returns which paths, by their places in what was watched for, each once. When events were lost: the
+    /// patterns, and what is another file than when its change was told of last, or has another time of change.
     std::vector<std::size_t> take_changes();
+    /// Whether there are events to be taken.
+    [[nodiscard]] bool has_events() const;
 
     /// The directories inside which it is decided where these paths lead, as the file system stands now: those of the
     /// links on the way and of the files, or of the first name that does not exist. Without links in them.
@@ -53,10 +59,21 @@ private:
     static bool has_names(std::vector<Name> const& names);
     /// Returns whether all of it was there to be watched.
     Result<bool> watch(Wanted const& wanted);
+    /// What tells a file from another, and from itself after a change. All zero: there is none.
+    struct Identity {
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+        std::int64_t seconds = 0;  // of its last change
+        std::int64_t nanoseconds = 0;
+        bool operator==(Identity const&) const = default;
+    };
+    static Identity identity_of(std::string const& path);
+    void find_lost_changes(std::vector<bool>& has_changed) const;
 
     UniqueFd inotify_;
     std::unordered_map<int, std::vector<Name>> names_;  // by watch descriptor
-    std::size_t paths_ = 0;                             // that are watched for
+    std::vector<std::string> paths_;                    // that are watched for
+    std::vector<Identity> told_;                        // of each, when its change was told of last
 };
 
 }  // namespace triton

@@ -74,9 +74,14 @@ struct FileWatch::State {
     static asio::awaitable<void> run(std::shared_ptr<State> self) {
         for (;;) {
             error_code failed;
-            co_await self->inotify.async_wait(asio::posix::stream_descriptor::wait_read,
-                                              asio::redirect_error(asio::use_awaitable, failed));
-            if (failed) co_return;
+            // Edge-triggered: it does not tell again of events that were left behind.
+            if (self->watcher.has_events()) {
+                co_await asio::post(asio::use_awaitable);  // others first
+            } else {
+                co_await self->inotify.async_wait(asio::posix::stream_descriptor::wait_read,
+                                                  asio::redirect_error(asio::use_awaitable, failed));
+            }
+            if (failed || !self->inotify.is_open()) co_return;
             if (!self->watcher.take_events()) continue;
             for (int i = 0; i < most_quiet_waits; ++i) {
                 self->timer.expires_after(quiet);

@@ -122,22 +122,3 @@ def test_a_new_configuration_watches_for_itself(place):
     assert launcher.wait_for_event("files-changed")["path"] == str(two)
     launcher.wait_up(tag="web")
     assert launcher.stop() == Exit(code=0)
-
-
-def test_whoever_writes_all_the_time_holds_nothing_up(place):
-    """PID 1 looks at a rate, and goes on serving."""
-    path = place.area / "busy"
-    launcher = run(place, {"web": service("web", files=files(path, quiet="10s"))})
-    launcher.wait_up(tag="web")
-    stop = place.area / "stop"
-    writer = os.fork()
-    if writer == 0:
-        while not stop.exists():
-            for _ in range(200):
-                replace(path, "x")
-        os._exit(0)
-    for _ in range(20):
-        assert json.loads(launcher.ctl("status", "--json"))["programs"]
-    stop.touch()
-    os.waitpid(writer, 0)
-    assert launcher.stop() == Exit(code=0)

@@ -1,5 +1,6 @@
 #include "lib/base/path_watcher.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cstdlib>
 #include <filesystem>
@@ -9,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/stat.h>
 
 namespace triton {
 namespace {
@@ -75,6 +78,59 @@ TEST_F(PathWatcherTest, SeesWhatDecidesWhereAPathLeads) {
     watcher->take_events();
     std::ofstream(directory / "c/other") << "1";
     EXPECT_FALSE(watcher->take_events());
+}
+
+TEST_F(PathWatcherTest, TakesEventsInPieces) {
+    std::vector<std::string> paths;
+    for (int i = 0; i < 300; ++i)
+        paths.push_back(directory / ("*" + std::to_string(i) + "*x"));
+    ASSERT_TRUE(watcher->watch(paths));
+    for (int i = 0; i < 300; ++i)
+        std::filesystem::create_directory(directory / std::to_string(i));
+    int pieces = 0;
+    for (; watcher->has_events(); ++pieces)
+        EXPECT_FALSE(watcher->take_events());
+    EXPECT_GT(pieces, 3) << "90,000 comparisons at once";
+}
+
+/// More events than the queue holds (/proc/sys/fs/inotify/max_queued_events): different ones, since the same again is
+/// one.
+void flood(std::filesystem::path const& directory) {
+    std::size_t most = 0;
+    std::ifstream("/proc/sys/fs/inotify/max_queued_events") >> most;
+    for (std::size_t i = 0; i <= most; ++i)
+        ASSERT_EQ(::utimensat(AT_FDCWD, (directory / (i % 2 == 0 ? "a" : "b")).c_str(), nullptr, 0), 0);
+}
+
+TEST_F(PathWatcherTest, AFloodInOneDirectoryIsNoChangeOfOthers) {
+    using Places = std::vector<std::size_t>;
+    for (char const* const name : {"noisy", "quiet"}) {
+        std::filesystem::create_directory(directory / name);
+        std::ofstream(directory / name / "a") << "1";
+        std::ofstream(directory / name / "b") << "1";
+    }
+    ASSERT_TRUE(watcher->watch({directory / "noisy/a", directory / "quiet/a", directory / "quiet/missing"}));
+    auto const take_all = [&] {
+        Places all;
+        while (watcher->has_events()) {
+            Places const some = watcher->take_changes();
+            all.insert(all.end(), some.begin(), some.end());
+        }
+        std::ranges::sort(all);
+        auto const [first, last] = std::ranges::unique(all);
+        all.erase(first, last);
+        return all;
+    };
+    flood(directory / "noisy");
+    EXPECT_EQ(take_all(), Places{0});
+    flood(directory / "noisy");
+    std::ofstream(directory / "quiet/a") << "2";
+    EXPECT_EQ(take_all(), (Places{0, 1})) << "its event is lost, it is not";
+    flood(directory / "noisy");
+    std::ofstream(directory / "quiet/missing") << "2";
+    EXPECT_EQ(take_all(), (Places{0, 2}));
+    flood(directory / "noisy");
+    EXPECT_EQ(take_all(), Places{0}) << "told already";
 }
 
 /// What comes while the way to it is walked, before the watch that would have told of it is there, must not be lost.
