@@ -127,8 +127,8 @@ public:
         if (status_ != "200") return "the answer has the HTTP status " + (status_.empty() ? "0" : printable(status_));
         std::uint64_t code = 0;
         char const* const end = grpc_status_.data() + grpc_status_.size();
-        bool const is_code = !grpc_status_.empty() && std::from_chars(grpc_status_.data(), end, code).ptr == end;
-        if (!is_code) return "the answer has no grpc-status";
+        auto const [stopped, error] = std::from_chars(grpc_status_.data(), end, code);
+        if (error != std::errc{} || stopped != end) return "the answer has no grpc-status";
         if (code != 0) return name_of_code(code) + (grpc_message_.empty() ? "" : ": " + printable(grpc_message_));
         switch (status_of(message_).value_or(99)) {
             case 0: return "the service is UNKNOWN";
