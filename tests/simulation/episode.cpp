@@ -30,6 +30,9 @@ namespace action = launcher::action;
 using namespace std::chrono_literals;
 
 constexpr std::size_t remembered_steps = 40;
+/// For a process: what may come of it in one round in which everything fails. It starts and starts again once, with
+/// what runs before a start and after an end, and each has its result.
+constexpr std::uint64_t events_of_a_round = 24;
 constexpr TimePoint far_future = TimePoint{} + 24h * 365 * 50;  // no jump beyond: nanoseconds end after 292 years
 
 /// What may happen next. Each episode weighs them anew, so that some see storms of one kind and none of another.
@@ -40,6 +43,7 @@ enum class Happening : std::uint8_t {
     execute_failure,
     execute_news,
     flood,
+    hostile_round,
     end,
     reap,
     end_all,
@@ -98,6 +102,7 @@ void Coverage::add(Coverage const& other) {
     ended += other.ended;
     refused += other.refused;
     helpers_above_count += other.helpers_above_count;
+    hostile_rounds += other.hostile_rounds;
 }
 
 class Episode::Script {
@@ -120,7 +125,7 @@ public:
               Happening::execute_news, Happening::ready, Happening::helper_success})
             weight(needed) += 4;
         weight(Happening::stop) = random_.below(2);
-        for (Happening const rare : {Happening::settle, Happening::replace})
+        for (Happening const rare : {Happening::settle, Happening::replace, Happening::hostile_round})
             weight(rare) = std::min<std::uint64_t>(weight(rare), 1);
         if (random_.one_in(4)) twin_ = std::make_unique<Supervisor>(policy_);
     }
@@ -203,6 +208,7 @@ private:
             case Happening::execute_failure: return fail_to_execute();
             case Happening::execute_news: return tell_executed();
             case Happening::flood: return flood();
+            case Happening::hostile_round: return fail_in_one_round();
             case Happening::end: return end_one();
             case Happening::reap: return reap_one();
             case Happening::end_all: return end_all();
@@ -453,6 +459,42 @@ private:
                 case 4: schedule(); break;
             }
         }
+    }
+
+    /// Time stands still, and whatever is started fails at once: at clone, at execve, which is known later than that,
+    /// or by its end. Whoever answers at once is answered again in the same round, so a round must have an end of its
+    /// own. Where a policy asks for restarts without a delay, it asks for what is forbidden here.
+    void fail_in_one_round() {
+        std::uint64_t most = 32;
+        for (std::uint32_t at = 0; at < supervisor_.program_count(); ++at) {
+            launcher::ProgramPolicy const& policy = supervisor_.policy(ProgramId{at});
+            Duration const delay = std::min(policy.backoff.delay, policy.backoff.max_delay);
+            if (delay < 1us || policy.backoff.jitter >= 1 || policy.backoff.reset_after == 0s) return;
+            most += events_of_a_round * supervisor_.size(ProgramId{at});
+        }
+        ++outcome_.coverage.hostile_rounds;
+        for (std::uint64_t events = 0; is_going_on() && fail_one(); ++events)
+            if (events > most) throw Violation{"a round in which everything fails has an end"};
+    }
+
+    bool fail_one() {
+        auto const deadline = supervisor_.next_deadline();
+        if (!invariants_.pending().empty()) {
+            answer(random_.one_in(2) ? &Script::fail_to_clone : &Script::start);
+        } else if (auto const fresh = random_child(is_before_execve); fresh && random_.one_in(2)) {
+            fail_to_execute();
+        } else if (auto const dead = random_child(is_dead)) {
+            reap(*dead);
+        } else if (auto const child = random_child(can_end)) {
+            kernel_.end(*child, SIGKILL);
+        } else if (end_helper(false)) {
+            return true;
+        } else if (deadline && *deadline <= now_) {
+            handle(event::TimePassed{});
+        } else {
+            return false;
+        }
+        return true;
     }
 
     // Ends of processes.

@@ -27,6 +27,7 @@ struct Coverage {
     std::uint64_t ended = 0;                ///< containers that ended without being asked to
     std::uint64_t refused = 0;              ///< configurations for want of memory
     std::uint64_t helpers_above_count = 0;  ///< of processes that are not wanted any more
+    std::uint64_t hostile_rounds = 0;       ///< in which whatever is started fails at once
 
     void add(Coverage const& other);
 };

@@ -122,9 +122,9 @@ using Number = unsigned long long;
 void print(Total const& total) {
     std::printf(
         "%llu steps in %llu episodes: %llu times settled, %llu containers ended by themselves, %llu supervisors "
-        "replaced; processes by state and event:\n",
+        "replaced, %llu rounds in which everything failed; processes by state and event:\n",
         Number{total.steps}, Number{total.episodes}, Number{total.coverage.settled}, Number{total.coverage.ended},
-        Number{total.coverage.replaced});
+        Number{total.coverage.replaced}, Number{total.coverage.hostile_rounds});
     std::printf("%-10s", "");
     for (char const* const name : event_names)
         std::printf("%14s", name);
@@ -204,6 +204,7 @@ void expect_everything_seen(Coverage const& coverage) {
     EXPECT_GT(coverage.ended, 0);
     EXPECT_GT(coverage.refused, 0);
     EXPECT_GT(coverage.helpers_above_count, 0);
+    EXPECT_GT(coverage.hostile_rounds, 0);
 }
 
 TEST(Simulation, KeepsItsInvariants) {
