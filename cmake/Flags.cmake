@@ -28,6 +28,9 @@ endif()
 if(TRITON_FUZZ)
   # GCC's library implements std::stable_sort with what it has declared deprecated itself; only clang says so.
   add_compile_options(-fsanitize=fuzzer-no-link -Wno-deprecated-declarations)
+  # The comparisons of these checks were traced as well, which cost most of what tracing does. AddressSanitizer finds most of
+  # it, and the unit tests replay the corpora with all of them.
+  add_compile_options(-fno-sanitize=null,alignment,object-size,pointer-overflow,vptr)
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   include(CheckIPOSupported)
