@@ -129,17 +129,17 @@ std::string short_bytes(std::int64_t bytes) {
 std::string printable(std::string_view text) {
     static constexpr std::string_view digits = "0123456789abcdef";
     std::string out;
-    unsigned char before = 0;
-    for (char const c : text) {
-        auto const byte = static_cast<unsigned char>(c);
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        auto byte = static_cast<unsigned char>(text[at]);
         // U+0080 to U+009F are control characters, too; U+009B begins an escape sequence.
-        bool const is_c1 = before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
+        auto const next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
+        bool const is_c1 = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
         if (byte >= 0x20 && byte != 0x7f && !is_c1) {
-            out += c;
-        } else {
-            out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+            out += text[at];
+            continue;
         }
-        before = byte;
+        if (is_c1) byte = static_cast<unsigned char>(text[++at]);
+        out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
     }
     return out;
 }

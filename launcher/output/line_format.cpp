@@ -32,7 +32,8 @@ bool has_special(std::uint64_t word) {
     constexpr std::uint64_t highs = 0x8080808080808080;
     auto const has_zero = [](std::uint64_t w) { return (w - ones) & ~w & highs; };
     std::uint64_t const below_space = (word - ones * 0x20) & ~word & highs;
-    return ((word & highs) | below_space | has_zero(word ^ (ones * '"')) | has_zero(word ^ (ones * '\\'))) != 0;
+    return ((word & highs) | below_space | has_zero(word ^ (ones * '"')) | has_zero(word ^ (ones * '\\')) |
+            has_zero(word ^ (ones * 0x7f))) != 0;
 }
 
 /// How many bytes at the start of `text` are copied as they are.
@@ -44,7 +45,7 @@ std::size_t plain_run(std::string_view text) {
     }
     while (at < text.size()) {
         auto const c = static_cast<std::uint8_t>(text[at]);
-        if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\') break;
+        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\') break;
         ++at;
     }
     return at;
@@ -62,7 +63,7 @@ void append_special(std::string& out, char c) {
         default: break;
     }
     out += "u00";
-    out += digits[c >> 4];
+    out += digits[static_cast<std::uint8_t>(c) >> 4];
     out += digits[c & 15];
 }
 
@@ -84,7 +85,12 @@ std::size_t append_escaped(std::string& out, std::string_view text, std::size_t 
             continue;
         }
         std::size_t const length = sequence_length(rest.substr(plain));
-        out += length == 0 ? std::string_view("\xef\xbf\xbd") : rest.substr(plain, length);
+        std::string_view const character = length == 0 ? "\xef\xbf\xbd" : rest.substr(plain, length);
+        if (character.size() == 2 && character < "\xc2\xa0") {  // U+0080 to U+009F are control characters, too
+            append_special(out, character[1]);
+        } else {
+            out += character;
+        }
         taken += std::max<std::size_t>(length, 1);
     }
     return taken;

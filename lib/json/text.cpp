@@ -32,6 +32,10 @@ std::size_t sequence_length(std::string_view text) {
     return 0;
 }
 
+/// U+0080 to U+009F are control characters, too; with U+009B some terminals begin an escape sequence.
+bool is_c1(std::string_view character) { return character.size() == 2 && character < "\xc2\xa0"; }
+
+/// A character below U+0100 by its code: as it is when it is printable ASCII.
 void append_escaped(std::string& out, char c) {
     static constexpr char digits[] = "0123456789abcdef";
     switch (c) {
@@ -42,13 +46,14 @@ void append_escaped(std::string& out, char c) {
         case '\t': out += "\\t"; return;
         default: break;
     }
-    if (static_cast<std::uint8_t>(c) >= 0x20) {
+    auto const byte = static_cast<std::uint8_t>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
         out += c;
         return;
     }
     out += "\\u00";
-    out += digits[c >> 4];
-    out += digits[c & 15];
+    out += digits[byte >> 4];
+    out += digits[byte & 15];
 }
 
 /// Appends characters until `limit` bytes of the text are used; returns how many were.
@@ -62,6 +67,8 @@ std::size_t append_characters(std::string& out, std::string_view text, std::size
             out += "\xef\xbf\xbd";
         } else if (length == 1) {
             append_escaped(out, text[at]);
+        } else if (is_c1(text.substr(at, length))) {
+            append_escaped(out, text[at + 1]);  // its code is the second byte
         } else {
             out += text.substr(at, length);
         }

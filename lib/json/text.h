@@ -6,7 +6,9 @@
 
 namespace triton::json {
 
-/// Appends `text` as a JSON string with its quotes. Each byte that is not part of valid UTF-8 becomes U+FFFD.
+/// Appends `text` as a JSON string with its quotes. Each byte that is not part of valid UTF-8 becomes U+FFFD. All
+/// control characters are escaped, those that JSON would take as they are (U+007F to U+009F) too: logs are shown on
+/// terminals.
 void append_json_string(std::string& out, std::string_view text);
 
 /// `text` as a JSON string for a message: what is longer than `limit` bytes ends in "...".

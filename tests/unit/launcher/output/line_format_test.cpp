@@ -39,8 +39,10 @@ INSTANTIATE_TEST_SUITE_P(
                     FormatCase{"controls",
                                "a\tb\rc\x01"
                                "d\x1f\x7f",
-                               "a\\tb\\rc\\u0001d\\u001f\x7f"},
-                    FormatCase{"nul", "a\0b"s, "a\\u0000b"},
+                               "a\\tb\\rc\\u0001d\\u001f\\u007f"},
+                    FormatCase{"moreControls", "12345678\u009b2J\u0080\u009f\u00a0\x7f",
+                               "12345678\\u009b2J\\u0080\\u009f\u00a0\\u007f"},
+                    FormatCase{"behindEight", "1234567\x7f", "1234567\\u007f"}, FormatCase{"nul", "a\0b"s, "a\\u0000b"},
                     FormatCase{"utf8", "\u00e4\u20ac\U0001f600", "\u00e4\u20ac\U0001f600"},
                     FormatCase{"invalid",
                                "a\xff\xfe"
