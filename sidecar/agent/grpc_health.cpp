@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t prefix_bytes = 5;  // a flag for compression, and the length of the message
 constexpr std::size_t most_message_bytes = 64;
 constexpr std::size_t most_text_bytes = 200;
+constexpr std::size_t most_field_bytes = 16384;  // of a header or trailer, unpacked; RFC 9113, 6.5.2
+constexpr std::size_t bytes_beside_field = 32;   // that count, too
 
 /// message HealthCheckRequest { string service = 1; }
 std::string request_of(std::string_view service) {
@@ -89,6 +91,7 @@ public:
         nghttp2_session_callbacks* callbacks = nullptr;
         if (nghttp2_session_callbacks_new(&callbacks) != 0) throw std::bad_alloc();
         nghttp2_session_callbacks_set_on_header_callback(callbacks, &Session::on_header);
+        nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, &Session::on_invalid_header);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, &Session::on_data);
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &Session::on_close);
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &Session::on_frame);
@@ -146,9 +149,10 @@ private:
 
     void submit(std::string const& authority, std::string const& user_agent) {
         // No server push, a small window, and a word to the server about how long fields may be.
-        std::array<nghttp2_settings_entry, 3> const settings{{{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-                                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 16384},
-                                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 16384}}};
+        std::array<nghttp2_settings_entry, 3> const settings{
+            {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 16384},
+             {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, most_field_bytes}}};
         int submitted = nghttp2_submit_settings(session_.get(), NGHTTP2_FLAG_NONE, settings.data(), settings.size());
         std::array<nghttp2_nv, 8> const fields{field(":method", "POST"),
                                                field(":scheme", "http"),
@@ -197,10 +201,27 @@ private:
         std::string_view const key(reinterpret_cast<char const*>(name), name_size);
         std::string_view const text(reinterpret_cast<char const*>(value), value_size);
         Session& self = of(user);
+        if (!self.count(key, text)) return NGHTTP2_ERR_CALLBACK_FAILURE;
         if (key == ":status") self.status_ = text.substr(0, most_text_bytes);
         if (key == "grpc-status") self.grpc_status_ = text.substr(0, most_text_bytes);
         if (key == "grpc-message") self.grpc_message_ = text.substr(0, most_text_bytes);
         return 0;
+    }
+
+    static int on_invalid_header(nghttp2_session* /*session*/, nghttp2_frame const* /*frame*/, std::uint8_t const* name,
+                                 std::size_t name_size, std::uint8_t const* value, std::size_t value_size,
+                                 std::uint8_t /*flags*/, void* user) {
+        std::string_view const key(reinterpret_cast<char const*>(name), name_size);
+        std::string_view const text(reinterpret_cast<char const*>(value), value_size);
+        return of(user).count(key, text) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+
+    /// One byte of an answer may mean 4 kB that nghttp2 looks through: 64 KiB would cost a tenth of a second.
+    bool count(std::string_view name, std::string_view value) {
+        field_bytes_ += name.size() + value.size() + bytes_beside_field;
+        if (field_bytes_ <= 2 * most_field_bytes) return true;
+        if (broken_.empty()) broken_ = "the fields of the answer are too long";
+        return false;
     }
 
     static int on_data(nghttp2_session* /*session*/, std::uint8_t /*flags*/, std::int32_t /*stream*/,
@@ -231,6 +252,7 @@ private:
 
     std::string request_;
     std::size_t sent_ = 0;
+    std::size_t field_bytes_ = 0;  // of header and trailers
     std::string status_;
     std::string grpc_status_;
     std::string grpc_message_;

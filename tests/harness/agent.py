@@ -337,3 +337,34 @@ class FakeLauncher:
             self.broker.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
+
+
+def probing_launcher():
+    """One that orders probes by Prober."""
+    return FakeLauncher(lambda call: [{"parameters": {}, "continues": True}] if call["method"].endswith(".Probes")
+                        else [{"parameters": {}}])
+
+
+class Prober:
+    """Orders probes and waits for their results."""
+
+    def __init__(self, fake):
+        self.fake = fake
+        self.last = 0
+
+    def order(self, kind, target, timeout=TIMEOUT, **more):
+        self.last += 1
+        self.fake.tell("Probes", {"id": self.last, "kind": kind, "target": target, "timeout_seconds": timeout, **more})
+        return self.last
+
+    def cancel(self, number):
+        self.fake.tell("Probes", {"id": number, "kind": None, "target": None, "timeout_seconds": None})
+
+    def results(self):
+        return {result["id"]: (result["ok"], result["detail"]) for result in self.fake.called("ProbeResult")}
+
+    def result(self, number):
+        return self.fake.wait_for(lambda: self.results().get(number), f"no result of {number}: {self.results()}")
+
+    def probe(self, kind, target, timeout=TIMEOUT, **more):
+        return self.result(self.order(kind, target, timeout, **more))

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness.agent import AGENT, Agent, FakeLauncher, read_to_end
+from harness.agent import AGENT, Agent, Prober, probing_launcher, read_to_end
 from harness.process import TIMEOUT, eventually, is_static
 
 if not os.access(AGENT, os.X_OK):
@@ -22,6 +22,7 @@ OK = b"\x88"  # :status 200
 SERVING = b"\0\0\0\0\2\x08\1"
 NOT_HTTP2 = "the answer is not HTTP/2"
 TOO_LONG = "the answer is too long"
+FIELDS_TOO_LONG = "the fields of the answer are too long"
 NO_RESPONSE = "the answer is no HealthCheckResponse"
 
 
@@ -56,37 +57,46 @@ def end(status=b"0", message=None):
     return frame(HEADERS, END_HEADERS | END_STREAM, payload=fields)
 
 
-def endless(*frames, first=GREETING):
-    """The same again and again, in pieces of some 8 kB."""
-    piece = b"".join(frames)
-    return itertools.chain([first], itertools.repeat(piece * max(1, 8192 // len(piece))))
+class Endless:
+    """The same again and again, in pieces of some 8 kB, to everybody from the beginning."""
+
+    def __init__(self, *frames, first=GREETING):
+        piece = b"".join(frames)
+        self.first, self.piece = first, piece * max(1, 8192 // len(piece))
+
+    def __iter__(self):
+        return itertools.chain([self.first], itertools.repeat(self.piece))
 
 
 BOMB = field(b"x", b"y" * 4000, 0x40) + b"\xbe" * 12_000  # 48 MB when it is unpacked
+INVALID_BOMB = field(b"x", b"y" * 3999 + b"\n", 0x40) + b"\xbe" * 12_000
+SMALL_BOMB = field(b"x", b"", 0x40) + b"\xbe" * 12_000
 
 ATTACKS = {
-    "settings": (endless(frame(SETTINGS, stream=0)), (NOT_HTTP2, TOO_LONG)),
-    "pings": (endless(frame(PING, stream=0, payload=bytes(8))), (NOT_HTTP2, TOO_LONG)),
-    "priorities": (endless(frame(PRIORITY, payload=bytes(4) + b"\1")), (NOT_HTTP2, TOO_LONG)),
-    "windows": (endless(frame(WINDOW_UPDATE, stream=0, payload=b"\0\0\0\1")), (NOT_HTTP2, TOO_LONG)),
+    "settings": (Endless(frame(SETTINGS, stream=0)), (NOT_HTTP2, TOO_LONG)),
+    "pings": (Endless(frame(PING, stream=0, payload=bytes(8))), (NOT_HTTP2, TOO_LONG)),
+    "priorities": (Endless(frame(PRIORITY, payload=bytes(4) + b"\1")), (NOT_HTTP2, TOO_LONG)),
+    "windows": (Endless(frame(WINDOW_UPDATE, stream=0, payload=b"\0\0\0\1")), (NOT_HTTP2, TOO_LONG)),
     "window overflow": ([GREETING, frame(WINDOW_UPDATE, stream=0, payload=b"\x7f\xff\xff\xff") * 2], NOT_HTTP2),
-    "resets": (endless(frame(RST_STREAM, payload=b"\0\0\0\x08")), "the server has ended the call: CANCEL"),
-    "resets of others": (endless(frame(RST_STREAM, stream=3, payload=b"\0\0\0\x08")), (NOT_HTTP2, TOO_LONG)),
-    "unknown frames": (endless(frame(0xbe, stream=0, payload=bytes(100))), (NOT_HTTP2, TOO_LONG)),
-    "continuations": (endless(frame(CONTINUATION, payload=field(b"a", b"b")), first=GREETING + frame(HEADERS, payload=OK)),
+    "resets": (Endless(frame(RST_STREAM, payload=b"\0\0\0\x08")), "the server has ended the call: CANCEL"),
+    "resets of others": (Endless(frame(RST_STREAM, stream=3, payload=b"\0\0\0\x08")), (NOT_HTTP2, TOO_LONG)),
+    "unknown frames": (Endless(frame(0xbe, stream=0, payload=bytes(100))), (NOT_HTTP2, TOO_LONG)),
+    "continuations": (Endless(frame(CONTINUATION, payload=field(b"a", b"b")), first=GREETING + frame(HEADERS, payload=OK)),
                       (NOT_HTTP2, TOO_LONG)),
-    "empty continuations": (endless(frame(CONTINUATION), first=GREETING + frame(HEADERS, payload=OK)),
+    "empty continuations": (Endless(frame(CONTINUATION), first=GREETING + frame(HEADERS, payload=OK)),
                             (NOT_HTTP2, TOO_LONG)),
     "continuation of nothing": ([GREETING, frame(CONTINUATION, END_HEADERS, payload=OK)], NOT_HTTP2),
-    "fields without end": (endless(frame(CONTINUATION, payload=field(b"grpc-message", b"x" * 8000)),
-                                   first=GREETING + frame(HEADERS, payload=OK)), (NOT_HTTP2, TOO_LONG)),
-    "bomb": ([GREETING, frame(HEADERS, END_HEADERS, payload=OK + BOMB), SERVING, end()], ("",)),
-    "bombs": (endless(frame(HEADERS, END_HEADERS, payload=b"\x48\x03103" + BOMB)), (NOT_HTTP2, TOO_LONG)),
+    "fields without end": (Endless(frame(CONTINUATION, payload=field(b"grpc-message", b"x" * 8000)),
+                                   first=GREETING + frame(HEADERS, payload=OK)), FIELDS_TOO_LONG),
+    "bomb": ([GREETING, frame(HEADERS, END_HEADERS, payload=OK + BOMB), SERVING, end()], FIELDS_TOO_LONG),
+    "bomb of what is no field": ([GREETING, frame(HEADERS, END_HEADERS, payload=OK + INVALID_BOMB)], FIELDS_TOO_LONG),
+    "bomb of empty fields": ([GREETING, frame(HEADERS, END_HEADERS, payload=OK + SMALL_BOMB)], FIELDS_TOO_LONG),
+    "bombs": (Endless(frame(HEADERS, END_HEADERS, payload=b"\x48\x03103" + BOMB)), FIELDS_TOO_LONG),
     "a table of 4 GB": ([GREETING, frame(HEADERS, END_HEADERS, payload=b"\x3f\xe1\xff\xff\xff\x0f" + OK)], NOT_HTTP2),
-    "informational": (endless(frame(HEADERS, END_HEADERS, payload=b"\x48\x03103")), (NOT_HTTP2, TOO_LONG)),
-    "body without end": (endless(frame(DATA, payload=bytes(1000)), first=BEGIN), (NOT_HTTP2, TOO_LONG)),
-    "empty body without end": (endless(frame(DATA), first=BEGIN), (NOT_HTTP2, TOO_LONG)),
-    "padding without end": (endless(frame(DATA, PADDED, payload=b"\xff" + bytes(255)), first=BEGIN), (NOT_HTTP2, TOO_LONG)),
+    "informational": (Endless(frame(HEADERS, END_HEADERS, payload=b"\x48\x03103")), FIELDS_TOO_LONG),
+    "body without end": (Endless(frame(DATA, payload=bytes(1000)), first=BEGIN), (NOT_HTTP2, TOO_LONG)),
+    "empty body without end": (Endless(frame(DATA), first=BEGIN), (NOT_HTTP2, TOO_LONG)),
+    "padding without end": (Endless(frame(DATA, PADDED, payload=b"\xff" + bytes(255)), first=BEGIN), (NOT_HTTP2, TOO_LONG)),
     "body before the header": ([GREETING, frame(DATA, payload=SERVING)], NOT_HTTP2),
     "a frame of 16 MB": ([GREETING, b"\xff\xff\xff\0\0\0\0\0\1" + bytes(1000)], NOT_HTTP2),
     "a message of 4 GB": ([BEGIN, frame(DATA, payload=b"\0\xff\xff\xff\xff\x08\1"), end()], NO_RESPONSE),
@@ -152,36 +162,19 @@ class Enemy:
 
 @pytest.fixture
 def launcher():
-    fake = FakeLauncher(lambda call: [{"parameters": {}, "continues": True}] if call["method"].endswith(".Probes")
-                        else [{"parameters": {}}])
+    fake = probing_launcher()
     yield fake
     fake.close()
 
 
-class Prober:
-    """An agent that makes gRPC health checks, and serves others."""
+class Attacked(Prober):
+    """Orders probes of an agent that serves others, too."""
 
     def __init__(self, fake):
-        self.fake = fake
-        self.last = 0
+        super().__init__(fake)
         self.agent = Agent("--probe-listen", "127.0.0.1:0", hand_over={"launcher": fake.broker.fileno()})
         self.port = int(self.agent.wait_for_event("probe-listening")["address"].rsplit(":", 1)[1])
         fake.wait_for(lambda: fake.called("Probes"), "the agent asks for probes")
-
-    def order(self, target, timeout=TIMEOUT):
-        """Begins one."""
-        self.last += 1
-        self.fake.tell("Probes", {"id": self.last, "kind": "grpc", "target": target, "timeout_seconds": timeout})
-        return self.last
-
-    def results(self):
-        """Of those that are over."""
-        return {result["id"]: (result["ok"], result["detail"]) for result in self.fake.called("ProbeResult")}
-
-    def probe(self, target, timeout=TIMEOUT):
-        """What came of one."""
-        number = self.order(target, timeout)
-        return self.fake.wait_for(lambda: self.results().get(number), f"a result of {number}")
 
     def slowest_ready(self, count=20):
         """The longest time that one of so many /readyz took."""
@@ -197,7 +190,7 @@ class Prober:
 
 @pytest.fixture
 def prober(launcher):
-    made = Prober(launcher)
+    made = Attacked(launcher)
     yield made
     made.agent.close()
 
@@ -216,39 +209,39 @@ def enemy():
 
 def test_a_good_answer_is_one(prober, enemy):
     """What the attacks below are variations of."""
-    assert prober.probe(enemy([BEGIN, frame(DATA, payload=SERVING), end()])) == (True, "")
+    assert prober.probe("grpc", enemy([BEGIN, frame(DATA, payload=SERVING), end()])) == (True, "")
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_answer_that_is_an_attack(prober, enemy, name):
     pieces, expected = ATTACKS[name]
-    ok, detail = prober.probe(enemy(pieces))
+    ok, detail = prober.probe("grpc", enemy(pieces))
     assert not ok and detail.startswith(expected), detail
     assert detail.isprintable() and len(detail) < 300
-    assert prober.probe(enemy([BEGIN, frame(DATA, payload=SERVING), end()])) == (True, "")
+    assert prober.probe("grpc", enemy([BEGIN, frame(DATA, payload=SERVING), end()])) == (True, "")
 
 
 @pytest.mark.parametrize("sent", [BEGIN + frame(DATA, payload=SERVING) + end(), b"\0"], ids=["well", "nothing"])
 def test_byte_by_byte_is_too_late(prober, enemy, sent):
     """However it comes, there is one time for all of it."""
-    target = enemy(itertools.chain((bytes([byte]) for byte in sent), itertools.repeat(b"")), pause=0.02)
-    assert prober.probe(target, timeout=0.3) == (False, "timed out")
+    target = enemy([bytes([byte]) for byte in sent], pause=0.02)
+    assert prober.probe("grpc", target, timeout=0.3) == (False, "timed out")
 
 
 def test_a_crowd_of_enemies_holds_nobody_up(prober, enemy):
     """As many as there are places, and more: all are answered, others too, and the memory is given back."""
     good = enemy([BEGIN, frame(DATA, payload=SERVING), end()])
-    assert prober.probe(good) == (True, "")
+    assert prober.probe("grpc", good) == (True, "")
     before = prober.agent.private_memory()
     silent = enemy([GREETING])
-    targets = [enemy(ATTACKS[name][0]) for name in ("bombs", "pings", "fields without end", "body without end")]
-    orders = [prober.order(targets[number % len(targets)]) for number in range(300)]
-    orders += [prober.order(silent, timeout=2) for _ in range(100)]
+    targets = [enemy(ATTACKS[name][0]) for name in ("bombs", "bomb of what is no field", "pings", "fields without end", "body without end")]
+    orders = [prober.order("grpc", targets[number % len(targets)]) for number in range(300)]
+    orders += [prober.order("grpc", silent, timeout=2) for _ in range(100)]
     slowest = prober.slowest_ready()
     print(f"/readyz meanwhile: at most {slowest * 1000:.1f} ms")
     assert slowest < (1.0 if is_static(AGENT) else 10.0)
     prober.fake.wait_for(lambda: set(orders) <= set(prober.results()), "all are over")
     assert not any(ok for number, (ok, _) in prober.results().items() if number in orders)
-    assert prober.probe(good) == (True, "")
+    assert prober.probe("grpc", good) == (True, "")
     if is_static(AGENT):
         eventually(lambda: prober.agent.private_memory() - before < 8 << 20, "memory is given back")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from harness.agent import Agent, Authority, FakeLauncher, read_to_end
+from harness.agent import Agent, Authority, Prober, probing_launcher, read_to_end
 from harness.process import TIMEOUT, Exit, eventually, free_port
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -26,8 +26,7 @@ def port_of(server):
 
 @pytest.fixture
 def launcher():
-    fake = FakeLauncher(lambda call: [{"parameters": {}, "continues": True}] if call["method"].endswith(".Probes")
-                        else [{"parameters": {}}])
+    fake = probing_launcher()
     yield fake
     fake.close()
 
@@ -38,31 +37,6 @@ def agent(launcher):
     started.wait_for_event("sandbox")
     yield started
     started.close()
-
-
-class Prober:
-    """Orders probes and waits for their results."""
-
-    def __init__(self, fake):
-        self.fake = fake
-        self.last = 0
-
-    def order(self, kind, target, timeout=TIMEOUT, **more):
-        self.last += 1
-        self.fake.tell("Probes", {"id": self.last, "kind": kind, "target": target, "timeout_seconds": timeout, **more})
-        return self.last
-
-    def cancel(self, number):
-        self.fake.tell("Probes", {"id": number, "kind": None, "target": None, "timeout_seconds": None})
-
-    def results(self):
-        return {result["id"]: (result["ok"], result["detail"]) for result in self.fake.called("ProbeResult")}
-
-    def result(self, number):
-        return self.fake.wait_for(lambda: self.results().get(number), f"no result of {number}: {self.results()}")
-
-    def probe(self, kind, target, timeout=TIMEOUT, **more):
-        return self.result(self.order(kind, target, timeout, **more))
 
 
 @pytest.fixture
