@@ -17,7 +17,7 @@ constexpr Duration between_vain_looks = std::chrono::seconds(1);  // while a pat
 constexpr Duration between_attempts = std::chrono::seconds(10);
 
 bool is_missing(std::string const& path) {
-    if (path.find_first_of("*?[", path.rfind('/')) != std::string::npos) return false;
+    if (PathWatcher::is_pattern(path)) return false;
     return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_EACCESS) != 0 && errno == ENOENT;
 }
 

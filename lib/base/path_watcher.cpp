@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fnmatch.h>
 #include <poll.h>
@@ -47,11 +48,9 @@ std::optional<std::string> read_link(std::string const& path) {
     return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
-bool is_pattern(std::string_view path) { return path.find_first_of("*?[", path.rfind('/') + 1) != path.npos; }
-
 /// Whether a name that is watched for, or the pattern that it is, means this one.
 bool means(std::string const& name, char const* found) {
-    return name == found || (is_pattern(name) && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
+    return name == found || (PathWatcher::is_pattern(name) && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
 }
 
 std::string parent_of(std::string const& directory) {
@@ -117,6 +116,10 @@ std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::stri
     return found;
 }
 
+bool PathWatcher::is_pattern(std::string_view path) {
+    return path.find_first_of("*?[", path.rfind('/') + 1) != path.npos;
+}
+
 /// By ctime, which nobody can set back, as the times of content can be.
 PathWatcher::Identity PathWatcher::identity_of(std::string const& path) {
     struct stat status;
@@ -134,9 +137,12 @@ bool PathWatcher::has_names(std::vector<Name> const& names) {
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     if (paths_ != paths) {
         paths_ = paths;
-        told_.clear();
-        for (std::string const& path : paths)
-            told_.push_back(is_pattern(path) ? Identity{} : identity_of(path));
+        auto const before = std::exchange(told_, {});
+        for (std::string const& path : paths) {
+            if (is_pattern(path)) continue;
+            auto const known = before.find(path);  // its change may be among those that will turn out to be lost
+            told_[path] = known == before.end() ? identity_of(path) : known->second;
+        }
     }
     std::size_t const walks_allowed =
         std::clamp(most_walked_paths / std::max<std::size_t>(paths.size(), 1), least_walks, most_walks);
@@ -188,7 +194,7 @@ void PathWatcher::forget() {
 /// concerned.
 void PathWatcher::find_lost_changes(std::vector<bool>& has_changed) const {
     for (std::size_t path = 0; path < paths_.size(); ++path)
-        if (is_pattern(paths_[path]) || identity_of(paths_[path]) != told_[path]) has_changed[path] = true;
+        if (is_pattern(paths_[path]) || identity_of(paths_[path]) != told_.at(paths_[path])) has_changed[path] = true;
 }
 
 bool PathWatcher::has_events() const {
@@ -225,7 +231,7 @@ std::vector<std::size_t> PathWatcher::take_changes() {
     for (std::size_t path = 0; path < has_changed.size(); ++path) {
         if (!has_changed[path]) continue;
         which.push_back(path);
-        if (!is_pattern(paths_[path])) told_[path] = identity_of(paths_[path]);
+        if (!is_pattern(paths_[path])) told_[paths_[path]] = identity_of(paths_[path]);
     }
     return which;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -38,6 +39,8 @@ public:
     /// The same; returns which paths, by their places in what was watched for, each once. When events were lost: the
     /// patterns, and what is another file than when its change was told of last, or has another time of change.
     std::vector<std::size_t> take_changes();
+    /// Whether the last component of a path is a pattern, glob(7).
+    [[nodiscard]] static bool is_pattern(std::string_view path);
     /// Whether there are events to be taken.
     [[nodiscard]] bool has_events() const;
 
@@ -73,7 +76,7 @@ private:
     UniqueFd inotify_;
     std::unordered_map<int, std::vector<Name>> names_;  // by watch descriptor
     std::vector<std::string> paths_;                    // that are watched for
-    std::vector<Identity> told_;                        // of each, when its change was told of last
+    std::unordered_map<std::string, Identity> told_;    // of each but patterns, when its change was told of last
 };
 
 }  // namespace triton

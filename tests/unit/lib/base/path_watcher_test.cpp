@@ -131,6 +131,10 @@ TEST_F(PathWatcherTest, AFloodInOneDirectoryIsNoChangeOfOthers) {
     EXPECT_EQ(take_all(), (Places{0, 2}));
     flood(directory / "noisy");
     EXPECT_EQ(take_all(), Places{0}) << "told already";
+    flood(directory / "noisy");
+    std::ofstream(directory / "quiet/a") << "3";
+    ASSERT_TRUE(watcher->watch({directory / "quiet/a", directory / "quiet/b", directory / "noisy/a"}));
+    EXPECT_EQ(take_all(), (Places{0, 2})) << "lost before other paths were watched for as well";
 }
 
 /// What comes while the way to it is walked, before the watch that would have told of it is there, must not be lost.
