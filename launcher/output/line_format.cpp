@@ -86,7 +86,7 @@ std::size_t append_escaped(std::string& out, std::string_view text, std::size_t 
         }
         std::size_t const length = sequence_length(rest.substr(plain));
         std::string_view const character = length == 0 ? "\xef\xbf\xbd" : rest.substr(plain, length);
-        if (character.size() == 2 && character < "\xc2\xa0") {  // U+0080 to U+009F are control characters, too
+        if (json::is_c1(character)) {
             append_special(out, character[1]);
         } else {
             out += character;

@@ -32,9 +32,6 @@ std::size_t sequence_length(std::string_view text) {
     return 0;
 }
 
-/// U+0080 to U+009F are control characters, too; with U+009B some terminals begin an escape sequence.
-bool is_c1(std::string_view character) { return character.size() == 2 && character < "\xc2\xa0"; }
-
 /// A character below U+0100 by its code: as it is when it is printable ASCII.
 void append_escaped(std::string& out, char c) {
     static constexpr char digits[] = "0123456789abcdef";
@@ -78,6 +75,8 @@ std::size_t append_characters(std::string& out, std::string_view text, std::size
 }
 
 }  // namespace
+
+bool is_c1(std::string_view character) { return character.size() == 2 && character < "\xc2\xa0"; }
 
 void append_json_string(std::string& out, std::string_view text) {
     out += '"';

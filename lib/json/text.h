@@ -6,6 +6,10 @@
 
 namespace triton::json {
 
+/// Whether a character, valid UTF-8, is one of U+0080 to U+009F: control characters, too. With U+009B some terminals
+/// begin an escape sequence.
+bool is_c1(std::string_view character);
+
 /// Appends `text` as a JSON string with its quotes. Each byte that is not part of valid UTF-8 becomes U+FFFD. All
 /// control characters are escaped, those that JSON would take as they are (U+007F to U+009F) too: logs are shown on
 /// terminals.
