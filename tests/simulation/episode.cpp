@@ -385,7 +385,12 @@ private:
             event);
     }
 
-    void configure() { handle(event::ConfigurationAccepted{documents_.next()}); }
+    /// Chance alone hardly ever finds a program that is scheduled from now on and still undoes what it did once.
+    void configure() {
+        handle(event::ConfigurationAccepted{documents_.next()});
+        auto const program = is_going_on() ? scheduled_while_undoing() : std::nullopt;
+        if (program) handle(event::ScheduleDue{*program});
+    }
 
     void ask_to_stop() {
         was_asked_to_stop_ = true;
@@ -591,7 +596,10 @@ private:
         return random_.pick(by);
     }
 
+    /// Those with a helper are few, and more depends on what happens to them.
     ProcessId random_id() {
+        auto const& commands = kernel_.commands();
+        if (!commands.empty() && random_.one_in(4)) return commands[random_.below(commands.size())].id;
         auto const program = ProgramId(random_.below(documents_.programs()));
         return {program, ProcessNumber(1 + random_.below(documents_.highest_count() + 1))};
     }
@@ -616,7 +624,13 @@ private:
         auto const& commands = kernel_.commands();
         // The shell's timeout ends a command that hangs, in its own time.
         auto const may_end = [&](Command const& command) { return !command.hangs || command.is_cancelled || !ok; };
-        auto const at = random_one(commands, random_, may_end);
+        // Few are ill, and what makes them well again is one of many commands.
+        auto const makes_well = [&](Command const& command) {
+            launcher::ProcessView const view = supervisor_.view(command.id);
+            return ok && view.state == launcher::ProcessState::up && !view.is_ready && may_end(command);
+        };
+        auto at = random_one(commands, random_, makes_well);
+        if (!at || random_.one_in(2)) at = random_one(commands, random_, may_end);
         if (!at) return false;
         end_helper(*at, ok);
         return true;
@@ -635,6 +649,15 @@ private:
             if (!invariants_.is_scheduled(program)) continue;
             return handle(event::ScheduleDue{program});
         }
+    }
+
+    /// Was a one-shot until a moment ago.
+    std::optional<ProgramId> scheduled_while_undoing() const {
+        for (Command const& command : kernel_.commands()) {
+            bool const is_undoing = supervisor_.state(command.id) == launcher::ProcessState::undoing;
+            if (is_undoing && invariants_.is_scheduled(command.id.program)) return command.id.program;
+        }
+        return std::nullopt;
     }
 
     void command() {

@@ -87,6 +87,7 @@ private:
         std::size_t step = 0;    // of its stop signals
         bool is_untold = false;  // its start
         bool is_to_roll = false;
+        bool was_unwell = false;  // before the newest configuration
         std::uint32_t failures = 0;
         std::array<Check, launcher::most_checks> checks{};
         std::vector<TimePoint> starts{};  // since the count began anew
@@ -157,6 +158,7 @@ private:
     void probe_health(At at, std::size_t check);
     void cancel_probes(At at);
     void stop_for_restart(At at, bool is_at_once = false);
+    void stop_or_roll(At at, bool is_at_once);
     void roll();
     [[nodiscard]] static bool is_unwell(launcher::ProgramPolicy const& policy, Record const& record);
     [[nodiscard]] static std::uint32_t worst_check(Record const& record);

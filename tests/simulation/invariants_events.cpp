@@ -77,6 +77,8 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
         bool const had_limit = program.policy.start_limit.has_value();
         bool const is_other_limit = had_limit != spec.policy.start_limit.has_value() ||
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
+        for (Record& record : program.records)
+            record.was_unwell = is_unwell(program.policy, record);
         // Nor do checks belong to others than those that there are.
         if (!program.records.empty() && program.policy.checks.size() != spec.policy.checks.size()) {
             for (Record& record : program.records)
@@ -143,7 +145,8 @@ void Invariants::reconfigure_running(At at, bool has_changed) {
         switch (at.policy().on_change) {
             case OnChange::keep: break;
             case OnChange::restart:
-                stop_for_restart(at);
+                // Of two, the one that is ill anyway, so that one serves: whatever the new checks may say of it.
+                stop_or_roll(at, at.record.state != State::up || at.record.was_unwell);
                 if (!at.record.is_to_roll) return;
                 break;
             case OnChange::signal:
@@ -777,8 +780,11 @@ void Invariants::stop_what_is_bound() {
 
 /// One that serves goes on until others are back; one that does not is restarted at once.
 void Invariants::stop_for_restart(At at, bool is_at_once) {
-    bool const serves = at.record.state == State::up && !is_unwell(at.policy(), at.record);
-    at.record.is_to_roll = serves && !is_at_once && at.policy().max_unavailable > 0;
+    stop_or_roll(at, is_at_once || at.record.state != State::up || is_unwell(at.policy(), at.record));
+}
+
+void Invariants::stop_or_roll(At at, bool is_at_once) {
+    at.record.is_to_roll = !is_at_once && at.policy().max_unavailable > 0;
     if (at.record.is_to_roll) return;
     at.record.is_to_restart = true;
     stop(at);

@@ -153,7 +153,7 @@ void Invariants::begin_stop(int exit_code) {
             case State::draining: {
                 TimePoint const before = at.record.due;
                 set_share(at, std::max(before - now_, Duration::zero()), helper_time(at.policy()));
-                if (at.record.due < before) return;
+                if (at.record.is_share && at.record.due <= before) return;
                 at.record.due = before;
                 at.record.is_share = false;
                 return;
@@ -164,7 +164,7 @@ void Invariants::begin_stop(int exit_code) {
                 Duration const left = std::max(at.record.due - now_, Duration::zero());
                 Duration const later = time_behind(at.policy(), at.record.step);
                 if (later > Duration::zero()) set_part(at, left, later);
-                if (at.record.is_share && at.record.due < latest) return;
+                if (at.record.is_share && at.record.due <= latest) return;
                 at.record.due = latest;
                 at.record.is_share = false;
                 return;

@@ -642,6 +642,24 @@ TEST(SupervisorOrder, AChangeRollsToo) {
     EXPECT_EQ(subject.programs({policy}).done(), "Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward)");
 }
 
+/// Who is ill does not serve, so nobody is missed while it is restarted; whatever the new checks may say of it.
+TEST(SupervisorOrder, AChangeRestartsFirstWhoIsIll) {
+    ProgramPolicy policy = several(2);
+    policy.max_unavailable = 1;
+    policy.on_change = OnChange::restart;
+    policy.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report}};
+    Subject subject = up({policy});
+    subject.ready(first).ready(number_two).after(10s).time();
+    subject.helper(first, Helper::health, true).helper(number_two, Helper::health, false);
+    policy.checks.push_back(Health{.interval = 10s, .retries = 5, .action = HealthAction::report});
+    EXPECT_EQ(subject.programs({policy}).done(), "Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward)");
+    EXPECT_EQ(subject.state(first), State::up);
+    EXPECT_EQ(subject.exited(number_two, 0).done().substr(0, 7), "Spawn 2");
+    subject.spawned(number_two);
+    EXPECT_EQ(subject.ready(number_two).done(),
+              "ReportReady 2, after 0s; Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
 TEST(SupervisorFiles, RenewOnlyWhatRuns) {
     Subject subject = up({service(), service()});
     subject.on(event::Command{event::Verb::stop, ProgramId{1}}).exited(process(1, 1), 0);
