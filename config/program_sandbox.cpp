@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> seccomp_profiles{"default", "strict", "none"};
 constexpr std::array<std::string_view, 3> seccomp_actions{"errno", "kill", "log"};
+constexpr std::array<std::string_view, 2> landlock_reaches{"any", "own"};
 
 void check_seccomp(process::SeccompSettings const& seccomp, Present<process::SeccompSettings>, json::Where const& at,
                    Reading& reading) {
@@ -60,7 +61,7 @@ std::span<Field<process::SeccompSettings> const> table(TableOf<process::SeccompS
 }
 
 std::span<Field<process::LandlockSettings> const> table(TableOf<process::LandlockSettings>) {
-    static constexpr std::array<Field<process::LandlockSettings>, 3> rows{{
+    static constexpr std::array<Field<process::LandlockSettings>, 5> rows{{
         {.name = "readOnly",
          .value = as<&process::LandlockSettings::read_only, json::List<json::Path>>,
          .description = "What may be read, with all that is below it."},
@@ -70,6 +71,13 @@ std::span<Field<process::LandlockSettings> const> table(TableOf<process::Landloc
         {.name = "execute",
          .value = as<&process::LandlockSettings::execute, json::List<json::Path>>,
          .description = "What may be read and executed."},
+        {.name = "signals",
+         .value = as<&process::LandlockSettings::signals, json::Choice<process::LandlockReach, landlock_reaches>>,
+         .description = "Whom it may signal: whoever its user may (the default), or only itself and what it starts."},
+        {.name = "abstractSockets",
+         .value =
+             as<&process::LandlockSettings::abstract_sockets, json::Choice<process::LandlockReach, landlock_reaches>>,
+         .description = "The same for Unix sockets with an abstract name."},
     }};
     return rows;
 }

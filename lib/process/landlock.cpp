@@ -18,7 +18,7 @@ namespace {
 using json::Problems;
 using json::Where;
 
-// The kernel's interface as of ABI 5, written out because the headers of a build machine may be older than its kernel.
+// The kernel's interface as of ABI 6, written out because the headers of a build machine may be older than its kernel.
 // Source: Linux Documentation/userspace-api/landlock.rst, include/uapi/linux/landlock.h.
 constexpr long create_ruleset_call = 444;
 constexpr long add_rule_call = 445;
@@ -27,6 +27,13 @@ constexpr unsigned path_beneath = 1;
 
 struct RulesetAttributes {
     std::uint64_t handled_access_fs;
+    std::uint64_t handled_access_net;  // ABI 4
+    std::uint64_t scoped;              // ABI 6
+};
+
+enum Scope : std::uint64_t {
+    scope_abstract_sockets = 1 << 0,
+    scope_signals = 1 << 1,
 };
 
 struct [[gnu::packed]] PathBeneath {
@@ -46,6 +53,7 @@ enum Right : std::uint64_t {
 
 // From these on a path means what it says: without `truncate` whoever may write a file by its mode may empty it.
 constexpr int lowest_abi = 3;
+constexpr int lowest_abi_with_scopes = 6;
 
 constexpr std::uint64_t rights_of(int abi) {
     std::uint64_t const of_abi_3 = 2 * truncate - 1;  // they are numbered without a gap
@@ -56,6 +64,17 @@ constexpr std::uint64_t rights_of(int abi) {
 constexpr std::uint64_t file_rights = execute | write_file | read_file | truncate | ioctl_dev;
 
 constexpr std::uint64_t read_only = read_file | read_dir;
+
+std::uint64_t scopes_of(LandlockSettings const& landlock) {
+    std::uint64_t scopes = 0;
+    if (landlock.abstract_sockets == LandlockReach::own) scopes |= scope_abstract_sockets;
+    if (landlock.signals == LandlockReach::own) scopes |= scope_signals;
+    return scopes;
+}
+
+std::string kernel_lacks_scopes(int abi) {
+    return "this kernel's Landlock (ABI " + std::to_string(abi) + ") has no scopes; ABI 6 (Linux 6.12) has";
+}
 
 std::string kernel_lacks(int abi) {
     if (abi == 0) return "this kernel has no Landlock, or it is not enabled (" + errno_text(errno) + ")";
@@ -107,8 +126,14 @@ std::expected<LandlockRuleset, Problems> LandlockRuleset::create(LandlockSetting
     LandlockRuleset ruleset;
     ruleset.source_ = landlock;
     ruleset.root_directory_ = root_directory;
-    RulesetAttributes const attributes{rights_of(abi)};
-    UniqueFd fd{static_cast<int>(::syscall(create_ruleset_call, &attributes, sizeof attributes, 0))};
+    RulesetAttributes const attributes{rights_of(abi), 0, scopes_of(landlock)};
+    if (attributes.scoped != 0 && abi < lowest_abi_with_scopes) {
+        auto const* const key = landlock.signals == LandlockReach::own ? "signals" : "abstractSockets";
+        return std::unexpected(Problems{{Where{&at, std::string_view(key)}.text(), kernel_lacks_scopes(abi)}});
+    }
+    // To an older kernel only as much as it knows.
+    std::size_t const size = attributes.scoped == 0 ? sizeof attributes.handled_access_fs : sizeof attributes;
+    UniqueFd fd{static_cast<int>(::syscall(create_ruleset_call, &attributes, size, 0))};
     int const err = errno;
     if (!fd) return std::unexpected(Problems{{at.text(), fail(err, "make a Landlock ruleset").error().text()}});
 

@@ -11,14 +11,15 @@
 
 namespace triton::process {
 
-/// What a process may do with files, as landlock(7) rules: nothing but what the paths say. A
-/// copy shares the descriptor.
+/// What a process may do with files, as landlock(7) rules: nothing but what the paths say; and whom it may reach where
+/// a path says nothing. A copy shares the descriptor.
 class LandlockRuleset {
 public:
     /// Paths are those inside `root_directory` (empty: ours) and mean what they lead to now. `readOnly`: read files,
     /// list directories; `readWrite`: all but execute; `execute`: read and execute. Errors: all of them: "<at>: this
     /// kernel has no Landlock", "<at>: this kernel's Landlock (ABI 2) cannot protect files from truncation; ABI 3
-    /// (Linux 6.2) can", "<at>.readOnly[0]: cannot open /x: No such file or directory".
+    /// (Linux 6.2) can", "<at>.signals: this kernel's Landlock (ABI 5) has no scopes; ABI 6 (Linux 6.12) has",
+    /// "<at>.readOnly[0]: cannot open /x: No such file or directory".
     static std::expected<LandlockRuleset, json::Problems> create(LandlockSettings const& landlock,
                                                                  json::Where const& at,
                                                                  std::string const& root_directory);

@@ -59,11 +59,16 @@ struct SeccompSettings {
     bool operator==(SeccompSettings const&) const = default;
 };
 
-/// Absolute paths.
+/// Whom a process may reach: anybody, or only itself, what it starts, and what these start.
+enum class LandlockReach : std::uint8_t { any, own };
+
+/// Absolute paths, and what has none.
 struct LandlockSettings {
     std::vector<std::string> read_only = {};
     std::vector<std::string> read_write = {};
     std::vector<std::string> execute = {};
+    LandlockReach signals = LandlockReach::any;
+    LandlockReach abstract_sockets = LandlockReach::any;  ///< of AF_UNIX, to connect and send to
 
     bool operator==(LandlockSettings const&) const = default;
 };

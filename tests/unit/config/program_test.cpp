@@ -399,7 +399,8 @@ TEST(ParsePrograms, ReadsEverything) {
                    "cpuWeight": 50, "pidsMax": 100},
         "capabilities": {"bounding": [], "ambient": ["CAP_NET_BIND_SERVICE"], "inheritable": ["chown"]},
         "seccomp": {"profile": "strict", "allow": ["@clock"], "deny": ["ptrace"], "action": "kill"},
-        "landlock": {"readOnly": ["/usr"], "readWrite": ["/tmp"], "execute": ["/bin"]},
+        "landlock": {"readOnly": ["/usr"], "readWrite": ["/tmp"], "execute": ["/bin"], "signals": "own",
+                     "abstractSockets": "own"},
         "parentDeathSignal": "KILL",
         "output": {"file": "/var/log/web", "format": "json", "maxSize": "1Mi", "maxFiles": 2, "mode": "0640",
                    "whenFull": "drop"},
@@ -453,7 +454,7 @@ TEST(ParsePrograms, ReadsEverything) {
     expected.capabilities->bounding = std::vector<std::string>{};
     expected.no_new_privileges = true;
     expected.seccomp = {process::SeccompProfile::strict, {"@clock"}, {"ptrace"}, process::SeccompAction::kill};
-    expected.landlock = {{"/usr"}, {"/tmp"}, {"/bin"}};
+    expected.landlock = {{"/usr"}, {"/tmp"}, {"/bin"}, process::LandlockReach::own, process::LandlockReach::own};
     expected.parent_death_signal = SIGKILL;
     expected.output = {OutputKind::captured, "/var/log/web", OutputFormat::json, 1 << 20, 2, 0640, WhenFull::drop};
     expected.sockets = {{.name = "http", .address = {SocketKind::tcp, "::", 80, ""}, .backlog = 128},
