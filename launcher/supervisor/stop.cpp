@@ -112,14 +112,18 @@ void Supervisor::signal(Place const& at, int signo, action::Why why, StopScope s
     act(action::Signal{at.id, at.process.pid, signo, why, scope});
 }
 
-/// When the first of three parts of a stop ends: all shrink alike where there is not enough time for them.
+/// When the first of three parts of a stop ends: all shrink alike where there is not enough time for them. Who asks for
+/// more than a whole stop takes asks for all of it: a wish for a day must not leave the others a millisecond.
 TimePoint Supervisor::share(Duration part, Duration next, Duration last) const {
     if (phase_ == Phase::running) return in(part);
-    auto const wanted = static_cast<double>(part.count());
-    double const need = wanted + static_cast<double>(next.count()) + static_cast<double>(last.count());
-    auto const left = static_cast<double>(std::max(latest_kill_ - now_, Duration::zero()).count());
-    if (need <= left) return in(part);
-    return in(Duration(static_cast<Duration::rep>(wanted / need * left)));
+    Duration const left = std::max(latest_kill_ - now_, Duration::zero());
+    if (static_cast<double>(part.count()) + static_cast<double>(next.count()) + static_cast<double>(last.count()) <=
+        static_cast<double>(left.count()))
+        return in(part);
+    auto const most = [this](Duration of) { return static_cast<double>(std::min(of, policy_.stop_limit).count()); };
+    double const need = std::max(most(part) + most(next) + most(last), 1.0);
+    return in(
+        Duration(static_cast<Duration::rep>(std::min(most(part) / need, 1.0) * static_cast<double>(left.count()))));
 }
 
 // All.
@@ -213,6 +217,7 @@ void Supervisor::plan_stop() {
             program.need = static_cast<double>(policy->drain.count()) + static_cast<double>(helper.count()) +
                            static_cast<double>(policy->stop_timeout.count());
         if (to_undo > 0) program.need = std::max(program.need, static_cast<double>(policy->on_stop_timeout.count()));
+        program.need = std::min(program.need, static_cast<double>(policy_.stop_limit.count()));
     }
     bool has_changed = true;
     for (std::size_t round = 0; has_changed && round <= programs_.size(); ++round) {

@@ -185,7 +185,7 @@ private:
     void undone(At at);
     void kill(At at);
     void set_share(At at, Duration part, Duration next);
-    void set_part(At at, Duration part, Duration others);
+    void set_part(At at, Duration part, Duration next, Duration last = Duration::zero());
     void begin_stop(int exit_code);
     void plan_turns();
     [[nodiscard]] double need(Program const& program) const;

@@ -112,15 +112,20 @@ void Invariants::kill(At at) {
 
 /// When `part` of what is left of this process's stop ends. In a stop of all where the time is short, drain, helper and
 /// signal shrink alike.
-void Invariants::set_share(At at, Duration part, Duration next) { set_part(at, part, next + at.policy().stop_timeout); }
+void Invariants::set_share(At at, Duration part, Duration next) { set_part(at, part, next, at.policy().stop_timeout); }
 
-void Invariants::set_part(At at, Duration part, Duration others) {
+/// Nobody's wish counts for more than the time that a whole stop has.
+void Invariants::set_part(At at, Duration part, Duration next, Duration last) {
     at.record.due = in(part);
     if (!is_stopping()) return;
-    auto const all = static_cast<double>((part + others).count());
-    auto const left = static_cast<double>(std::max(latest_kill() - now_, Duration::zero()).count());
-    if (all <= left) return;
-    at.record.due = now_ + Duration(std::llround(left * (static_cast<double>(part.count()) / all)));
+    Duration const left = std::max(latest_kill() - now_, Duration::zero());
+    if (part + next + last <= left) return;
+    auto const counted = [this](Duration wish) {
+        return static_cast<double>(std::min(wish, policy_.stop_limit).count());
+    };
+    double const all = counted(part) + counted(next) + counted(last);
+    double const ratio = all > 0 ? counted(part) / all : 0;
+    at.record.due = now_ + Duration(std::llround(static_cast<double>(left.count()) * ratio));
     at.record.is_share = true;
 }
 
@@ -191,7 +196,7 @@ double Invariants::need(Program const& program) const {
             longest =
                 std::max(longest, program.policy.drain + helper_time(program.policy) + program.policy.stop_timeout);
     }
-    return static_cast<double>(longest.count());
+    return static_cast<double>(std::min(longest, policy_.stop_limit).count());
 }
 
 /// And so long that of the longest chain that begins with it and ends with what depends on nothing.

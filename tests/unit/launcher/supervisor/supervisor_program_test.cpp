@@ -1237,6 +1237,35 @@ TEST(SupervisorRun, SuccessHasItsHelper) {
 
 // What a one-shot did is undone.
 
+/// A wish for more time than there is counts as one for all of it, and leaves the others more than a moment.
+TEST(SupervisorStop, AWishForADayKeepsTheOrder) {
+    ProgramPolicy first_of_all = service();
+    first_of_all.stop_timeout = 24h;
+    ProgramPolicy last_of_all = needing({ProgramId{0}});
+    last_of_all.stop_timeout = 10s;
+    Policies policies = plain();
+    policies.whole.stop_limit = 10s;
+    Subject subject = up({first_of_all, last_of_all}, policies);
+    EXPECT_EQ(subject.on(event::StopAsked{}).done(),
+              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+    EXPECT_EQ(subject.after(3999ms).time().done(), "");
+    EXPECT_EQ(subject.after(1ms).time().done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
+/// Nor does a drain, or a helper, that may take a day take the time of the signal.
+TEST(SupervisorStop, AHelperOfADayLeavesTimeForTheSignal) {
+    ProgramPolicy policy = service();
+    policy.has_pre_stop = true;
+    policy.pre_stop_timeout = 24h;
+    policy.stop_timeout = 10s;
+    Policies policies = plain();
+    policies.whole.stop_limit = 10s;
+    Subject subject = up({policy}, policies);
+    EXPECT_EQ(subject.on(event::StopAsked{}).done(), "RunHelper 1 pre_stop");
+    EXPECT_EQ(subject.after(4s).time().done(),
+              "CancelHelper 1 pre_stop; Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
 ProgramPolicy undoable(std::vector<ProgramId> requires_ = {}) {
     ProgramPolicy policy = of_kind(ProgramKind::one_shot);
     policy.has_on_stop = true;
@@ -1307,14 +1336,14 @@ TEST(SupervisorStopSteps, EachHasItsTimeAndKillFollows) {
 
 TEST(SupervisorStopSteps, ShareTheTimeOfAStopOfAll) {
     Policies policies = plain();
-    policies.whole.stop_limit = 1875ms;  // SIGKILL after 1.5 s, half of what the steps want
+    policies.whole.stop_limit = 1875ms;  // SIGKILL after 1.5 s, and the first step counts as one of 1.875
     Subject subject(policies);
     subject.programs({with_steps()}).spawned(first);
     subject.stop();
-    EXPECT_EQ(subject.after(999ms).time().done(), "");
+    EXPECT_EQ(subject.after(978ms).time().done(), "");
     EXPECT_EQ(subject.after(1ms).time().done(), "Signal 1, pid 100, 2 (stop); Signal 1, pid 100, 18 (forward)");
     EXPECT_EQ(subject.time().done(), "Signal 1, pid 100, 3 (stop); Signal 1, pid 100, 18 (forward)");
-    EXPECT_EQ(subject.after(500ms).time().done(), "Signal 1, pid 100, 9 (kill) tree");
+    EXPECT_EQ(subject.after(521ms).time().done(), "Signal 1, pid 100, 9 (kill) tree");
 }
 
 TEST(SupervisorMain, AStopEndsWithItsExitCode) {
@@ -1537,15 +1566,15 @@ TEST(SupervisorAuxiliary, TakesItsShareFromTheOthers) {
     upper.stop_timeout = 1h;
     upper.drain = 1h;
     Subject subject = up({agent, service(), upper});
-    // 24 s of SIGKILL at the latest, and a chain of 2 h, 10 s and 6 s
-    double const whole = 7200 + 10 + 6;
+    // 24 s of SIGKILL at the latest, and a chain of 2 h, which count as 30 s, of 10 s and of 6 s
+    double const whole = 30 + 10 + 6;
     subject.stop();
     SupervisorState const state = subject.supervisor.state();
     auto const turn = [&](std::size_t program) {
         return std::chrono::duration<double>(state.programs[program].stop_at - subject.now).count();
     };
-    EXPECT_NEAR(turn(1), 24 * 7200 / whole, 1e-6);
-    EXPECT_NEAR(turn(0), 24 * 7210 / whole, 1e-6);
+    EXPECT_NEAR(turn(1), 24 * 30 / whole, 1e-6);
+    EXPECT_NEAR(turn(0), 24 * 40 / whole, 1e-6);
 }
 
 TEST(SupervisorAuxiliary, IsKilledInAHurryLikeAnyOther) {
