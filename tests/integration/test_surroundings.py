@@ -75,15 +75,19 @@ def test_script_without_a_shell_from_scratch(place, needs_static, needs_root):
 def test_nothing_to_do_means_no_wake_up(as_pid1, as_child):
     """Pitfall 20: tini wakes every second; we never do: wrapped, launching, and waiting for a configuration."""
     launchers = []
+
+    def launch(starter, configuration, *options):
+        # Not at the default path, where each launcher that starts looks whether another one answers.
+        return starter.launch(configuration, *options, "--control-socket", starter.area / f"control{len(launchers)}")
     for starter in (as_pid1, as_child):
         for count in (1, 100):
-            launcher = starter.launch(starter.configuration(*UP), "--server-count", str(count))
+            launcher = launch(starter, starter.configuration(*UP), "--server-count", str(count))
             for number in range(1, count + 1):
                 launcher.wait_up(n=number)
             launchers.append(launcher)
         launchers.append(starter.wrap(*UP))
         launchers[-1].wait_up()
-        launchers.append(starter.launch(starter.configuration()))
+        launchers.append(launch(starter, starter.configuration()))
         launchers[-1].wait_for_event("waiting-for-configuration")
 
     def switches():
