@@ -55,7 +55,7 @@ launcher::Health random_health(Random& random) {
     static constexpr std::array<Duration, 4> intervals{100ms, 1s, 10s, 60s};
     static constexpr std::array<Duration, 4> periods{0s, 0s, 5s, 60s};
     static constexpr std::array<HealthAction, 5> actions{
-        HealthAction::restart, HealthAction::restart, HealthAction::restart, HealthAction::report, HealthAction::exit};
+        HealthAction::restart, HealthAction::restart, HealthAction::report, HealthAction::report, HealthAction::exit};
     return {.interval = random.pick(intervals),
             .retries = static_cast<std::uint32_t>(1 + random.below(3)),
             .start_period = random.pick(periods),
@@ -148,6 +148,14 @@ ProgramPolicy Documents::policy() {
     return policy;
 }
 
+/// What is scheduled from now on may still undo what it did once: one of many cases, so it is looked for.
+ProgramPolicy Documents::successor(ProgramPolicy const& before) {
+    ProgramPolicy next = policy();
+    for (int tries = 0; before.has_on_stop && next.kind != ProgramKind::scheduled && tries < 4; ++tries)
+        next = policy();
+    return next;
+}
+
 Documents::Specs Documents::next() {
     bool const is_first = std::exchange(is_first_, false);
     std::vector<launcher::ProgramSpec> specs;
@@ -158,7 +166,7 @@ Documents::Specs Documents::next() {
         bool const was_there = std::exchange(slot.is_there, !has_none && (has_all || !random_.one_in(5)));
         if (!slot.is_there) continue;
         bool has_changed = !was_there || !random_.one_in(2);
-        if (!is_design_form_ && !is_first && has_changed && random_.one_in(3)) slot.policy = policy();
+        if (!is_design_form_ && !is_first && has_changed && random_.one_in(3)) slot.policy = successor(slot.policy);
         if (is_first || random_.one_in(2)) slot.policy.count = count();
         // What only the supervisor cares about does not change what is started.
         if (has_changed && was_there) has_changed = is_design_form_ || !random_.one_in(8);

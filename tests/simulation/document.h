@@ -32,6 +32,7 @@ private:
 
     launcher::ProgramPolicy policy_of_design_form();
     launcher::ProgramPolicy policy();
+    launcher::ProgramPolicy successor(launcher::ProgramPolicy const& before);
     void add_order(std::vector<launcher::ProgramSpec>& specs);
     std::uint32_t count() { return static_cast<std::uint32_t>(random_.below(highest_count_ + 1)); }
 

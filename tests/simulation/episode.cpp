@@ -627,10 +627,10 @@ private:
         // Few are ill, and what makes them well again is one of many commands.
         auto const makes_well = [&](Command const& command) {
             launcher::ProcessView const view = supervisor_.view(command.id);
-            return ok && view.state == launcher::ProcessState::up && !view.is_ready && may_end(command);
+            return view.state == launcher::ProcessState::up && !view.is_ready && may_end(command);
         };
-        auto at = random_one(commands, random_, makes_well);
-        if (!at || random_.one_in(2)) at = random_one(commands, random_, may_end);
+        auto at = ok ? random_one(commands, random_, makes_well) : std::nullopt;
+        if (!at) at = random_one(commands, random_, may_end);
         if (!at) return false;
         end_helper(*at, ok);
         return true;

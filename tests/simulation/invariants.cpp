@@ -433,9 +433,11 @@ void Invariants::check_settled(Supervisor const& supervisor) const {
             require(running == Running::no, "every helper ends", id);
         if (record.state != waiting) return;
         bool const is_hopeless = std::ranges::any_of(program.policy.requires_, [&](ProgramId other) {
-            auto const& records = programs_[static_cast<std::size_t>(other)].records;
-            return std::ranges::any_of(
-                records, [](Record const& r) { return r.state == failed || r.state == held || r.state == waiting; });
+            Program const& that = programs_[static_cast<std::size_t>(other)];
+            return std::ranges::any_of(that.records, [&](Record const& r) {
+                bool const is_ill = r.state == up && is_unwell(that.policy, r);  // until a check says otherwise
+                return is_ill || r.state == failed || r.state == held || r.state == waiting;
+            });
         });
         bool const waits_for_the_waiting = std::ranges::any_of(program.policy.after, [&](ProgramId other) {
             auto const& records = programs_[static_cast<std::size_t>(other)].records;

@@ -43,7 +43,7 @@ constexpr std::uint64_t default_steps = 5'000'000;
 #endif
 constexpr std::uint64_t default_seed = 1;
 // From here on a combination that was not seen is a fault of the simulation, not bad luck.
-constexpr std::uint64_t steps_for_coverage = 5'000'000;
+constexpr std::uint64_t steps_for_coverage = 1'000'000;
 
 std::uint64_t number_from_environment(char const* name, std::uint64_t otherwise) {
     char const* const text = std::getenv(name);
