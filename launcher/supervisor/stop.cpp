@@ -116,14 +116,12 @@ void Supervisor::signal(Place const& at, int signo, action::Why why, StopScope s
 /// more than a whole stop takes asks for all of it: a wish for a day must not leave the others a millisecond.
 TimePoint Supervisor::share(Duration part, Duration next, Duration last) const {
     if (phase_ == Phase::running) return in(part);
-    Duration const left = std::max(latest_kill_ - now_, Duration::zero());
-    if (static_cast<double>(part.count()) + static_cast<double>(next.count()) + static_cast<double>(last.count()) <=
-        static_cast<double>(left.count()))
-        return in(part);
-    auto const most = [this](Duration of) { return static_cast<double>(std::min(of, policy_.stop_limit).count()); };
-    double const need = std::max(most(part) + most(next) + most(last), 1.0);
-    return in(
-        Duration(static_cast<Duration::rep>(std::min(most(part) / need, 1.0) * static_cast<double>(left.count()))));
+    auto const number = [](Duration duration) { return static_cast<double>(duration.count()); };
+    double const left = number(std::max(latest_kill_ - now_, Duration::zero()));
+    if (number(part) + number(next) + number(last) <= left) return in(part);
+    auto const most = [&](Duration wish) { return number(std::min(wish, policy_.stop_limit)); };
+    double const need = std::max(most(part) + most(next) + most(last), 1.0);  // without a limit of time there is none
+    return in(Duration(static_cast<Duration::rep>(most(part) / need * left)));
 }
 
 // All.

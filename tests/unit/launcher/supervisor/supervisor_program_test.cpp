@@ -850,6 +850,35 @@ TEST(SupervisorStop, HelperOfAFailureHasUntilTheLatestKill) {
     EXPECT_EQ(subject.helper(first, Helper::on_failure, false).done(), "Finish 1");
 }
 
+/// A wish for more time than there is counts as one for all of it, and leaves the others more than a moment.
+TEST(SupervisorStop, AWishForADayKeepsTheOrder) {
+    ProgramPolicy first_of_all = service();
+    first_of_all.stop_timeout = 24h;
+    ProgramPolicy last_of_all = needing({ProgramId{0}});
+    last_of_all.stop_timeout = 10s;
+    Policies policies = plain();
+    policies.whole.stop_limit = 10s;
+    Subject subject = up({first_of_all, last_of_all}, policies);
+    EXPECT_EQ(subject.on(event::StopAsked{}).done(),
+              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+    EXPECT_EQ(subject.after(3999ms).time().done(), "");
+    EXPECT_EQ(subject.after(1ms).time().done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
+/// Nor does a drain, or a helper, that may take a day take the time of the signal.
+TEST(SupervisorStop, AHelperOfADayLeavesTimeForTheSignal) {
+    ProgramPolicy policy = service();
+    policy.has_pre_stop = true;
+    policy.pre_stop_timeout = 24h;
+    policy.stop_timeout = 10s;
+    Policies policies = plain();
+    policies.whole.stop_limit = 10s;
+    Subject subject = up({policy}, policies);
+    EXPECT_EQ(subject.on(event::StopAsked{}).done(), "RunHelper 1 pre_stop");
+    EXPECT_EQ(subject.after(4s).time().done(),
+              "CancelHelper 1 pre_stop; Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+}
+
 // Dependencies.
 
 TEST(SupervisorDependencies, RequiredOnesMustBeReady) {
@@ -1237,35 +1266,6 @@ TEST(SupervisorRun, SuccessHasItsHelper) {
 
 // What a one-shot did is undone.
 
-/// A wish for more time than there is counts as one for all of it, and leaves the others more than a moment.
-TEST(SupervisorStop, AWishForADayKeepsTheOrder) {
-    ProgramPolicy first_of_all = service();
-    first_of_all.stop_timeout = 24h;
-    ProgramPolicy last_of_all = needing({ProgramId{0}});
-    last_of_all.stop_timeout = 10s;
-    Policies policies = plain();
-    policies.whole.stop_limit = 10s;
-    Subject subject = up({first_of_all, last_of_all}, policies);
-    EXPECT_EQ(subject.on(event::StopAsked{}).done(),
-              "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
-    EXPECT_EQ(subject.after(3999ms).time().done(), "");
-    EXPECT_EQ(subject.after(1ms).time().done(), "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
-}
-
-/// Nor does a drain, or a helper, that may take a day take the time of the signal.
-TEST(SupervisorStop, AHelperOfADayLeavesTimeForTheSignal) {
-    ProgramPolicy policy = service();
-    policy.has_pre_stop = true;
-    policy.pre_stop_timeout = 24h;
-    policy.stop_timeout = 10s;
-    Policies policies = plain();
-    policies.whole.stop_limit = 10s;
-    Subject subject = up({policy}, policies);
-    EXPECT_EQ(subject.on(event::StopAsked{}).done(), "RunHelper 1 pre_stop");
-    EXPECT_EQ(subject.after(4s).time().done(),
-              "CancelHelper 1 pre_stop; Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
-}
-
 ProgramPolicy undoable(std::vector<ProgramId> requires_ = {}) {
     ProgramPolicy policy = of_kind(ProgramKind::one_shot);
     policy.has_on_stop = true;
@@ -1294,6 +1294,21 @@ TEST(SupervisorUndo, NoLongerThanThereIsTime) {
     EXPECT_EQ(subject.state(first), State::down);
     subject.exited(process(1, 1), SIGKILL);
     EXPECT_EQ(subject.helper(first, Helper::on_stop, false).done(), "Finish 0");
+}
+
+/// Before what it serves has ended, it is not undone for that it may take a day itself.
+TEST(SupervisorUndo, ThatMayTakeADayWaitsForItsTurn) {
+    ProgramPolicy data = undoable();
+    data.on_stop_timeout = 24h;
+    Subject subject = with({data, needing({ProgramId{0}}), needing({ProgramId{1}})});
+    subject.spawned(first).exited(first, 0).spawned(process(1, 1)).spawned(process(2, 1));
+    EXPECT_EQ(subject.stop().done(), "Signal 2:1, pid 300, 15 (stop); Signal 2:1, pid 300, 18 (forward)");
+    EXPECT_EQ(subject.after(4s).time().done(), "");  // of 24 s, for a chain of 30 s, 10 s and 10 s
+    EXPECT_EQ(subject.exited(process(2, 1), 0).done(),
+              "ReportExited 2:1, pid 300, status 0, run 4s, not wanted; Signal 1:1, pid 200, 15 (stop); "
+              "Signal 1:1, pid 200, 18 (forward)");
+    EXPECT_EQ(subject.exited(process(1, 1), 0).done(),
+              "ReportExited 1:1, pid 200, status 0, run 4s, not wanted; RunHelper 1 on_stop");
 }
 
 TEST(SupervisorUndo, ByCommandAndByRemoval) {
