@@ -65,15 +65,19 @@ constexpr std::uint64_t file_rights = execute | write_file | read_file | truncat
 
 constexpr std::uint64_t read_only = read_file | read_dir;
 
-std::uint64_t scopes_of(LandlockSettings const& landlock) {
+/// What is to be kept inside. Adds a problem for each that the kernel cannot.
+std::uint64_t scopes_of(LandlockSettings const& landlock, int abi, Where const& at, Problems& problems) {
     std::uint64_t scopes = 0;
-    if (landlock.abstract_sockets == LandlockReach::own) scopes |= scope_abstract_sockets;
-    if (landlock.signals == LandlockReach::own) scopes |= scope_signals;
+    auto const keep = [&](LandlockReach reach, Scope scope, std::string_view key) {
+        if (reach == LandlockReach::any) return;
+        scopes |= scope;
+        if (abi >= lowest_abi_with_scopes) return;
+        problems.push_back({Where{&at, key}.text(), "this kernel's Landlock (ABI " + std::to_string(abi) +
+                                                        ") has no scopes; ABI 6 (Linux 6.12) has"});
+    };
+    keep(landlock.signals, scope_signals, "signals");
+    keep(landlock.abstract_sockets, scope_abstract_sockets, "abstractSockets");
     return scopes;
-}
-
-std::string kernel_lacks_scopes(int abi) {
-    return "this kernel's Landlock (ABI " + std::to_string(abi) + ") has no scopes; ABI 6 (Linux 6.12) has";
 }
 
 std::string kernel_lacks(int abi) {
@@ -126,18 +130,15 @@ std::expected<LandlockRuleset, Problems> LandlockRuleset::create(LandlockSetting
     LandlockRuleset ruleset;
     ruleset.source_ = landlock;
     ruleset.root_directory_ = root_directory;
-    RulesetAttributes const attributes{rights_of(abi), 0, scopes_of(landlock)};
-    if (attributes.scoped != 0 && abi < lowest_abi_with_scopes) {
-        auto const* const key = landlock.signals == LandlockReach::own ? "signals" : "abstractSockets";
-        return std::unexpected(Problems{{Where{&at, std::string_view(key)}.text(), kernel_lacks_scopes(abi)}});
-    }
+    Problems problems;
+    RulesetAttributes const attributes{rights_of(abi), 0, scopes_of(landlock, abi, at, problems)};
+    if (!problems.empty()) return std::unexpected(std::move(problems));
     // To an older kernel only as much as it knows.
     std::size_t const size = attributes.scoped == 0 ? sizeof attributes.handled_access_fs : sizeof attributes;
     UniqueFd fd{static_cast<int>(::syscall(create_ruleset_call, &attributes, size, 0))};
     int const err = errno;
     if (!fd) return std::unexpected(Problems{{at.text(), fail(err, "make a Landlock ruleset").error().text()}});
 
-    Problems problems;
     RuleAdder adder(fd.get(), attributes.handled_access_fs, root_directory, problems);
     adder.add(landlock.read_only, read_only, Where{&at, std::string_view("readOnly")});
     adder.add(landlock.read_write, ~std::uint64_t{execute}, Where{&at, std::string_view("readWrite")});
