@@ -19,8 +19,6 @@ macro(require_library variable file package)
 endmacro()
 
 require_header(NLOHMANN_JSON_INCLUDE "nlohmann/json.hpp" nlohmann-json3-dev)
-require_header(SPDLOG_INCLUDE "spdlog/spdlog.h" libspdlog-dev)
-require_header(FMT_INCLUDE "fmt/format.h" libfmt-dev)
 require_library(LIBCAP libcap.a libcap-dev)
 require_library(LIBSECCOMP libseccomp.a libseccomp-dev)
 if(NOT DEFINED TRITON_TESTS OR TRITON_TESTS)

@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 include_directories(${CMAKE_SOURCE_DIR})
 # Their headers do not keep to our warnings.
-include_directories(SYSTEM ${NLOHMANN_JSON_INCLUDE} ${SPDLOG_INCLUDE} ${FMT_INCLUDE})
+include_directories(SYSTEM ${NLOHMANN_JSON_INCLUDE})
 
 if(TRITON_ASSERTIONS)
   string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")

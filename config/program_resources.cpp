@@ -1,6 +1,6 @@
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include <sys/resource.h>
 
@@ -83,10 +83,10 @@ std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where co
         return cores ? std::optional(static_cast<std::uint64_t>(std::llround(*cores * 1000))) : std::nullopt;
     }
     if (*text == "max") return process::unlimited;
-    double percent = 0;
-    char const* const last = text->data() + text->size() - (text->ends_with('%') ? 1 : 0);
-    auto const [end, error] = std::from_chars(text->data(), last, percent, std::chars_format::fixed);
-    bool const is_percent = text->ends_with('%') && error == std::errc{} && end == last;
+    char* end = nullptr;
+    double const percent = std::strtod(text->c_str(), &end);  // and not from_chars(): see json::real_of()
+    bool const is_decimal = text->find_first_not_of("0123456789.%") == text->npos && !text->starts_with('.');
+    bool const is_percent = is_decimal && std::string_view(end) == "%";
     if (is_percent && percent >= 1 && percent <= most_cores * 100.0)
         return static_cast<std::uint64_t>(std::llround(percent * 10));
     reading.problems.add(

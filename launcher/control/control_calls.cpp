@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "config/substitution.h"
 #include "launcher/control/control_methods.h"
 #include "lib/base/signal_names.h"
+#include "lib/json/lookup.h"
 
 namespace triton::launcher {
 
@@ -89,16 +89,10 @@ bool read_detail(Node const& node, std::string& detail) {
     return text != nullptr;
 }
 
-/// A number that is not negative. Source: RFC 8259, section 6: std::from_chars reads all of its numbers.
+/// A number that is not negative.
 std::optional<double> float_of(Node const& node) {
-    double value = -1;
-    if (auto const* const whole = node.get<std::int64_t>()) {
-        value = static_cast<double>(*whole);
-    } else if (auto const* const odd = node.get<json::OddNumber>()) {
-        char const* const end = odd->text.data() + odd->text.size();
-        if (std::from_chars(odd->text.data(), end, value).ec != std::errc{}) return std::nullopt;
-    }
-    return value >= 0 ? std::optional(value) : std::nullopt;
+    auto const value = json::real_of(node);
+    return value.value_or(-1) >= 0 ? value : std::nullopt;
 }
 
 /// Longer than a lifetime is as good as one.

@@ -22,6 +22,7 @@
 #include "lib/base/error_kinds.h"
 #include "lib/base/nearest.h"
 #include "lib/base/write_all.h"
+#include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/varlink/connection.h"
 
@@ -30,6 +31,7 @@ namespace triton::launcher {
 namespace {
 
 using json::Object;
+using json::printable;
 using Silence = varlink::Connection::Silence;
 
 constexpr std::string_view internal_prefix = "triton-";  // reserved for the launcher's own programs

@@ -14,6 +14,7 @@ namespace triton::launcher {
 using json::Array;
 using json::Node;
 using json::Object;
+using json::printable;
 
 namespace {
 
@@ -124,24 +125,6 @@ std::string short_bytes(std::int64_t bytes) {
     for (; value >= 1024 && unit + 1 < units.size(); ++unit)
         value /= 1024;
     return short_number(value) + units[unit];
-}
-
-std::string printable(std::string_view text) {
-    static constexpr std::string_view digits = "0123456789abcdef";
-    std::string out;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        auto byte = static_cast<unsigned char>(text[at]);
-        // U+0080 to U+009F are control characters, too; U+009B begins an escape sequence.
-        auto const next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
-        bool const is_c1 = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
-        if (byte >= 0x20 && byte != 0x7f && !is_c1) {
-            out += text[at];
-            continue;
-        }
-        if (is_c1) byte = static_cast<unsigned char>(text[++at]);
-        out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
-    }
-    return out;
 }
 
 std::string shown_program(std::string_view name) { return name.empty() ? "-" : printable(name); }

@@ -21,8 +21,6 @@ std::string json_text(json::Object const& object);
 std::string short_duration(double seconds);
 /// "512", "1.5K", "12.3M": powers of 1024.
 std::string short_bytes(std::int64_t bytes);
-/// Control characters as \x1b: what a process said must not steer a terminal.
-std::string printable(std::string_view text);
 /// The name of a program as it is typed: "-" for the unnamed one.
 std::string shown_program(std::string_view name);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ctime>
 
 #include "lib/json/text.h"
 
@@ -151,22 +150,6 @@ std::size_t LineFormat::append(std::string& out, std::string_view text, Piece co
     bool const is_partial = taken < text.size() || !piece.is_ended;
     out += is_partial ? std::string_view("\",\"partial\":true}\n") : std::string_view("\"}\n");
     return taken;
-}
-
-std::string_view TimeText::at(std::int64_t microseconds) {
-    constexpr std::int64_t million = 1'000'000;
-    std::int64_t const second = microseconds / million;
-    if (second != second_) {
-        second_ = second;
-        std::time_t const time = second;
-        std::tm fields{};
-        (void)::gmtime_r(&time, &fields);
-        (void)std::strftime(text_.data(), text_.size(), "%Y-%m-%dT%H:%M:%S.000000Z", &fields);
-    }
-    std::int64_t rest = microseconds % million;
-    for (std::size_t at = 25; at >= 20; --at, rest /= 10)
-        text_[at] = static_cast<char>('0' + rest % 10);
-    return {text_.data(), 27};
 }
 
 }  // namespace triton::launcher

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,17 +52,6 @@ private:
     bool has_timestamp_ = false;
     std::string head_;   // prefix: "web[2] | "; json: ,"program":"web","process":2,"stream":"
     std::string again_;  // prefix: "web[2] + "
-};
-
-/// Renders "2026-01-31T23:59:59.123456Z" and keeps what does not change within a second.
-class TimeText {
-public:
-    /// Valid until the next call.
-    std::string_view at(std::int64_t microseconds_since_epoch);
-
-private:
-    std::int64_t second_ = INT64_MIN;
-    std::array<char, 32> text_{};
 };
 
 }  // namespace triton::launcher

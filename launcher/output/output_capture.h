@@ -18,6 +18,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
+#include "lib/base/rfc3339.h"
 
 namespace triton::launcher {
 

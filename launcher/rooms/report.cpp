@@ -45,10 +45,6 @@ std::string short_duration(Duration duration) {
     return format_duration(rounded);
 }
 
-double as_seconds(Duration duration) {
-    return std::chrono::duration<double>(std::chrono::round<milliseconds>(duration)).count();
-}
-
 std::string count_text(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " process" : " processes"); }
 
 std::string ReportWriter::who(ProcessId id) const {
@@ -82,7 +78,7 @@ void ReportWriter::on(action::ReportExited const& exited) {
                                 short_duration(exited.run) + restart_text(exited.restart_in);
     log::LogField const status{by_signal ? "signal" : "exit_code", std::int64_t{code}};
     log::LogField const pid{"pid", as_field(exited.pid)};
-    log::LogField const run{"run_seconds", as_seconds(exited.run)};
+    log::LogField const run{"run_seconds", exited.run};
     bool const is_fine = exited.status == 0 || exited.was_asked_for || exited.is_expected;
     log::LogLevel const level = is_fine             ? log::LogLevel::info
                                 : exited.restart_in ? log::LogLevel::warning
@@ -93,7 +89,7 @@ void ReportWriter::on(action::ReportExited const& exited) {
     }
     if (exited.restart_in) {
         write(level, "process-exited", message, exited.id,
-              {pid, status, run, {"restart_in_seconds", as_seconds(*exited.restart_in)}});
+              {pid, status, run, {"restart_in_seconds", *exited.restart_in}});
     } else {
         write(level, "process-exited", message, exited.id, {pid, status, run});
     }
@@ -109,7 +105,7 @@ void ReportWriter::on(action::ReportStartFailed const& failed) {
     log::LogField const why{"error", std::string_view(error)};
     if (failed.restart_in) {
         write(log::LogLevel::error, "process-start-failed", message, failed.id,
-              {where, code, why, {"restart_in_seconds", as_seconds(*failed.restart_in)}});
+              {where, code, why, {"restart_in_seconds", *failed.restart_in}});
     } else {
         write(log::LogLevel::error, "process-start-failed", message, failed.id, {where, code, why});
     }
@@ -146,7 +142,7 @@ void ReportWriter::on(action::ReportStarted const& started) {
 
 void ReportWriter::on(action::ReportReady const& ready) {
     write(log::LogLevel::info, "process-ready", who(ready.id) + " is ready after " + short_duration(ready.after),
-          ready.id, {{"after_seconds", as_seconds(ready.after)}});
+          ready.id, {{"after_seconds", ready.after}});
 }
 
 void ReportWriter::on(action::ReportLeft const& left) {

@@ -67,8 +67,6 @@ private:
 
 /// For people: three digits are enough.
 std::string short_duration(Duration duration);
-/// For records: seconds, to the millisecond.
-double as_seconds(Duration duration);
 /// "1 process", "2 processes"
 std::string count_text(std::uint32_t count);
 

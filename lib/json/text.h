@@ -15,6 +15,10 @@ bool is_c1(std::string_view character);
 /// terminals.
 void append_json_string(std::string& out, std::string_view text);
 
+/// `text` with its control characters as \x1b, those of is_c1() too: what a process or a file says must not steer a
+/// terminal.
+std::string printable(std::string_view text);
+
 /// `text` as a JSON string for a message: what is longer than `limit` bytes ends in "...".
 std::string quoted(std::string_view text, std::size_t limit = 64);
 

@@ -5,6 +5,7 @@
 
 #include "lib/base/duration.h"
 #include "lib/base/size.h"
+#include "lib/json/lookup.h"
 
 namespace triton::json {
 
@@ -16,15 +17,7 @@ constexpr milliseconds longest_duration = std::chrono::hours(365 * 24);
 std::string shortened(std::string const& text) { return text.size() > 40 ? text.substr(0, 40) + "..." : text; }
 
 /// The value of a JSON number; NaN when the node is not a number, or does not fit a double.
-double number_of(Node const& node) {
-    if (auto const* const integer = node.get<std::int64_t>()) return static_cast<double>(*integer);
-    double number = std::nan("");
-    if (auto const* const odd = node.get<OddNumber>()) {
-        (void)std::from_chars(odd->text.data(), odd->text.data() + odd->text.size(),
-                              number);  // NaN stays when it fails
-    }
-    return number;
-}
+double number_of(Node const& node) { return real_of(node).value_or(std::nan("")); }
 
 bool is_number(Node const& node) { return node.kind() == "number"; }
 

@@ -1,25 +1,19 @@
 #include "lib/log/log.h"
 
-#define FMT_HEADER_ONLY 1
-// Digits are not grouped here; the macro is fmt's way to be told so, and keeps std::locale with its 0.6 MB out.
-#define FMT_STATIC_THOUSANDS_SEPARATOR ','
-#define SPDLOG_FMT_EXTERNAL 1
-#define SPDLOG_NO_THREAD_ID 1  // there is one thread, and each record would ask the kernel for its number
-
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spdlog/details/null_mutex.h>
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/base_sink.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/place.h"
 #include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "lib/log/log_output.h"
 
 namespace triton::log {
@@ -27,31 +21,34 @@ namespace triton::log {
 namespace {
 
 struct LevelRow {
-    spdlog::level::level_enum spdlog;
     std::string_view name;
     std::string_view color;  // of the text on a terminal
 };
 constexpr std::array<LevelRow, 6> levels{{
-    {spdlog::level::trace, "trace", "\033[2m"},
-    {spdlog::level::debug, "debug", "\033[2m"},
-    {spdlog::level::info, "info", ""},
-    {spdlog::level::warn, "warning", "\033[33m"},
-    {spdlog::level::err, "error", "\033[31m"},
-    {spdlog::level::off, "off", ""},
+    {"trace", "\033[2m"},
+    {"debug", "\033[2m"},
+    {"info", ""},
+    {"warning", "\033[33m"},
+    {"error", "\033[31m"},
+    {"off", ""},
 }};
+static_assert(levels.size() == static_cast<std::size_t>(LogLevel::off) + 1);
+constexpr std::size_t level_width = 7;
 
 LevelRow const& row(LogLevel level) { return levels[static_cast<std::size_t>(level)]; }
 
-/// fmt, not snprintf: shortest text, and no locale.
-void append_number(std::string& out, double value) { fmt::format_to(std::back_inserter(out), "{}", value); }
+std::int64_t microseconds_now() {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::floor<std::chrono::microseconds>(now).count();
+}
 
 void append_json_value(std::string& out, LogField const& field, std::size_t longest_text) {
     if (auto const* flag = std::get_if<bool>(&field.value)) {
         out += *flag ? "true" : "false";
     } else if (auto const* number = std::get_if<std::int64_t>(&field.value)) {
-        fmt::format_to(std::back_inserter(out), "{}", *number);
-    } else if (auto const* real = std::get_if<double>(&field.value)) {
-        append_number(out, *real);
+        out += std::to_string(*number);
+    } else if (auto const* duration = std::get_if<Duration>(&field.value)) {
+        out += json::Writer().value(*duration).text();
     } else if (auto const* text = std::get_if<std::string_view>(&field.value)) {
         json::append_json_string(out, text->substr(0, longest_text));
     } else {
@@ -66,96 +63,59 @@ void append_json_value(std::string& out, LogField const& field, std::size_t long
     }
 }
 
-std::string_view const time_pattern = "%Y-%m-%dT%H:%M:%S.%fZ";
-
-/// A terminal shows what the message says; control characters in it (from file names, say) stay visible and harmless.
-void append_printable(std::string& out, std::string_view text) {
-    for (char const c : text) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-            fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
-        } else {
-            out += c;
-        }
-    }
-}
-
-}  // namespace
-
-/// A spdlog sink in front of a LogOutput. Which of the two renderings of a record it takes is its pattern's matter.
-class Log::Sink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
-    LogOutput own_;
-
-public:
-    Sink(LogOutput own, LogOutput* shared, bool as_json, bool colored)
-        : own_(std::move(own)), output(shared ? *shared : own_), is_json(as_json), is_colored(colored) {
-        std::string pattern = is_json ? R"({"time":")" : "";
-        pattern.append(time_pattern).append(is_json ? R"(",%v})" : " %v");
-        set_formatter(std::make_unique<spdlog::pattern_formatter>(pattern, spdlog::pattern_time_type::utc, "\n"));
-    }
-
-    LogOutput& output;
-    bool const is_json;
-    bool const is_colored;
-
-    void write(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
-        log(message(time, level, payload));
-    }
-    /// The line, with its newline, valid until the next one. The output has no part in it.
-    std::string_view render(spdlog::log_clock::time_point time, LevelRow const& level, std::string const& payload) {
-        line_.clear();
-        formatter_->format(message(time, level, payload), line_);
-        return {line_.data(), line_.size()};
-    }
-
-protected:
-    void sink_it_(spdlog::details::log_msg const& message) override {
-        line_.clear();
-        formatter_->format(message, line_);
-        output.append({line_.data(), line_.size()});
-    }
-    void flush_() override { output.flush(); }
-
-private:
-    static spdlog::details::log_msg message(spdlog::log_clock::time_point time, LevelRow const& level,
-                                            std::string const& payload) {
-        return {time, spdlog::source_loc{}, spdlog::string_view_t{}, level.spdlog, payload};
-    }
-
-    spdlog::memory_buf_t line_;
-};
-
-namespace {
-
 constexpr int kept_files = 2;  // beside the one that is written to, as fdb-kubernetes-monitor has it
 
-void render_json(std::string& out, LevelRow const& level, std::string_view event, std::string_view message,
-                 std::span<LogField const> fields, std::size_t longest_text) {
-    out.append(R"("level":")").append(level.name).append(R"(","event":")").append(event).append(R"(","message":)");
-    json::append_json_string(out, message);
-    for (LogField const& field : fields) {
+/// One record as it goes to its outputs; all of it is borrowed.
+struct Record {
+    std::string_view time;
+    LevelRow const& level;
+    std::string_view event;
+    std::string_view message;
+    std::span<LogField const> fields;
+};
+
+void render_json(std::string& out, Record const& record, std::size_t longest_text) {
+    out.append(R"({"time":")").append(record.time).append(R"(","level":")").append(record.level.name);
+    out.append(R"(","event":")").append(record.event).append(R"(","message":)");
+    json::append_json_string(out, record.message);
+    for (LogField const& field : record.fields) {
         out.append(",\"").append(field.name).append("\":");
         append_json_value(out, field, longest_text);
     }
+    out += "}\n";
 }
 
-/// The message says what the fields say; only lists are shown below it.
-void render_text(std::string& out, LevelRow const& level, bool is_colored, std::string_view message,
-                 std::span<LogField const> fields) {
-    if (is_colored) out += level.color;
-    fmt::format_to(std::back_inserter(out), "{:<7} ", level.name);
-    append_printable(out, message);
-    for (LogField const& field : fields) {
+/// The message says what the fields say; only lists are shown below it. Control characters in it (from file names, say)
+/// stay visible and harmless.
+void render_text(std::string& out, Record const& record, bool is_colored) {
+    out.append(record.time).append(" ");
+    if (is_colored) out += record.level.color;
+    out.append(record.level.name).append(level_width + 1 - record.level.name.size(), ' ');
+    out += json::printable(record.message);
+    for (LogField const& field : record.fields) {
         auto const* const texts = std::get_if<std::span<std::string const>>(&field.value);
         if (!texts) continue;
         for (std::string const& one : *texts) {
             out += "\n    ";
-            append_printable(out, one);
+            out += json::printable(one);
         }
     }
-    if (is_colored && !level.color.empty()) out += "\033[0m";
+    if (is_colored && !record.level.color.empty()) out += "\033[0m";
+    out += '\n';
 }
 
 }  // namespace
+
+/// Where records go, and in which form.
+struct Log::Sink {
+    Sink(LogOutput own, LogOutput* shared, bool as_json, bool colored)
+        : own_output(std::move(own)), output(shared ? *shared : own_output), is_json(as_json), is_colored(colored) {}
+
+    LogOutput own_output;
+    LogOutput& output;
+    bool is_json;
+    bool is_colored;
+};
 
 Log::Log(Settings const& settings, LogOutput* console) : settings_(settings), size_limit_(settings.max_size) {
     if (settings_.longest_text == 0) settings_.longest_text = std::string_view::npos;
@@ -164,10 +124,10 @@ Log::Log(Settings const& settings, LogOutput* console) : settings_(settings), si
         settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
     bool const is_colored = is_terminal && !is_json && !::getenv("NO_COLOR");
     console_ =
-        std::make_shared<Sink>(console ? LogOutput{} : LogOutput{settings.console}, console, is_json, is_colored);
+        std::make_unique<Sink>(console ? LogOutput{} : LogOutput{settings.console}, console, is_json, is_colored);
     // The file is for programs unless the user says otherwise.
     if (!settings.path.empty())
-        file_ = std::make_shared<Sink>(LogOutput{}, nullptr, settings.format != LogFormat::text, false);
+        file_ = std::make_unique<Sink>(LogOutput{}, nullptr, settings.format != LogFormat::text, false);
 }
 
 Log::~Log() { flush(); }
@@ -175,33 +135,30 @@ Log::~Log() { flush(); }
 bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && level != LogLevel::off; }
 
 void Log::write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields) {
+    bool const is_told = listener_ && level >= LogLevel::info;
+    if (!is_told && !is_enabled(level)) return;
     message = message.substr(0, settings_.longest_text);
-    if (listener_ && level >= LogLevel::info) tell_listener(level, event, message, fields);
+    std::string_view const time = time_text_.at(microseconds_now());  // one event, one time
+    if (is_told) {
+        line_.clear();
+        render_json(line_, {time, row(level), event, message, fields}, settings_.longest_text);
+        listener_(level, std::string_view(line_).substr(0, line_.size() - 1));
+    }
     if (!is_enabled(level)) return;
-    auto const now = spdlog::log_clock::now();  // one event, one time
     for (Sink* const sink : {console_.get(), file_.get()}) {
-        if (!sink) continue;
-        payload_.clear();
-        if (sink->is_json) {
-            render_json(payload_, row(level), event, message, fields, settings_.longest_text);
-        } else {
-            render_text(payload_, row(level), sink->is_colored, message, fields);
-        }
-        sink->write(now, row(level), payload_);
+        if (sink) append(*sink, time, level, event, message, fields);
     }
     if (!on_blocked_) return;
     flush();
     if (is_blocked()) on_blocked_();
 }
 
-void Log::tell_listener(LogLevel level, std::string_view event, std::string_view message,
-                        std::span<LogField const> fields) {
-    payload_.clear();
-    render_json(payload_, row(level), event, message, fields, settings_.longest_text);
-    if (!records_) records_ = std::make_shared<Sink>(LogOutput{}, nullptr, true, false);
-    std::string_view line = records_->render(spdlog::log_clock::now(), row(level), payload_);
-    line.remove_suffix(1);
-    listener_(level, line);
+void Log::append(Sink& sink, std::string_view time, LogLevel level, std::string_view event, std::string_view message,
+                 std::span<LogField const> fields) {
+    Record const record{time, row(level), event, message, fields};
+    line_.clear();
+    sink.is_json ? render_json(line_, record, settings_.longest_text) : render_text(line_, record, sink.is_colored);
+    sink.output.append(line_);
 }
 
 Result<> Log::open_file() {
@@ -274,21 +231,14 @@ void Log::flush() {
     if (file_ && file_->output.has_pending()) tend_file();
     for (Sink* const sink : {console_.get(), file_.get()}) {
         if (!sink) continue;
-        sink->flush();
+        sink->output.flush();
         std::uint64_t const dropped = sink->output.dropped();
         if (dropped == 0 || !sink->output.has_room(4096)) continue;
         sink->output.forget_dropped();
-        payload_.clear();
         std::string const message = std::to_string(dropped) + " log lines dropped: the reader was too slow";
-        if (sink->is_json) {
-            LogField const count{"count", static_cast<std::int64_t>(dropped)};
-            render_json(payload_, row(LogLevel::warning), "log-lines-dropped", message, {&count, 1},
-                        settings_.longest_text);
-        } else {
-            render_text(payload_, row(LogLevel::warning), sink->is_colored, message, {});
-        }
-        sink->write(spdlog::log_clock::now(), row(LogLevel::warning), payload_);
-        sink->flush();
+        LogField const count{"count", static_cast<std::int64_t>(dropped)};
+        append(*sink, time_text_.at(microseconds_now()), LogLevel::warning, "log-lines-dropped", message, {&count, 1});
+        sink->output.flush();
     }
 }
 

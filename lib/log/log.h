@@ -11,6 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/base/rfc3339.h"
 
 namespace triton::log {
 
@@ -19,13 +20,14 @@ class LogOutput;
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, off };
 enum class LogFormat : std::uint8_t { automatic, text, json };
 
-/// One member of a log record beside its message. The name is a literal; the value is borrowed for the call.
+/// One member of a log record beside its message. The name is a literal; the value is borrowed for the call. A duration
+/// is written in seconds, to the millisecond.
 struct LogField {
     std::string_view name;
-    std::variant<bool, std::int64_t, double, std::string_view, std::span<std::string const>> value;
+    std::variant<bool, std::int64_t, Duration, std::string_view, std::span<std::string const>> value;
 };
 
-/// One line an event, on standard output and, when asked for, in a file too: text or JSON, by spdlog.
+/// One line an event, on standard output and, when asked for, in a file too: text or JSON.
 ///
 /// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as
 /// the reader takes them. What does not fit is dropped and counted, and the count is told when there is room again.
@@ -78,21 +80,21 @@ public:
     [[nodiscard]] bool has_pending() const;
 
 private:
-    class Sink;
+    struct Sink;
 
+    void append(Sink& sink, std::string_view time, LogLevel level, std::string_view event, std::string_view message,
+                std::span<LogField const> fields);
     void tend_file();
     Result<> rotate_file();
-    void tell_listener(LogLevel level, std::string_view event, std::string_view message,
-                       std::span<LogField const> fields);
 
     Settings settings_;
-    std::string payload_;
+    std::string line_;  // the latest record
+    TimeText time_text_;
     Listener listener_;
     std::function<void()> on_blocked_;
-    std::shared_ptr<Sink> console_;
-    std::shared_ptr<Sink> file_;
-    std::shared_ptr<Sink> records_;  // what the listener gets
-    std::uint64_t size_limit_ = 0;   // of the file; grows beyond the settings' when it cannot be renamed
+    std::unique_ptr<Sink> console_;
+    std::unique_ptr<Sink> file_;
+    std::uint64_t size_limit_ = 0;  // of the file; grows beyond the settings' when it cannot be renamed
 };
 
 }  // namespace triton::log

@@ -129,14 +129,6 @@ TEST(WholeCharacters, AreNotDivided) {
     EXPECT_EQ(whole_characters("abc\xffz", 4), 4);
 }
 
-TEST(TimeText, ShowsMicroseconds) {
-    TimeText text;
-    EXPECT_EQ(text.at(0), "1970-01-01T00:00:00.000000Z");
-    EXPECT_EQ(text.at(1'769'903'999'000'001), "2026-01-31T23:59:59.000001Z");
-    EXPECT_EQ(text.at(1'769'903'999'123'456), "2026-01-31T23:59:59.123456Z");
-    EXPECT_EQ(text.at(1'769'904'000'000'000), "2026-02-01T00:00:00.000000Z");
-}
-
 std::vector<std::string> texts(LogRing const& ring, std::uint64_t from = 0) {
     std::vector<std::string> all;
     ring.read(from, [&all](LogChunk const& chunk) {

@@ -162,6 +162,11 @@ TEST(JsonText, Strings) {
     }
 }
 
+TEST(JsonText, ControlCharactersAreShown) {
+    EXPECT_EQ(json::printable("a\x1b[31m\x7f\n\xc3\xa4"), "a\\x1b[31m\\x7f\\x0a\xc3\xa4");
+    EXPECT_EQ(json::printable("\u009b2J\u00a0\xc2"), "\\x9b2J\u00a0\xc2") << "what is left is whole characters";
+}
+
 TEST(JsonText, Shortened) {
     EXPECT_EQ(json::quoted("abc", 3), R"("abc")");
     EXPECT_EQ(json::quoted("abcd", 3), R"("abc...")");

@@ -1,0 +1,39 @@
+// What the C++ library calls when nobody catches an exception. Its own handler prints the exception's type, and brings
+// a static program 45 kB of a demangler for it; this one says what has happened. It takes the other's place by its
+// name.
+
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace {
+
+void say(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }  // nobody else to tell
+
+void say_what_was_thrown() {
+    if (!std::current_exception()) return say("terminated without an exception");
+    try {
+        throw;
+    } catch (std::exception const& error) {
+        say("nobody caught an exception: ");
+        say(error.what());
+    } catch (...) {
+        say("nobody caught an exception of an unknown type");
+    }
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the library's name
+namespace __gnu_cxx {
+
+[[gnu::used]] void __verbose_terminate_handler() {  // NOLINT(bugprone-reserved-identifier): likewise
+    say("triton-launch: ");
+    say_what_was_thrown();
+    say("\n");
+    std::abort();
+}
+
+}  // namespace __gnu_cxx
