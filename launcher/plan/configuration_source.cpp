@@ -136,15 +136,32 @@ constexpr Duration time_to_read = std::chrono::seconds(1);
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
-// What a small load may cost. Whoever writes the document controls how many programs, filters, trials and targets there
-// are; with these limits the worst document takes about 50 ms: 16 KiB of JSON are parsed in less than one, a filter
-// takes 3 to compile, a trial 0.5, a thousand looks for a command 2, and so does a MiB of text that is substituted.
-constexpr std::size_t most_small_document = 16 << 10;
-constexpr std::size_t most_small_environment = 64 << 10;
-constexpr std::size_t most_small_preparations = 8;         // filters and trials
-constexpr std::uint64_t most_small_copies = 256 << 10;     // bytes of the environment, once for each program
-constexpr std::uint64_t most_small_rendering = 256 << 10;  // bytes
-constexpr std::size_t most_small_looks = 2000;             // files that a command may be
+/// What a load may cost that PID 1 makes without a helper. Whoever writes the document controls how many programs,
+/// filters, trials and targets there are.
+struct LoadBounds {
+    std::size_t document;      // bytes
+    std::size_t environment;   // bytes, with those of the additional file
+    std::size_t preparations;  // filters, which take 3 ms to compile, and trials, which take 0.5
+    std::uint64_t copies;      // bytes of the environment, once for each program
+    std::uint64_t rendering;   // bytes; a MiB that is substituted takes 2 ms
+    std::size_t looks;         // files that a command may be; a thousand take 2 ms
+};
+// The worst document takes about 50 ms: 16 KiB of JSON are parsed in less than one.
+constexpr LoadBounds small_bounds{16 << 10, 64 << 10, 8, 256 << 10, 256 << 10, 2000};
+// The first configuration keeps nobody waiting but who stops the container meanwhile: a few tenths of a second.
+constexpr LoadBounds first_bounds{256 << 10, 64 << 10, 8, 8 << 20, 1 << 20, 20'000};
+
+/// Null: there are none.
+LoadBounds const* bounds_of(LoadKind kind) {
+    switch (kind) {
+        case LoadKind::small: return &small_bounds;
+        case LoadKind::first: return &first_bounds;
+        case LoadKind::whole:
+        case LoadKind::follow:
+        case LoadKind::again: break;
+    }
+    return nullptr;
+}
 
 /// Keeps as many as anybody reads, and counts the rest.
 void shorten(std::vector<std::string>& errors) {
@@ -168,6 +185,7 @@ public:
           check_(check),
           draft_(draft),
           kind_(kind),
+          bounds_(bounds_of(kind)),
           findings_(findings),
           rejected_(rejected) {
         for (config::Program const& program : configuration.programs)
@@ -227,6 +245,7 @@ private:
     BinaryCheck check_;
     config::Draft const& draft_;
     LoadKind kind_;
+    LoadBounds const* bounds_;
     Findings* findings_;
     std::vector<std::string> commands_;   // that were found
     std::set<std::string_view> readers_;  // of the output of others, by their names
@@ -375,25 +394,25 @@ process::SharedEnvironment Planner::shared(std::vector<std::string> const& entri
     return shared_.front();
 }
 
-/// Whether a small load has done as much as it may, one more program with its copy of the environment included.
+/// Whether a load with bounds has done as much as it may, one more program with its copy of the environment included.
 bool Planner::is_too_much() {
-    if (kind_ != LoadKind::small) return false;
+    if (!bounds_) return false;
     for (std::string const& entry : inherited_)
         copies_ += entry.size();
-    if (copies_ > most_small_copies || memory_.filters.size() + memory_.trials.size() > most_small_preparations)
+    if (copies_ > bounds_->copies || memory_.filters.size() + memory_.trials.size() > bounds_->preparations)
         rejected_.is_too_much = true;
     return rejected_.is_too_much;
 }
 
-/// Whether a small load would look for commands in more places than it may.
+/// Whether a load with bounds would look for commands in more places than it may.
 bool Planner::is_search_too_long(std::string const& word, std::vector<std::string> const& environment) {
-    if (kind_ != LoadKind::small) return false;
+    if (!bounds_) return false;
     looks_ += 1;
     if (word.find('/') == std::string::npos) {
         for (std::string const& entry : environment)
             if (entry.starts_with("PATH=")) looks_ += static_cast<std::size_t>(std::ranges::count(entry, ':'));
     }
-    if (looks_ > most_small_looks) rejected_.is_too_much = true;
+    if (looks_ > bounds_->looks) rejected_.is_too_much = true;
     return rejected_.is_too_much;
 }
 
@@ -416,7 +435,7 @@ std::optional<std::string> Planner::fault_of(NetworkProbe const& probe, bool is_
     if (memory_.is_tried) return std::nullopt;
     std::size_t const of_one = probe.target.buffer_size() + (probe.headers ? probe.headers->buffer_size() : 0);
     std::uint64_t const bytes = std::uint64_t{probe.target.highest_number()} * of_one;
-    if (kind_ == LoadKind::small && is_numbered && (bytes > most_small_rendering || bytes > rendered_)) {
+    if (bounds_ && is_numbered && (bytes > bounds_->rendering || bytes > rendered_)) {
         rejected_.is_too_much = true;
         return std::nullopt;
     }
@@ -643,7 +662,7 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
 std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& name, json::Where const& at) {
     if (auto const known = zones_.find(name); known != zones_.end()) return known->second;
     if (name == "UTC" || check_ == BinaryCheck::skipped) return nullptr;
-    if (++looks_ > most_small_looks && kind_ == LoadKind::small) {
+    if (bounds_ && ++looks_ > bounds_->looks) {
         rejected_.is_too_much = true;
         return nullptr;
     }
@@ -861,17 +880,18 @@ SourceTexts read_source(Result<std::vector<config::Layer>> document, SourceOptio
     return texts;
 }
 
-bool may_be_small(SourceTexts const& texts, char const* const* environment) {
+bool may_be_loaded(LoadKind kind, SourceTexts const& texts, char const* const* environment) {
+    LoadBounds const& bounds = *bounds_of(kind);
     std::size_t document = 0;
     if (texts.document) {
         for (config::Layer const& layer : *texts.document)
             document += layer.text.size();
     }
-    if (document > most_small_document) return false;
+    if (document > bounds.document) return false;
     std::size_t bytes = texts.environment_file ? texts.environment_file->size() : 0;
-    for (; *environment && bytes <= most_small_environment; ++environment)
+    for (; *environment && bytes <= bounds.environment; ++environment)
         bytes += std::string_view(*environment).size();
-    return bytes <= most_small_environment;
+    return bytes <= bounds.environment;
 }
 
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,

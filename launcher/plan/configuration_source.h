@@ -45,13 +45,15 @@ struct Rejected {
     std::vector<std::string> missing_binaries{};  ///< paths whose appearance may change that
     std::size_t document = 0;                     ///< a hash of its text; 0: it could not be read
     bool misses_node_label = false;               ///< a variable that the agent brings (config::node_label_prefix)
-    bool is_too_much = false;                     ///< of a small load: nothing else is known then
+    bool is_too_much = false;                     ///< of a small or a first load: nothing else is known then
 };
 
 /// What a configuration is made of, as it was read.
 struct SourceTexts {
     Result<std::vector<config::Layer>> document;
     Result<std::string> environment_file;  ///< empty when there is none
+
+    bool operator==(SourceTexts const&) const = default;
 };
 SourceTexts read_source(Result<std::vector<config::Layer>> document, SourceOptions const& options);
 
@@ -73,13 +75,14 @@ struct Findings {
 /// How much a load does.
 enum class LoadKind : std::uint8_t {
     whole,   ///< everything
-    small,   ///< everything, unless that may take longer than PID 1 has in a round: see may_be_small()
+    small,   ///< everything, unless that may take longer than PID 1 has in a round: see may_be_loaded()
+    first,   ///< everything, unless that may take longer than a launcher has that runs nothing yet
     follow,  ///< what another process has found out is taken from `findings`
     again,   ///< of a configuration that runs: what was tried is not tried again
 };
 
-/// Whether `small` is worth an attempt.
-bool may_be_small(SourceTexts const& texts, char const* const* environment);
+/// Whether a load of this kind, `small` or `first`, is worth an attempt.
+bool may_be_loaded(LoadKind kind, SourceTexts const& texts, char const* const* environment);
 
 /// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:
 /// the configuration cannot be read, or something in it is wrong or odd ("comand").

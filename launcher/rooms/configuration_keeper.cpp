@@ -16,11 +16,12 @@ constexpr Duration time_for_labels = std::chrono::seconds(15);
 constexpr Duration time_to_reap = milliseconds(50);              // a helper that was killed, before there is another
 constexpr Duration time_to_try_again = std::chrono::seconds(1);  // a helper that could not be started
 
-/// nullopt: it takes longer than PID 1 has in a round.
-std::optional<std::expected<Accepted, Rejected>> load_if_small(SourceTexts const& texts, SourceOptions const& source,
+/// nullopt: it takes longer than PID 1 has for a load of that kind.
+std::optional<std::expected<Accepted, Rejected>> load_if_quick(LoadKind kind, SourceTexts const& texts,
+                                                               SourceOptions const& source,
                                                                char const* const* environment) {
-    if (!may_be_small(texts, environment)) return std::nullopt;
-    auto loaded = load_configuration(texts, source, environment, BinaryCheck::required, LoadKind::small, nullptr);
+    if (!may_be_loaded(kind, texts, environment)) return std::nullopt;
+    auto loaded = load_configuration(texts, source, environment, BinaryCheck::required, kind, nullptr);
     if (!loaded && loaded.error().is_too_much) return std::nullopt;
     return loaded;
 }
@@ -60,8 +61,8 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
         first.may_be_good = true;
         return first;
     }
-    SourceTexts const texts = read_source(read(), source_);
-    auto loaded = load_if_small(texts, source_, environment_);
+    SourceTexts texts = read_source(read(), source_);
+    auto loaded = load_if_quick(LoadKind::first, texts, source_, environment_);
     if (!loaded) {
         is_first_deferred_ = true;
         first.rejected = Rejected{.is_too_much = true};
@@ -74,6 +75,8 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
         first.rejected = Rejected{.errors = {activated.error().text()}};
     }
     first.may_be_good = first.rejected && may_labels_come(*first.rejected);
+    // What is made of further files is read once more when all of them are watched.
+    if (!first.rejected && active()->missing_binaries.empty()) first_texts_ = std::move(texts);
     return first;
 }
 
@@ -95,7 +98,9 @@ Result<> ConfigurationKeeper::activate_again() { return programs_.activate(activ
 /// Returns whether it is done; else a helper judges it.
 bool ConfigurationKeeper::begin_load() {
     SourceTexts texts = read_source(read(), source_);
-    auto loaded = load_if_small(texts, source_, environment_);
+    // Nothing has changed between the start and the moment when it began to be watched.
+    if (auto const first = std::exchange(first_texts_, std::nullopt); first && *first == texts) return true;
+    auto loaded = load_if_quick(LoadKind::small, texts, source_, environment_);
     if (loaded) {
         take(std::move(*loaded));
         return true;

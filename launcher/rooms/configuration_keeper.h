@@ -106,6 +106,7 @@ private:
     std::vector<std::string> watched_binaries_;  // that were missing when the latest look began
     std::vector<std::string> included_;          // what Document::watched was at the latest reading
     std::vector<std::string> watched_includes_;  // and when the latest look began
+    std::optional<SourceTexts> first_texts_;     // of a first look that was good, until the next one
     TimePoint began_;
     bool is_node_known_ = false;       // the agent has told of it
     bool waits_for_labels_ = false;    // it is told that we do

@@ -127,11 +127,30 @@ TEST(SmallLoad, HasLimits) {
         load(R"({"programs":{"p":{"command":["true"],"environment":{"PATH":")" + std::string(5000, ':') + R"("}}}})");
     ASSERT_FALSE(searched);
     EXPECT_TRUE(searched.error().is_too_much) << "each place of PATH is looked at";
-    EXPECT_FALSE(may_be_small(texts(std::string(20000, ' ')), only_a_path));
-    EXPECT_TRUE(may_be_small(texts(sandboxed), only_a_path));
+    EXPECT_FALSE(may_be_loaded(LoadKind::small, texts(std::string(20000, ' ')), only_a_path));
+    EXPECT_TRUE(may_be_loaded(LoadKind::small, texts(sandboxed), only_a_path));
     std::string const large = "A=" + std::string(70000, 'x');
     char const* const entries[] = {large.c_str(), nullptr};
-    EXPECT_FALSE(may_be_small(texts(sandboxed), entries));
+    EXPECT_FALSE(may_be_loaded(LoadKind::small, texts(sandboxed), entries));
+}
+
+TEST(FirstLoad, HasMoreRoomAndLimitsAllTheSame) {
+    auto const load = [](std::size_t count, std::string const& keys) {
+        std::string document = R"({"programs":{)";
+        for (std::size_t i = 0; i < count; ++i)
+            document += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + R"(":{"command":["/bin/true"])" + keys + "}";
+        SourceTexts const all = texts(document + "}}");
+        EXPECT_TRUE(may_be_loaded(LoadKind::first, all, only_a_path));
+        EXPECT_FALSE(may_be_loaded(LoadKind::small, all, only_a_path));
+        return load_configuration(all, {}, only_a_path, BinaryCheck::required, LoadKind::first, nullptr);
+    };
+    EXPECT_TRUE(load(1000, ""));
+    EXPECT_TRUE(load(1000, R"(,"limits":{"nofile":1000})")) << "equal ones have one trial";
+    auto const searched =
+        load(1000, R"(,"environment":{"PATH":")" + std::string(100, ':') + R"("},"preStop":{"command":["true"]})");
+    ASSERT_FALSE(searched);
+    EXPECT_TRUE(searched.error().is_too_much) << "each place of PATH is looked at";
+    EXPECT_FALSE(may_be_loaded(LoadKind::first, texts(std::string(300'000, ' ')), only_a_path));
 }
 
 TEST(SmallLoad, DoesNotTakeMoreFiltersThanAreGood) {

@@ -249,7 +249,7 @@ TEST_F(ConfigurationKeeperTest, AnUpgradeThatIsRefusedGoesOnWithWhatItStopped) {
 /// The first look leaves it to a later one, so that signals are heard meanwhile.
 TEST_F(ConfigurationKeeperTest, AFirstConfigurationThatTakesLongIsDeferred) {
     options.exit_on_bad_configuration = true;
-    write(options.configuration_path, large("{"));
+    write(options.configuration_path, "{" + std::string(300'000, ' '));
     auto const first = keeper.look_first();
     EXPECT_TRUE(first.rejected);
     EXPECT_TRUE(first.may_be_good);
@@ -260,6 +260,36 @@ TEST_F(ConfigurationKeeperTest, AFirstConfigurationThatTakesLongIsDeferred) {
     end(sys.next_pid - 1);
     EXPECT_THAT(logged(), HasSubstr("rejected:"));
     EXPECT_THAT(told, testing::Contains("stop asked, 1"));
+}
+
+/// A thousand programs: nothing runs yet that a long load could hold up.
+TEST_F(ConfigurationKeeperTest, AFirstConfigurationHasMoreTimeAndIsLoadedOnce) {
+    begin(large(good));
+    EXPECT_FALSE(keeper.is_judging());
+    EXPECT_EQ(keeper.ledger().changes(), 1);
+    write(options.configuration_path, large(better));
+    until([this] { return keeper.is_judging(); });
+}
+
+TEST_F(ConfigurationKeeperTest, AChangeBeforeTheWatchBeginsIsSeen) {
+    write(options.configuration_path, good);
+    keeper.tell(keeper.look_first());
+    write(options.configuration_path, better);
+    told.clear();
+    keeper.look_again();
+    EXPECT_THAT(told, testing::Contains("accepted 2"));
+}
+
+TEST_F(ConfigurationKeeperTest, AFileOfVariablesThatChangesBeforeTheWatchBeginsIsSeen) {
+    std::string const variables = options.configuration_path + ".env";
+    write(variables, "A=1\n");
+    write(options.configuration_path,
+          R"({"programs":{"a":{"command":["/bin/true"],"environmentFile":")" + variables + R"("}}})");
+    keeper.tell(keeper.look_first());
+    write(variables, "A=2\n");
+    told.clear();
+    keeper.look_again();
+    EXPECT_EQ(keeper.ledger().changes(), 2);
 }
 
 }  // namespace
