@@ -181,7 +181,7 @@ public:
         : options_(options),
           configuration_(configuration),
           variables_(variables),
-          inherited_(std::move(inherited)),
+          inherited_(std::make_shared<Entries const>(std::move(inherited))),
           check_(check),
           draft_(draft),
           kind_(kind),
@@ -199,17 +199,19 @@ public:
 
     /// Both return null when something is wrong; that is in `rejected` then.
     std::shared_ptr<ProgramPlan const> unnamed();
-    std::shared_ptr<ProgramPlan const> named(config::Program const& program);
+    /// What the program says becomes a part of its plan.
+    std::shared_ptr<ProgramPlan const> named(config::Program& program);
 
 private:
+    using Entries = std::vector<std::string>;  // NAME=value
     struct Environment {
-        std::vector<std::string> fixed;
+        std::shared_ptr<Entries const> fixed;  // most programs have what we have, and share it
         std::vector<process::CommandTemplate> numbered;
     };
 
     void add(json::Problems const& problems);
     void add(json::Where const& at, std::string reason);
-    [[nodiscard]] std::vector<std::string> base_environment(config::Program const& program) const;
+    [[nodiscard]] Entries base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
     process::SharedEnvironment shared(std::vector<std::string> const& entries);
     std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at);
@@ -240,7 +242,7 @@ private:
     SourceOptions const& options_;
     config::ProcessConfiguration const& configuration_;
     config::Variables const& variables_;
-    std::vector<std::string> inherited_;
+    std::shared_ptr<Entries const> inherited_;
     std::vector<process::SharedEnvironment> shared_;  // the one used last comes first
     BinaryCheck check_;
     config::Draft const& draft_;
@@ -248,7 +250,7 @@ private:
     LoadBounds const* bounds_;
     Findings* findings_;
     std::vector<std::string> commands_;   // that were found
-    std::set<std::string_view> readers_;  // of the output of others, by their names
+    std::set<std::string> readers_;       // of the output of others, by their names
     std::size_t environment_room_ = most_environment_files;
     std::uint64_t copies_ = 0;  // bytes of the environment, for all programs so far
     std::size_t looks_ = 0;     // places where commands, and time zones, were looked for
@@ -295,20 +297,20 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     process::Attributes attributes;
     if (is_descriptor_limit_raised(options_)) attributes.limits.push_back(*options_.descriptor_limit);
     plan->start =
-        std::make_shared<process::StartPlan const>(binary, std::move(inherited_), std::move(*command),
+        std::make_shared<process::StartPlan const>(binary, *inherited_, std::move(*command),
                                                    std::vector<process::CommandTemplate>{}, std::move(attributes));
     decide_needs(*plan);
     return plan;
 }
 
-std::vector<std::string> Planner::base_environment(config::Program const& program) const {
+Planner::Entries Planner::base_environment(config::Program const& program) const {
     switch (program.environment_from) {
         case config::EnvironmentFrom::clean: return {};
-        case config::EnvironmentFrom::inherit: return inherited_;
+        case config::EnvironmentFrom::inherit: return *inherited_;
         case config::EnvironmentFrom::listed: break;
     }
-    std::vector<std::string> entries;
-    std::ranges::copy_if(inherited_, std::back_inserter(entries), [&](std::string const& entry) {
+    Entries entries;
+    std::ranges::copy_if(*inherited_, std::back_inserter(entries), [&](std::string const& entry) {
         return std::ranges::find(program.environment_names, name_of(entry)) != program.environment_names.end();
     });
     return entries;
@@ -360,9 +362,13 @@ void Planner::add_files(config::Program const& program, json::Where const& at, s
 }
 
 Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
-    Environment all{base_environment(program), {}};
-    add_files(program, at, all.fixed);
-    std::erase_if(all.fixed, [&](std::string const& entry) {
+    bool const is_ours = program.environment_from == config::EnvironmentFrom::inherit &&
+                         program.environment_files.empty() && program.environment.empty();
+    if (is_ours) return {inherited_, {}};
+    Environment all;
+    Entries entries = base_environment(program);
+    add_files(program, at, entries);
+    std::erase_if(entries, [&](std::string const& entry) {
         return std::ranges::any_of(program.environment,
                                    [&](auto const& variable) { return variable.first == name_of(entry); });
     });
@@ -373,8 +379,9 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     json::Where const environment_at{&at, "environment"};
     if (auto const made = checked(config::substitute(fixed, environment_at, variables_, count))) {
         for (std::string& entry : made->arguments(ProcessNumber{1}))
-            all.fixed.push_back(std::move(entry));
+            entries.push_back(std::move(entry));
     }
+    all.fixed = std::make_shared<Entries const>(std::move(entries));
     if (numbered.empty()) return all;
     if (auto made = checked(config::substitute(numbered, environment_at, variables_, count)))
         all.numbered.push_back(std::move(*made));
@@ -397,7 +404,7 @@ process::SharedEnvironment Planner::shared(std::vector<std::string> const& entri
 /// Whether a load with bounds has done as much as it may, one more program with its copy of the environment included.
 bool Planner::is_too_much() {
     if (!bounds_) return false;
-    for (std::string const& entry : inherited_)
+    for (std::string const& entry : *inherited_)
         copies_ += entry.size();
     if (copies_ > bounds_->copies || memory_.filters.size() + memory_.trials.size() > bounds_->preparations)
         rejected_.is_too_much = true;
@@ -452,12 +459,13 @@ void Planner::record(Findings& findings) {
 /// Problems go to `rejected`; a program that is not there yet is worth watching.
 std::string Planner::find_command(std::string const& word, json::Where const& at, Environment const& environment,
                                   process::Attributes const& attributes) {
-    std::vector<std::string> all = environment.fixed;
+    Entries with_numbered;
+    if (!environment.numbered.empty()) with_numbered = *environment.fixed;
     for (process::CommandTemplate const& entries : environment.numbered) {
         for (std::string& entry : entries.arguments(ProcessNumber{1}))
-            all.push_back(std::move(entry));
+            with_numbered.push_back(std::move(entry));
     }
-    auto found = find_program(word, all, attributes);
+    auto found = find_program(word, environment.numbered.empty() ? *environment.fixed : with_numbered, attributes);
     if (found) return std::move(*found);
     if (check_ == BinaryCheck::skipped) return word;
     // Nothing is found in a root directory that is not there, which is told where it is named.
@@ -479,7 +487,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         if (is_known(draft_.problems, command_at.text())) return nullptr;
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
-        return std::make_shared<process::StartPlan const>(binary, shared(environment.fixed), *whole,
+        return std::make_shared<process::StartPlan const>(binary, shared(*environment.fixed), *whole,
                                                           environment.numbered, std::move(attributes));
     }
     json::Where const word_at{&command_at, std::size_t{0}};
@@ -493,7 +501,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     config::ArgumentList const all_but_first[] = {{rest, command_at}, {program.arguments, arguments_at}};
     auto arguments = checked(config::substitute(all_but_first, variables_, count));
     if (!arguments) return nullptr;
-    return std::make_shared<process::StartPlan const>(std::move(binary), shared(environment.fixed),
+    return std::make_shared<process::StartPlan const>(std::move(binary), shared(*environment.fixed),
                                                       std::move(*arguments), environment.numbered,
                                                       std::move(attributes), word);
 }
@@ -505,7 +513,9 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
     attributes.listen_names.clear();
     attributes.watchdog_microseconds = 0;
     attributes.ready_target.reset();
-    environment.fixed.push_back("TRITON_PROGRAM=" + program.name);
+    Entries entries = *environment.fixed;
+    entries.push_back("TRITON_PROGRAM=" + program.name);
+    environment.fixed = std::make_shared<Entries const>(std::move(entries));
     std::pair<std::string, config::Argument> const number[] = {
         {"TRITON_PROCESS", {.type = config::ArgumentType::process_number}}};
     if (auto made = checked(config::substitute(number, at, variables_, count)))
@@ -713,7 +723,7 @@ process::Attributes Planner::attributes(config::Program const& program, json::Wh
     return std::move(*resolved);
 }
 
-std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program) {
+std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
     json::Where const document;
     json::Where const programs_at{&document, "programs"};
     json::Where const at{&programs_at, program.name};
@@ -721,7 +731,6 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
     std::size_t const errors_before = rejected_.errors.size();
     if (is_too_much()) return nullptr;
     auto plan = std::make_shared<ProgramPlan>();
-    plan->settings = program;
     plan->policy = policy(program);
     plan->is_reader = readers_.contains(program.name);
     // When all that write to it have ended it reads what they have left, and its end by that is not waited for longer.
@@ -765,6 +774,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program const& program
         add_probe(helper_of_check(check), program.health[check], is_only ? health_at : check_at);
     }
     if (rejected_.errors.size() > errors_before) return nullptr;
+    plan->settings = std::move(program);
     decide_needs(*plan);
     return plan;
 }
@@ -919,6 +929,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     config::ProcessConfiguration& configuration = draft.configuration;
     if (!options.command.empty()) add_command(options.command, configuration, rejected);
     config::Variables const variables(with_variables(values, options.variables), environment);
+    std::vector<config::Reference> references = config::referenced_variables(configuration, variables);
     Planner planner(
         options, configuration, variables,
         inherited_environment(environment,
@@ -928,27 +939,27 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     if (!configuration.has_programs) {
         accepted.programs.push_back(planner.unnamed());
     } else {
-        for (config::Program const& program : configuration.programs)
+        for (config::Program& program : configuration.programs)
             accepted.programs.push_back(planner.named(program));
     }
     if (rejected.is_too_much) return std::unexpected(std::move(rejected));
     if (!rejected.errors.empty()) {
         shorten(rejected.errors);
-        rejected.misses_node_label = std::ranges::any_of(
-            config::referenced_variables(configuration, variables), [&](config::Reference const& reference) {
-                return reference.name.starts_with(config::node_label_prefix) && !variables.find(reference.name);
-            });
+        rejected.misses_node_label = std::ranges::any_of(references, [&](config::Reference const& reference) {
+            return reference.name.starts_with(config::node_label_prefix) && !variables.find(reference.name);
+        });
         return std::unexpected(std::move(rejected));
     }
 
     if (findings && kind == LoadKind::whole) planner.record(*findings);
     if (draft.layers) accepted.text = std::move(draft.merged);
     if (!draft.layers) accepted.text = texts.document->front().text;
-    accepted.variables = config::referenced_variables(configuration, variables);
+    accepted.variables = std::move(references);
     accepted.environment = used_environment(accepted, variables);
     accepted.warnings = std::move(rejected.warnings);
     accepted.remarks = std::move(rejected.remarks);
     accepted.missing_binaries = std::move(rejected.missing_binaries);
+    configuration.programs = {};
     accepted.configuration = std::move(configuration);
     return accepted;
 }

@@ -19,7 +19,7 @@ inline constexpr std::string_view command_name = "triton-command";
 /// A configuration that passed every check: it can be started without looking at anything again.
 struct Accepted {
     std::string text;  ///< as it was read; of a document of several files what they say together
-    config::ProcessConfiguration configuration;
+    config::ProcessConfiguration configuration;  ///< but for its programs, which their plans have
     /// In the document's order; one, unnamed, for the design's form.
     std::vector<std::shared_ptr<ProgramPlan const>> programs;
     std::vector<config::Reference> variables;  ///< what it takes from the environment
