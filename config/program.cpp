@@ -1,5 +1,6 @@
 #include "config/program.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "config/program_parser.h"
@@ -155,6 +156,7 @@ void check_program(Program& program, Present<Program> present, json::Where const
 void parse_members(json::Object const& json, json::Where const& at, std::vector<Program>& programs, Reading& reading) {
     std::size_t const limit = reading.limits.programs;
     std::unordered_set<std::string_view> names;
+    programs.reserve(std::min(json.size(), limit));
     for (json::Member const& member : json) {
         json::Where const program_at{&at, std::string_view(member.key)};
         if (programs.size() == limit) {
