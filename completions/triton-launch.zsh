@@ -15,7 +15,7 @@ _triton_launch() {
         '(--fdbserver-path --binary-path)'{--fdbserver-path,--binary-path}'[binary of this container]:file:_files'
         '--shared-binary-dir[where binaries of other versions are]:directory:_files -/'
         '--additional-env-file[key=value lines for substitution]:file:_files'
-        '--export-env-file[put these values into the environment too]'
+        '--export-env-file[also put these values into the environment]'
     )
     launch=(
         '--mode[what to do]:mode:(launch launcher init sidecar)'
@@ -26,25 +26,25 @@ _triton_launch() {
         '--restart-max-delay[longest delay]:duration'
         '--restart-factor[growth of the delay]:factor'
         '--restart-jitter[random share of the delay]:share'
-        '--restart-reset-after[run that makes failures forgotten]:duration'
+        '--restart-reset-after[run after which failures are forgotten]:duration'
         '--restart-minimum-run[shortest run that may end without delay]:duration'
         '--stop-signal[signal that stops a process]:signal:($signals)'
         '--stop-timeout[time until SIGKILL]:duration'
         '--stop-limit[time for the whole stop]:duration'
         '--orphan-signal[sent to processes when the launcher dies]:signal:(none $signals)'
-        '--log-level[least level that is logged]:level:(trace debug info warning error off)'
-        '--log-format[form of the log]:format:(auto text json)'
-        '--log-path[log to this file, too]:file:_files'
-        '--log-max-size[when that file is renamed, or none]:size'
-        '--wait-for-pod[for its annotations, at the start]:duration'
+        '--log-level[lowest level that is logged]:level:(trace debug info warning error off)'
+        '--log-format[format of the log]:format:(auto text json)'
+        '--log-path[also log to this file]:file:_files'
+        '--log-max-size[size at which that file is renamed, or none]:size'
+        '--wait-for-pod[how long to wait for its annotations]:duration'
         '--listen-address[one more --listen, or none]:address'
         '--cgroup[a control group for each process]:when:(auto none required)'
         '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
         '--control-mode[permissions of that socket, octal]:mode'
-        '--control-group[its group]:group:_groups'
-        '--output-dir[the files that may be asked for]:directory:_files -/'
+        '--control-group[group of that socket]:group:_groups'
+        '--output-dir[directory of the served files]:directory:_files -/'
         '--kubernetes[report to the Kubernetes API]:when:(auto on off)'
-        "--annotation-prefix[of the pod's annotations]:prefix"
+        "--annotation-prefix[prefix of the pod's annotations]:prefix"
         '--ui[serve a page of what runs at /ui]'
         '--ui-token-file[holds the token for commands there]:file:_files'
         '--enable-node-watch[labels of the node as variables]'
@@ -54,48 +54,48 @@ _triton_launch() {
         '--input-dir[where files and templates are]:directory:_files -/'
         '--output-dir[where everything goes]:directory:_files -/'
         '*--copy-file[a file of the input directory]:file:_files'
-        '*--copy-template[the same, substituted]:file:_files'
+        '*--copy-template[the same, with substitution]:file:_files'
         '*--copy-binary[a program of the binary directory]:name'
         '*--copy-library[a client library]:version'
         '--copy-primary-library[the one that becomes libfdb_c.so]:version'
         '*--require-not-empty[a file that must not be empty]:file:_files'
         '--binary-dir[where binaries are]:directory:_files -/'
         '--library-dir[where libraries are]:directory:_files -/'
-        '--binary-output-dir[for binaries, in the output directory]:directory'
+        '--binary-output-dir[where binaries go in the output directory]:directory'
         '--version-file[file with the version of this container]:file:_files'
-        '--main-container-version[when it is ours, nothing is copied]:version'
+        '--main-container-version[if equal to this container'\''s, copy nothing]:version'
         '--input-monitor-conf[an fdbmonitor.conf with $NAME]:file:_files'
         '*--substitute-variable[a further $NAME in it]:name'
         '--public-ip-family[which address of the lists]:family:(4 6)'
         '--main-container-conf-dir[the output directory as the main container sees it]:directory'
         '--additional-env-file[key=value lines for substitution]:file:_files'
         '--watch[copy again when a source changes]'
-        '--format[form of the summary]:format:(text json)'
-        '--log-level[least level that is logged]:level:(trace debug info warning error off)'
-        '--log-format[form of the log]:format:(auto text json)'
-        '--log-path[log to this file, too]:file:_files'
-        '--log-max-size[when that file is renamed, or none]:size'
+        '--format[format of the summary]:format:(text json)'
+        '--log-level[lowest level that is logged]:level:(trace debug info warning error off)'
+        '--log-format[format of the log]:format:(auto text json)'
+        '--log-path[also log to this file]:file:_files'
+        '--log-max-size[size at which that file is renamed, or none]:size'
         '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
     )
     agent=(
         '*'{--listen,--bind-address}'[serve HTTP on this address]:address'
-        '*--probe-listen[serve probes alone on this address]:address'
-        '--tls[over HTTPS]'
+        '*--probe-listen[serve only probes on this address]:address'
+        '--tls[serve HTTPS]'
         '(--tls-certificate-file --certificate-path)--tls-certificate-file[its certificate]:file:_files'
         '(--tls-key-file --certificate-key-path)--tls-key-file[its key]:file:_files'
-        '--tls-ca-file[who signs the certificates of peers]:file:_files'
+        '--tls-ca-file[CA that signs the certificates of peers]:file:_files'
         '--tls-verify-peers[which peers are let in]:rules:(none)'
-        '(--tls-certificate-file --certificate-path)--certificate-path[its certificate, peers show none]:file:_files'
+        '(--tls-certificate-file --certificate-path)--certificate-path[its certificate, without asking peers for theirs]:file:_files'
         '(--tls-key-file --certificate-key-path)--certificate-key-path[its key]:file:_files'
-        '--agent-path[the program that serves]:file:_files'
-        '--agent-user[its user]:user:_users'
-        '*--agent-option[a further option of it]:option'
+        '--agent-path[the agent'\''s program]:file:_files'
+        '--agent-user[the agent'\''s user]:user:_users'
+        '*--agent-option[a further option of the agent]:option'
     )
     wrap=(
         '(-g --kill-group)'{-g,--kill-group}'[signal the group of the process]'
         '(-c --single-child)'{-c,--single-child}'[signal the process only]'
         '(-s --subreaper)'{-s,--subreaper}'[fail when orphans cannot be adopted]'
-        '(-p --parent-death-signal)'{-p,--parent-death-signal}'[signal for us when our parent dies]:signal:($signals)'
+        '(-p --parent-death-signal)'{-p,--parent-death-signal}'[signal to the launcher when its parent dies]:signal:($signals)'
         '(-w --warn-on-reap)'{-w,--warn-on-reap}'[say which orphans are reaped]'
         '*'{-v,--verbose}'[say more]'
         '*'{-e,--remap-exit}'[make this exit code 0]:code'
@@ -129,9 +129,9 @@ _triton_launch() {
         if ((CURRENT > 2)); then
             shift words
             ((--CURRENT))
-            _arguments $shared '--process-number[only this process]:number' \
-                '--merged[print the document with all that it includes]' \
-                '--strict[check what depends on this machine, too]' '--format[form of the answer]:format:(text json)' \
+            _arguments $shared '--process-number[check only this process]:number' \
+                '--merged[print the document merged with the files that it includes]' \
+                '--strict[also check what depends on this machine]' '--format[format of the output]:format:(text json)' \
                 '1:configuration:_files'
             return
         fi
@@ -170,10 +170,10 @@ _triton_launch_ctl() {
         fi
     done
     case $verb in
-    status) further=('--all[the own programs of the launcher, too]' '*:program:_triton_launch_names') ;;
+    status) further=('--all[include the launcher'\''s own programs]' '*:program:_triton_launch_names') ;;
     describe) further=('2:program:_triton_launch_names') ;;
     start)
-        further=('--no-wait[return as soon as it has begun]' '--no-deps[start nothing that it requires]'
+        further=('--no-wait[return as soon as it has begun]' '--no-deps[do not start required programs]'
             '*:program:_triton_launch_names')
         ;;
     stop)
@@ -185,33 +185,33 @@ _triton_launch_ctl() {
         ;;
     signal) further=('2:signal:($signals)' '*:program:_triton_launch_names') ;;
     logs)
-        further=('(-f --follow)'{-f,--follow}'[go on with what is written from now on]'
-            '(-n --lines)'{-n,--lines=}'[how many of the last lines]:number' '2:program:_triton_launch_names')
+        further=('(-f --follow)'{-f,--follow}'[continue with what is written from now on]'
+            '(-n --lines)'{-n,--lines=}'[number of last lines]:number' '2:program:_triton_launch_names')
         ;;
     wait) further=('--for=[which state]:state:(ready up down done)' '2:program:_triton_launch_names') ;;
     top)
-        further=('--interval=[between two pictures]:duration' '--all[the own programs of the launcher, too]')
+        further=('--interval=[time between two refreshes]:duration' '--all[include the launcher'\''s own programs]')
         ;;
     upgrade) further=('2:new launcher:_files') ;;
     stage) further=('2:kind:(files binaries libraries monitor-conf)') ;;
     esac
     _arguments $further '--socket=[where the launcher is reached]:socket:_files' \
-        '--json[answers as JSON, for programs]' '--timeout=[wait no longer]:duration' '(- *)'{-h,--help}'[the commands and options]' '1:command:((
-        status\:"what runs, as a table"
-        describe\:"one program in full"
+        '--json[print answers as JSON, for programs]' '--timeout=[limit for waiting]:duration' '(- *)'{-h,--help}'[print the commands and options]' '1:command:((
+        status\:"show a table of what runs"
+        describe\:"show everything about one program"
         start\:"start what does not run"
-        stop\:"stop, and hold until it is started again"
+        stop\:"stop, and hold until started again"
         restart\:"stop and start again"
         signal\:"send a signal"
         reload\:"read the configuration again"
-        logs\:"the last lines of captured output"
-        events\:"what happens, as it happens"
+        logs\:"print the last lines of captured output"
+        events\:"print what happens, as it happens"
         wait\:"wait for a state"
-        top\:"what uses the machine"
+        top\:"show CPU time and memory"
         upgrade\:"replace the launcher while it runs"
         stage\:"copy again what the command line says"
-        version\:"the version of the launcher that runs"
-        help\:"the commands and options"))'
+        version\:"print the version of the running launcher"
+        help\:"print the commands and options"))'
 }
 
 # The commands, and what each does: the binary knows them.

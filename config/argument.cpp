@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<ArgumentTypeRow, 5> type_rows{{
     {ArgumentType::literal, "Literal", "The text in `value`."},
-    {ArgumentType::concatenate, "Concatenate", "The parts in `values`, joined without anything between them."},
+    {ArgumentType::concatenate, "Concatenate", "The parts in `values`, joined with nothing between them."},
     {ArgumentType::environment, "Environment",
      "The value of the variable named by `source`. It must be set and not empty."},
     {ArgumentType::process_number, "ProcessNumber",
@@ -168,11 +168,11 @@ std::span<ArgumentField const> table(TableOf<ArgumentDraft>) {
          .used_by = all},
         {.name = "value",
          .value = {&json::any_text, parse_value},
-         .description = "The text. The default is empty, which still is an argument.",
+         .description = "The text. The default is empty, which is still an argument.",
          .used_by = set_of(literal)},
         {.name = "values",
          .value = {&argument_list_shape, parse_values},
-         .description = "The parts, Arguments themselves. None make an empty argument.",
+         .description = "The parts, which are Arguments. No parts make an empty argument.",
          .used_by = set_of(concatenate)},
         {.name = "source",
          .value = {&json::any_text, parse_source},
@@ -189,8 +189,8 @@ std::span<ArgumentField const> table(TableOf<ArgumentDraft>) {
          .used_by = set_of(process_number)},
         {.name = "width",
          .value = {&Width::shape, parse_width},
-         .description = "So many characters at least, 1 to 20: zeros stand before the digits, behind a minus. Absent: "
-                        "as many as it has. An extension: other launchers of a ProcessConfiguration do not know it.",
+         .description = "The least number of characters, 1 to 20: zeros are put before the digits, after a minus sign. "
+                        "Absent: no padding. An extension: other launchers of a ProcessConfiguration do not know it.",
          .used_by = set_of(process_number)},
         {.name = "ipFamily",
          .value = {&ip_family_shape, parse_ip_family},

@@ -166,7 +166,7 @@ std::expected<CronExpression, std::string> parse_cron(std::string_view text) {
     if (text.starts_with('@')) {
         auto const row = std::ranges::find(nicknames, text, &Nickname::name);
         if (row == nicknames.end())
-            return Fault("is none of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually");
+            return Fault("is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually");
         text = row->fields;
     }
     std::array<std::string_view, field_rows.size()> words;

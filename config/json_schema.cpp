@@ -128,7 +128,7 @@ std::string reference_markdown() {
         "that it is absent.\n";
     json::append_section(out, "The document", keys_of<ProcessConfiguration>());
     json::append_section(out, "Argument", argument_keys(),
-                         "Inside `programs` a string is an Argument too: a `Literal`.", "Used by");
+                         "Inside `programs` a string is also an Argument: a `Literal`.", "Used by");
     out += "\n## Argument types\n\n| Type | Makes |\n|---|---|\n";
     for (ArgumentTypeRow const& row : argument_types()) {
         out.append("| `").append(row.name).append("` | ").append(row.description).append(" |\n");

@@ -74,7 +74,7 @@ std::expected<ProbeTarget, std::string> parse_probe_url(std::string_view text) {
     target->is_tls = is_tls;
     target->path = slash == std::string_view::npos ? "/" : rest.substr(slash);
     if (!std::ranges::all_of(target->path, is_path_character))
-        return fault(target->path, "has a character that a URL has only percent-encoded");
+        return fault(target->path, "has a character that must be percent-encoded in a URL");
     return target;
 }
 

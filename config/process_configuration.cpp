@@ -48,7 +48,7 @@ void parse_include(json::Node const& node, json::Where const& at, ProcessConfigu
     if (!paths || paths->empty()) return;
     if (paths->size() > most_layers)
         return reading.problems.add(at, "more than " + std::to_string(most_layers) + " files");
-    reading.problems.add(at, "only the configuration file itself includes others, when it has at most " +
+    reading.problems.add(at, "only the configuration file itself can include others, and only if it has at most " +
                                  std::to_string(most_including_bytes) + " bytes");
 }
 
@@ -68,7 +68,7 @@ std::span<Field<ProcessConfiguration> const> table(TableOf<ProcessConfiguration>
          .description = "The version of the program to run. It decides which binary is used."},
         {.name = "runServers",
          .value = as<&ProcessConfiguration::run_servers, json::Boolean>,
-         .description = "False: run no process, and stop those that run. The default is true."},
+         .description = "False: run no process, and stop running ones. The default is true."},
         {.name = "count",
          .value = {&Count::shape, parse_count},
          .description = "How many processes to run. It overrides the number given on the command line."},
@@ -77,18 +77,17 @@ std::span<Field<ProcessConfiguration> const> table(TableOf<ProcessConfiguration>
          .description = "The arguments of the program, without its own name."},
         {.name = "programs",
          .value = {&program_map_shape, parse_programs},
-         .description = "Named programs, instead of the one that `version`, `count` and `arguments` describe. A name "
-                        "is a letter or a "
-                        "digit and up to 63 more of them, or of `.`, `_` and `-`; those that begin with `triton-` are "
-                        "the launcher's "
-                        "own. Up to 1024 programs, and 65535 processes in all."},
+         .description =
+             "Named programs, instead of the one that `version`, `count` and `arguments` describe. A name begins with "
+             "a letter or a digit, with up to 63 more of them or of `.`, `_` and `-`. Names that begin with `triton-` "
+             "are reserved for the launcher. Up to 1024 programs, and 65535 processes in all."},
         {.name = "include",
          .value = {&include_shape, parse_include},
-         .description = "Further files, whose content is merged into this document in their order (RFC 7396: objects "
-                        "key by key, null takes a key away, all else is replaced). A path is relative to the "
-                        "directory of this document; its last part may be a pattern (`conf.d/*.json`), whose matches "
-                        "come in the order of their names. Only the document itself includes others, and is a file "
-                        "of at most 64 KiB then."},
+         .description =
+             "Further files, whose content is merged into this document in the given order (RFC 7396: objects key by "
+             "key, null removes a key, everything else is replaced). A path is relative to the directory of this "
+             "document; its last part may be a pattern (`conf.d/*.json`), whose matches are taken in the order of "
+             "their names. Only the document itself can include others, and is then a file of at most 64 KiB."},
     });
     return rows;
 }
@@ -162,7 +161,7 @@ Draft read(std::span<Layer const> layers, Limits const& limits) try {
     // A successor reads it as one document.
     bool const is_too_large =
         draft.merged.size() > limits.document.document_bytes || values_of(*root) > limits.document.values;
-    if (is_too_large) draft.problems.push_back({"", "its files say more together than one document may"});
+    if (is_too_large) draft.problems.push_back({"", "its files together are larger than one document may be"});
     return draft;
 } catch (std::bad_alloc const&) {
     return out_of_memory();

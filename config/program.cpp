@@ -166,8 +166,8 @@ void parse_members(json::Object const& json, json::Where const& at, std::vector<
         if (!is_name(member.key)) {
             reading.problems.add(program_at, std::string(name_rule));
         } else if (member.key.starts_with(reserved_prefix)) {
-            reading.problems.add(program_at,
-                                 "names that begin with " + json::quoted(reserved_prefix) + " are the launcher's own");
+            reading.problems.add(program_at, "names that begin with " + json::quoted(reserved_prefix) +
+                                                 " are reserved for the launcher");
         }
         if (!names.insert(member.key).second) continue;  // the JSON reader has said so
         auto program = read_object<Program, check_program>(member.node, program_at, reading);

@@ -219,24 +219,22 @@ std::span<Field<Program> const> table(TableOf<Program>) {
     static constexpr auto rows = std::to_array<Field<Program>>({
         {.name = "version",
          .value = {&version_shape, parse_program_version},
-         .description =
-             "The version that decides which binary is used, when there is no `command`. The default is that of the "
-             "document."},
+         .description = "The version that decides which binary is used if there is no `command`. The default is that "
+                        "of the document."},
         {.name = "command",
          .value = as<&Program::command, Command>,
          .description = "The program and its first arguments. The program is a path, or a name without a slash that is "
-                        "looked for in "
-                        "`PATH`; the number of the process cannot be a part of it."},
+                        "looked up in `PATH`; it cannot depend on the number of the process."},
         {.name = "arguments", .value = as<&Program::arguments, Arguments>, .description = "The arguments that follow."},
         {.name = "count",
          .value = as<&Program::count, Count>,
          .description = "How many processes; for a schedule, how many at the same time. The default is 1."},
         {.name = "groups",
          .value = as<&Program::groups, GroupNames>,
-         .description = "Names by which `ctl` reaches several programs at once: `ctl restart @web`."},
+         .description = "Names under which `ctl` reaches several programs at once: `ctl restart @web`."},
         {.name = "environment",
          .value = {&environment_shape, parse_environment},
-         .description = "Variables and their values, which are Arguments. They replace those that are inherited."},
+         .description = "Variables and their values, which are Arguments. They replace inherited ones."},
         {.name = "environmentFrom",
          .value = {&environment_from_shape, parse_environment_from},
          .description = "Which variables of the launcher a process inherits: `inherit` (all of them, the default), "
@@ -244,78 +242,77 @@ std::span<Field<Program> const> table(TableOf<Program>) {
                         "those named in a list."},
         {.name = "environmentFile",
          .value = {&environment_files_shape, parse_environment_files},
-         .description = "Files of `NAME=value` lines, one or several, of which later ones win; `environment` wins over "
-                        "them, and they over what is inherited. They are read with the configuration, and a change of "
-                        "one is a change of it."},
+         .description = "Files of `NAME=value` lines, one or several, of which later ones win. `environment` overrides "
+                        "them, and they override inherited variables. They are read with the configuration, and a "
+                        "change of one counts as a change of the configuration."},
         {.name = "workingDirectory",
          .value = {&working_directory_shape, parse_working_directory},
-         .description = "Where a process starts, within `rootDirectory`: an absolute path."},
+         .description = "The directory in which a process starts, within `rootDirectory`: an absolute path."},
         {.name = "rootDirectory",
          .value = as<&Program::root_directory, json::Path>,
          .description = "What a process sees as `/`."},
         {.name = "user", .value = as<&Program::user, NameOrId>, .description = "The user, by name or number."},
         {.name = "group",
          .value = as<&Program::group, NameOrId>,
-         .description = "The group. The default is that of the user, when the user is a name."},
+         .description = "The group. The default is that of the user, if the user is in `/etc/passwd`."},
         {.name = "supplementaryGroups",
          .value = as<&Program::supplementary_groups, json::List<NameOrId>>,
          .description =
-             "Further groups. The default is those of the user in `/etc/group`, when the user is a name, else none."},
+             "Further groups. The default is those of the user in `/etc/group` if the user is a name, otherwise none."},
         {.name = "umask",
          .value = as<&Program::umask, json::Octal<0777>>,
          .description = "The file mode creation mask in octal digits: `0027`."},
         {.name = "oneShot",
          .value = as<&Program::one_shot, json::Boolean>,
-         .description = "It runs to its end, and exit code 0 is success. The default is false."},
+         .description = "The program runs once to its end, and exit code 0 is success. The default is false."},
         {.name = "schedule",
          .value = {&schedule_shape, parse_schedule},
-         .description =
-             "It is started by the clock. A start that is due while `count` processes run is skipped and reported."},
+         .description = "The program is started by the clock. A start that is due while `count` processes run is "
+                        "skipped and reported."},
         {.name = "autoStart",
          .value = as<&Program::auto_start, json::Boolean>,
-         .description = "Whether it is started when the configuration brings it. If not, it is held until `ctl start`, "
-                        "and while it is held the container neither waits for it to be ready nor goes on for it. The "
-                        "default is true."},
+         .description = "Whether the program is started when the configuration introduces it. If not, it is held until "
+                        "`ctl start`; meanwhile it neither delays the container's readiness nor keeps the container "
+                        "running. The default is true."},
         {.name = "restart",
          .value = as<&Program::restart, json::Choice<RestartWhen, restart_names>>,
-         .description = "When a process that has ended is started again. The default is always; with `oneShot` or "
-                        "`schedule` it is "
-                        "never."},
+         .description =
+             "When an ended process is restarted. The default is always; with `oneShot` or `schedule` it is never."},
         {.name = "backoff",
          .value = {&backoff_shape, parse_backoff},
-         .description = "How long to wait before starting again. What is absent is as the command line says."},
+         .description = "How long to wait before a restart. The defaults are those of the command line."},
         {.name = "startLimit",
          .value = {&start_limit_shape, parse_start_limit},
-         .description = "When starting again is given up."},
+         .description = "When restarts are given up."},
         {.name = "critical",
          .value = as<&Program::critical, json::Boolean>,
-         .description = "The container ends when a process ends and is not started again. The default is false."},
+         .description = "The container ends when a process ends and is not restarted. The default is false."},
         {.name = "successCodes",
          .value = {&ends_shape, parse_success_codes},
-         .description = "Exit codes (1 to 255) and signals (`\"TERM\"`) that are successes, beside exit code 0: "
+         .description = "Exit codes (1 to 255) and signals (`\"TERM\"`) that count as success besides exit code 0: "
                         "`[143]` for Java."},
         {.name = "permanentFailureCodes",
          .value = {&ends_shape, parse_permanent_codes},
-         .description = "Exit codes and signals after which a process is not started again, whatever `restart` says."},
+         .description = "Exit codes and signals after which a process is not restarted, whatever `restart` says."},
         {.name = "timeout",
          .value = as<&Program::run_timeout, json::DurationAboveZero>,
-         .description = "With `oneShot` or `schedule`: a run that takes longer is stopped, and has failed. Absent: "
-                        "there is no limit."},
+         .description =
+             "With `oneShot` or `schedule`: a run that takes longer is stopped, and has failed. Absent: no limit."},
         {.name = "stopSignal",
          .value = as<&Program::stop_signal, Signal>,
-         .description = "The signal that ends a process. The default is that of the command line, else `TERM`."},
+         .description = "The signal that ends a process. The default is that of the command line, otherwise `TERM`."},
         {.name = "stopTimeout",
          .value = as<&Program::stop_timeout, json::DurationText>,
-         .description = "After that it is killed; 0s: at once. The default is that of the command line, else 10s."},
+         .description = "The process is killed after this time; 0s: at once. The default is that of the command line, "
+                        "otherwise 10s."},
         {.name = "stopSequence",
          .value = {&stop_sequence_shape, parse_stop_sequence},
          .description =
-             "Several signals instead of `stopSignal` and `stopTimeout`, each with the time that it is given: "
-             "`[{\"signal\": \"TERM\", \"wait\": \"5s\"}, {\"signal\": \"INT\", \"wait\": \"2s\"}]`. KILL "
-             "follows the last."},
+             "Several signals instead of `stopSignal` and `stopTimeout`, each with its own time: `[{\"signal\": "
+             "\"TERM\", \"wait\": \"5s\"}, {\"signal\": \"INT\", \"wait\": \"2s\"}]`. KILL follows the last."},
         {.name = "stopScope",
          .value = as<&Program::stop_scope, json::Choice<StopScope, stop_scope_names>>,
-         .description = "Who gets the signal: the process alone (the default), or all that it started too."},
+         .description = "Who gets the signal: only the process (the default), or also everything that it started."},
         {.name = "drainDelay",
          .value = as<&Program::drain_delay, json::DurationText>,
          .description = "The time to wait before a stop begins. The default is 0s."},
@@ -324,101 +321,97 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .description = "A command that runs before the signal is sent."},
         {.name = "onConfigurationChange",
          .value = as<&Program::on_change, json::Choice<OnChange, on_change_names>>,
-         .description = "What a changed entry means for a process that runs: nothing until its next start (the "
-                        "default), a restart, "
-                        "or `reloadSignal`."},
+         .description = "What a changed entry means for a running process: nothing until its next start (the default), "
+                        "a restart, or `reloadSignal`."},
         {.name = "reloadSignal",
          .value = as<&Program::reload_signal, Signal>,
-         .description = "The signal with which a process is told of a change. The default is `HUP`."},
+         .description = "The signal that tells a process of a change. The default is `HUP`."},
         {.name = "files",
          .value = {&files_shape, parse_files},
-         .description = "Files whose change restarts the processes that run, or signals them: certificates, data, the "
-                        "program itself."},
+         .description =
+             "Files whose change restarts or signals the running processes: certificates, data, the program itself."},
         {.name = "order",
          .value = as<&Program::order, json::Choice<StartOrder, start_order_names>>,
-         .description = "How the numbers of a program start: `parallel` (the default), or `sequential`: each when all "
-                        "lower ones are ready, have ended for good, or are held."},
+         .description = "How the processes of a program start: `parallel` (the default), or `sequential`: each when "
+                        "all with lower numbers are ready, have ended for good, or are held."},
         {.name = "maxUnavailable",
          .value = as<&Program::max_unavailable, json::Integer<std::uint32_t, 1, highest_count>>,
          .description =
-             "A restart of all numbers (by `ctl restart`, a changed configuration or changed files) takes no "
-             "more than so many out of service, and goes on with the next when one is ready again. Absent: "
-             "all at once."},
+             "A restart of all processes (by `ctl restart`, a changed configuration or changed files) takes at most "
+             "this many out of service, and continues with the next when one is ready again. Absent: all at once."},
         {.name = "onFailure",
          .value = {&hook_shape, parse_on_failure},
-         .description = "A command that runs when a process is given up, or has failed and is not started again."},
+         .description = "A command that runs when a process is given up, or has failed and is not restarted."},
         {.name = "onSuccess",
          .value = {&hook_shape, parse_on_success},
-         .description =
-             "A command that runs when a process has ended well and is not started again, or a scheduled run "
-             "has succeeded."},
+         .description = "A command that runs when a process has ended well and is not restarted, or a scheduled run "
+                        "has succeeded."},
         {.name = "onStop",
          .value = {&hook_shape, parse_on_stop},
-         .description = "With `oneShot`: a command that undoes what one that is done has done, when it is stopped, "
-                        "removed, or the container ends; then after all that depend on it."},
+         .description =
+             "With `oneShot`: a command that undoes a successful run when the program is stopped or removed, or when "
+             "the container ends; in that case after everything that depends on it has stopped."},
         {.name = "after",
          .value = as<&Program::after, ProgramNames>,
-         .description = "Programs that are waited for: until each is ready, has succeeded, failed, or was stopped."},
+         .description = "Programs to wait for until each is ready, has succeeded, has failed, or was stopped."},
         {.name = "requires",
          .value = as<&Program::requires_, ProgramNames>,
          .description =
-             "Programs that it cannot do without: it starts when each is ready or, run once, has succeeded."},
+             "Programs that this one depends on: it starts when each is ready or, if it is a one-shot, has succeeded."},
         {.name = "bindsTo",
          .value = as<&Program::binds_to, ProgramNames>,
-         .description =
-             "Programs that it requires, and with which it stops: while one of them is not ready, it does not "
-             "run, and when all are again, it starts."},
+         .description = "Programs that this one requires and stops with: it does not run while one of them is not "
+                        "ready, and starts again when all are."},
         {.name = "before",
          .value = as<&Program::before, ProgramNames>,
          .description = "Programs that wait for this one as if their `after` named it."},
         {.name = "readiness",
          .value = {&readiness_shape, parse_readiness},
-         .description = "How a process tells that it is ready. Absent: it is when it has started."},
+         .description = "How it is determined that a process is ready. Absent: it is ready once started."},
         {.name = "startTimeout",
          .value = as<&Program::start_timeout, json::DurationAboveZero>,
-         .description =
-             "A process that is not ready by then is killed and counts as failed. Absent: there is no limit."},
+         .description = "A process that is not ready by then is killed and counts as failed. Absent: no limit."},
         {.name = "watchdog",
          .value = as<&Program::watchdog, json::DurationAboveZero>,
-         .description = "A process that sends no `WATCHDOG=1` for that long gets `ABRT` and is restarted. It needs "
-                        "readiness of type "
-                        "notify."},
+         .description = "A process that sends no `WATCHDOG=1` for this long gets `ABRT` and is restarted. It needs "
+                        "readiness of type notify."},
         {.name = "health",
          .value = {&health_shape, parse_health},
-         .description = "How it is seen whether a process is still well: one check, or a list of up to 8, each with a "
-                        "`name`."},
+         .description = "How it is checked whether a process is still healthy: one check, or a list of up to 8, each "
+                        "with a `name`."},
         {.name = "limits", .value = {&limits_shape, parse_limits}, .description = "Limits of setrlimit(2)."},
         {.name = "nice", .value = as<&Program::nice, json::Integer<int, -20, 19>>, .description = "The nice value."},
         {.name = "oomScoreAdj",
          .value = as<&Program::oom_score_adj, json::Integer<int, -1000, 1000>>,
-         .description = "The higher, the sooner it is killed when memory runs out."},
+         .description = "The higher the value, the sooner the process is killed when memory runs out."},
         {.name = "cpuAffinity",
          .value = {&cpu_list_shape, parse_cpu_affinity},
          .description = "The CPUs on which it may run: `0-3,6`."},
         {.name = "cgroup",
          .value = {&cgroup_shape, parse_cgroup},
-         .description =
-             "What each process, with all that it starts, may use. It needs a delegated cgroup of version 2."},
+         .description = "What each process, together with everything that it starts, may use. It needs a delegated "
+                        "cgroup of version 2."},
         {.name = "capabilities",
          .value = {&capabilities_shape, parse_capabilities},
-         .description = "Its capabilities (capabilities(7)), with or without `CAP_`."},
+         .description = "The capabilities of a process (capabilities(7)), with or without `CAP_`."},
         {.name = "noNewPrivileges",
          .value = as<&Program::no_new_privileges, json::Boolean>,
-         .description =
-             "No file that it executes gives it more rights (set-user-ID, file capabilities). `seccomp` and `landlock` "
-             "imply it. The default is false."},
-        {.name = "seccomp", .value = {&seccomp_shape, parse_seccomp}, .description = "Which system calls it may make."},
+         .description = "No file that a process executes gives it more rights (set-user-ID, file capabilities). "
+                        "`seccomp` and `landlock` imply it. The default is false."},
+        {.name = "seccomp",
+         .value = {&seccomp_shape, parse_seccomp},
+         .description = "The system calls that a process may make."},
         {.name = "landlock",
          .value = {&landlock_shape, parse_landlock},
-         .description = "The only files that it may use (landlock(7))."},
+         .description = "The only files that a process may use (landlock(7))."},
         {.name = "parentDeathSignal",
          .value = as<&Program::parent_death_signal, Signal>,
          .description =
              "The signal that a process gets when the launcher dies. The default is that of the command line."},
         {.name = "stdin",
          .value = {&stdin_shape, parse_stdin},
-         .description = "What standard input is: `null` (nothing, the default), `inherit` (the launcher's own, and the "
-                        "foreground where that is a terminal; one program with one process only), or a file."},
+         .description = "The standard input: `null` (nothing, the default), `inherit` (the launcher's own, and the "
+                        "foreground if that is a terminal; for one program with one process), or a file."},
         {.name = "output",
          .value = {&output_shape, parse_output},
          .description = "Where stdout and stderr go: `inherit` (the launcher's own, the default), `null` (nowhere), or "
@@ -426,9 +419,8 @@ std::span<Field<Program> const> table(TableOf<Program>) {
                         "launcher."},
         {.name = "sockets",
          .value = {&sockets_shape, parse_sockets},
-         .description =
-             "Listening sockets and FIFOs that the launcher makes once and passes by the `LISTEN_FDS` protocol "
-             "(sd_listen_fds(3))."},
+         .description = "Listening sockets and FIFOs that the launcher opens once and passes by the `LISTEN_FDS` "
+                        "protocol (sd_listen_fds(3))."},
     });
     return rows;
 }

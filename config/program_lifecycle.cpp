@@ -275,17 +275,18 @@ std::span<Field<ScheduleDraft> const> table(TableOf<ScheduleDraft>) {
                         "`@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`."},
         {.name = "timeZone",
          .value = {&time_zone_shape, parse_time_zone},
-         .description = "With `cron`: the time zone, by its name in the IANA's database (`Europe/Berlin`), which the "
-                        "container has to have (Debian's tzdata). A time that a change of the clock leaves out comes "
-                        "right after it; one that it repeats comes once, but for expressions with every hour."},
+         .description = "With `cron`: the time zone, by its name in the IANA database (`Europe/Berlin`), which the "
+                        "container must have (Debian's tzdata). A time that a clock change skips is run right after "
+                        "it; a time that it repeats is run once, except for expressions with every hour."},
         {.name = "onStart",
          .value = as<&ScheduleDraft::has_first_run, json::Boolean>,
          .description =
-             "Whether there is a first run when the configuration brings the program. The default is false."},
+             "Whether there is a first run when the configuration introduces the program. The default is false."},
         {.name = "missed",
          .value = as<&ScheduleDraft::missed, json::Choice<Missed, missed_names>>,
-         .description = "What becomes of a run that is due while `count` processes run: `skip` leaves it out (the "
-                        "default), `run` has one run, however many were missed, as soon as one of them has ended."},
+         .description =
+             "What happens to a run that is due while `count` processes run: `skip` leaves it out (the default); `run` "
+             "makes a single run, however many were missed, as soon as one of them has ended."},
     });
     return rows;
 }
@@ -294,17 +295,17 @@ std::span<Field<Backoff> const> table(TableOf<Backoff>) {
     static constexpr auto rows = std::to_array<Field<Backoff>>({
         {.name = "initial",
          .value = as<&Backoff::initial, json::DurationText>,
-         .description = "The delay before the second start after failures; the first one is at once."},
+         .description = "The delay before the second restart after failures; the first one is at once."},
         {.name = "factor",
          .value = as<&Backoff::factor, json::Number<1, 1000>>,
-         .description = "By this factor the delay grows."},
+         .description = "The factor by which the delay grows."},
         {.name = "max", .value = as<&Backoff::max, json::DurationText>, .description = "The longest delay."},
         {.name = "jitter",
          .value = as<&Backoff::jitter, json::Number<0, 1>>,
          .description = "The delay varies by this share up and down."},
         {.name = "resetAfter",
          .value = as<&Backoff::reset_after, json::DurationText>,
-         .description = "A run this long makes earlier failures forgotten."},
+         .description = "Earlier failures are forgotten after a run this long."},
     });
     return rows;
 }
@@ -315,17 +316,17 @@ std::span<Field<StartLimitDraft> const> table(TableOf<StartLimitDraft>) {
         {.name = "count",
          .need = required,
          .value = as<&StartLimitDraft::count, json::Integer<std::uint32_t, 1, 1000>>,
-         .description = "So many starts are not too many."},
+         .description = "How many starts are allowed."},
         {.name = "interval",
          .need = required,
          .value = as<&StartLimitDraft::interval, json::DurationAboveZero>,
-         .description = "Within this time."},
+         .description = "The time within which they are counted."},
         {.name = "action",
          .value = as<&StartLimitDraft::action, json::Choice<StartLimitAction, start_limit_actions>>,
-         .description = "What follows when there are more: give the process up (the default), or end the container."},
+         .description = "What happens when there are more: give the process up (the default), or end the container."},
         {.name = "exitCode",
          .value = as<&StartLimitDraft::exit_code, json::Integer<int, 1, 255>>,
-         .description = "The exit code of the container then. The default is 1."},
+         .description = "The exit code of the container in that case. The default is 1."},
     });
     return rows;
 }
@@ -339,7 +340,7 @@ std::span<Field<Hook> const> table(TableOf<Hook>) {
          .description = "The command, its program first."},
         {.name = "timeout",
          .value = as<&Hook::timeout, json::DurationAboveZero>,
-         .description = "It is killed after that. The default is 10s."},
+         .description = "The command is killed after this time. The default is 10s."},
     });
     return rows;
 }
@@ -351,7 +352,7 @@ std::span<Field<StopStep> const> table(TableOf<StopStep>) {
         {.name = "wait",
          .need = required,
          .value = as<&StopStep::wait, json::DurationText>,
-         .description = "How long to wait for the end before what comes next."},
+         .description = "How long to wait for the end before the next step."},
     });
     return rows;
 }
@@ -362,12 +363,10 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
         {.name = "type",
          .need = required,
          .value = as<&Readiness::type, json::Choice<ReadinessType, readiness_types>>,
-         .description =
-             "How it is seen that a process is ready: `READY=1` to `$NOTIFY_SOCKET` (sd_notify(3)), a newline written "
-             "to a "
-             "descriptor, a command that succeeds, a TCP connection that is accepted, an HTTP request that is answered "
-             "by a good status, or gRPC's health checking protocol that answers `SERVING`. The last three are tried by "
-             "the agent."},
+         .description = "How it is determined that a process is ready: `READY=1` sent to `$NOTIFY_SOCKET` "
+                        "(sd_notify(3)), a newline written to a descriptor, a command that succeeds, a TCP connection "
+                        "that is accepted, an HTTP request answered with a good status, or the answer `SERVING` of "
+                        "gRPC's health checking protocol. The agent makes the last three."},
         {.name = "fd",
          .value = as<&Readiness::fd, json::Integer<int, 3, 65535>>,
          .description = "Type fd: the number of the descriptor. The default is 3."},
@@ -381,9 +380,8 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
                         "`localhost`."},
         {.name = "url",
          .value = as<&Readiness::url, ProbeUrl>,
-         .description = "Type http: what to ask for, as `http://HOST:PORT/PATH` or `https://..`, whose certificate is "
-                        "not checked. "
-                        "The host is as above, the port 80 or 443 when there is none."},
+         .description = "Type http: what to request, as `http://HOST:PORT/PATH` or `https://..`, whose certificate is "
+                        "not checked. The host is as above; the port defaults to 80 or 443."},
         {.name = "headers",
          .value = {&headers_shape, parse_headers<Readiness>},
          .description = "Type http: further header fields of the request and their values, which are Arguments: "
@@ -394,18 +392,18 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
                         "default is `\"200-399\"`."},
         {.name = "service",
          .value = {&service_shape, parse_service<Readiness>},
-         .description = "Type grpc: the service that is asked for. Absent: the server as a whole."},
+         .description = "Type grpc: the service to check. Absent: the server as a whole."},
         {.name = "interval",
          .value = as<&Readiness::interval, json::DurationAboveZero>,
          .description =
              "Types exec, tcp, http, grpc: the time from the end of one try to the next. The default is 1s."},
         {.name = "timeout",
          .value = as<&Readiness::timeout, json::DurationAboveZero>,
-         .description = "Types exec, tcp, http, grpc: the longest time of one try. The default is 1s."},
+         .description = "Types exec, tcp, http, grpc: the time limit of one try. The default is 1s."},
         {.name = "notifyAccess",
          .value = as<&Readiness::notify_access, json::Choice<NotifyAccess, notify_accesses>>,
-         .description =
-             "Type notify: whose messages count, those of the process itself (the default) or of all that it started."},
+         .description = "Type notify: whose messages count: those of the process itself (the default), or also of "
+                        "everything that it started."},
     });
     return rows;
 }
@@ -414,45 +412,45 @@ std::span<Field<Health> const> table(TableOf<Health>) {
     static constexpr auto rows = std::to_array<Field<Health>>({
         {.name = "name",
          .value = {&name_shape, parse_check_name},
-         .description = "The check's name in the log. One of a list needs it."},
+         .description = "The check's name in the log. Required in a list."},
         {.name = "type",
          .value = as<&Health::type, json::Choice<HealthType, health_types>>,
-         .description = "How to look: by a command (the default), by a TCP connection, by an HTTP request, or by "
-                        "gRPC, as for the readiness."},
+         .description = "How to check: with a command (the default), a TCP connection, an HTTP request, or gRPC, as "
+                        "for readiness."},
         {.name = "command",
          .value = as<&Health::command, Command>,
-         .description = "Type exec: the command that looks. Exit code 0 means healthy."},
+         .description = "Type exec: the command that checks. Exit code 0 means healthy."},
         {.name = "address",
          .value = as<&Health::address, ProbeAddress>,
-         .description = "Types tcp, grpc: where to connect, as for the readiness."},
+         .description = "Types tcp, grpc: where to connect, as for readiness."},
         {.name = "url",
          .value = as<&Health::url, ProbeUrl>,
-         .description = "Type http: what to ask for, as for the readiness."},
+         .description = "Type http: what to request, as for readiness."},
         {.name = "headers",
          .value = {&headers_shape, parse_headers<Health>},
-         .description = "Type http: further header fields, as for the readiness."},
+         .description = "Type http: further header fields, as for readiness."},
         {.name = "status",
          .value = {&status_shape, parse_status<Health>},
-         .description = "Type http: the good statuses, as for the readiness."},
+         .description = "Type http: the good statuses, as for readiness."},
         {.name = "service",
          .value = {&service_shape, parse_service<Health>},
-         .description = "Type grpc: the service, as for the readiness."},
+         .description = "Type grpc: the service, as for readiness."},
         {.name = "interval",
          .value = as<&Health::interval, json::DurationAboveZero>,
-         .description = "The time from the end of one look to the next. The default is 10s."},
+         .description = "The time from the end of one check to the next. The default is 10s."},
         {.name = "timeout",
          .value = as<&Health::timeout, json::DurationAboveZero>,
-         .description = "The longest time of one look. The default is 5s."},
+         .description = "The time limit of one check. The default is 5s."},
         {.name = "retries",
          .value = as<&Health::retries, json::Integer<std::uint32_t, 1, 65535>>,
-         .description = "So many failures in a row make a process unhealthy. The default is 3."},
+         .description = "How many failures in a row make a process unhealthy. The default is 3."},
         {.name = "startPeriod",
          .value = as<&Health::start_period, json::DurationText>,
-         .description = "For so long after a start failures do not count. The default is 0s."},
+         .description = "How long after a start failures do not count. The default is 0s."},
         {.name = "action",
          .value = as<&Health::action, json::Choice<HealthAction, health_action_names>>,
-         .description = "What follows: restart the process (the default), only report it, or end the container. One "
-                        "that is reported is not ready, either, until the check succeeds again."},
+         .description = "What follows: restart the process (the default), only report it, or end the container. A "
+                        "reported process is not ready until the check succeeds again."},
     });
     return rows;
 }
@@ -463,14 +461,14 @@ std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>) {
         {.name = "paths",
          .need = required,
          .value = {&paths_shape, parse_watched_paths},
-         .description = "The files: absolute paths, whose last part may be a pattern (glob(7)), or Arguments. One that "
-                        "is not there may come. Links are followed, so that a mounted Secret is seen to change."},
+         .description = "The files: absolute paths, whose last part may be a pattern (glob(7)), or Arguments. A file "
+                        "need not exist yet. Links are followed, so that changes of a mounted Secret are seen."},
         {.name = "action",
          .value = as<&WatchedFiles::action, json::Choice<FilesAction, files_actions>>,
          .description = "What a change means: `restart` (the default) or `signal`, which sends `reloadSignal`."},
         {.name = "quietTime",
          .value = as<&WatchedFiles::quiet_time, json::DurationText>,
-         .description = "It is acted on when no further change has come for so long. The default is 1s."},
+         .description = "The action follows when there was no further change for this long. The default is 1s."},
     });
     return rows;
 }
@@ -508,7 +506,7 @@ void parse_ends(json::Node const& node, json::Where const& at, std::vector<End> 
         if (place != ends.end() && *place == *end) {
             reading.problems.add(end_at, end_text(*end) + " is named twice");
         } else if (std::ranges::binary_search(others, *end)) {
-            reading.problems.add(end_at, end_text(*end) + " is a success code, too");
+            reading.problems.add(end_at, end_text(*end) + " is also a success code");
         } else {
             ends.insert(place, *end);  // among at most 255 codes and 64 signals
         }

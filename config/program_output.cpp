@@ -37,9 +37,9 @@ void check_output(Output& output, Present<Output> present, json::Where const& at
         reading.warnings.add(json::Where{&at, "timestamp"}, "has no effect with format json, which has the time");
     for (Output const& error : output.error) {
         if (error.file && error.file == output.file)
-            reading.problems.add(json::Where{&at, "stderr"}, json::shown(*error.file) +
-                                                                 " is the file of the standard output, which has both "
-                                                                 "without stderr");
+            reading.problems.add(json::Where{&at, "stderr"},
+                                 json::shown(*error.file) +
+                                     " is the file of the standard output, which gets both streams without stderr");
     }
     if (present.has("file")) return;
     for (std::string_view const key : {"maxSize", "maxFiles", "mode"}) {
@@ -100,7 +100,7 @@ void check_socket(ListenSocket const& socket, Present<ListenSocket> present, jso
         if (present.has(key) && !has_path) reading.warnings.add(json::Where{&at, key}, "has no effect without a path");
     }
     if (present.has("backlog") && !listens)
-        reading.warnings.add(json::Where{&at, "backlog"}, "has no effect but for tcp and unix");
+        reading.warnings.add(json::Where{&at, "backlog"}, "has an effect only for tcp and unix");
 }
 
 }  // namespace
@@ -112,36 +112,34 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .description = "The file to append to. Absent: the launcher's own stdout and stderr."},
         {.name = "format",
          .value = as<&Output::format, json::Choice<OutputFormat, output_formats>>,
-         .description = "The bytes as they are (the default with `file`), lines with the name of the process before "
-                        "them (the default "
-                        "without), or a JSON object for each line."},
+         .description = "The unchanged bytes (the default with `file`), lines that begin with the name of the process "
+                        "(the default without), or a JSON object for each line."},
         {.name = "timestamp",
          .value = as<&Output::timestamp, json::Choice<OutputTimestamp, output_timestamps>>,
-         .description = "Formats raw and prefix: `rfc3339` puts the time at which the launcher read it before each "
-                        "line, in UTC with microseconds. The default is none."},
+         .description = "Formats raw and prefix: `rfc3339` begins each line with the time at which the launcher read "
+                        "it, in UTC with microseconds. The default is none."},
         {.name = "maxSize",
          .value = as<&Output::max_size, json::Size>,
-         .description = "With `file`: it is rotated before it grows beyond that. The default is 10Mi."},
+         .description = "With `file`: the file is rotated before it exceeds this size. The default is 10Mi."},
         {.name = "maxFiles",
          .value = as<&Output::max_files, json::Integer<std::uint32_t, 0, 1000>>,
-         .description = "With `file`: so many rotated files are kept, FILE.1 the youngest. The default is 5."},
+         .description = "With `file`: how many rotated files are kept; FILE.1 is the newest. The default is 5."},
         {.name = "mode",
          .value = as<&Output::mode, json::Octal<0777>>,
-         .description = "With `file`: its mode, in octal, also of a file that is there already. Absent: 0644 less the "
-                        "launcher's umask for a file that is made, and no change of another."},
+         .description = "With `file`: its mode, in octal, even if it exists already. Absent: a new file gets 0644 less "
+                        "the launcher's umask, and the mode of an existing file is not changed."},
         {.name = "whenFull",
          .value = as<&Output::when_full, json::Choice<WhenFull, when_full_choices>>,
-         .description =
-             "What a reader that does not keep up means for the program: it waits (the default), or what it writes is "
-             "dropped and counted."},
+         .description = "What happens when a reader does not keep up: the program waits (the default), or its output "
+                        "is dropped and counted."},
         {.name = "to",
          .value = {&name_shape, parse_to},
-         .description = "Another program, which reads it as its standard input: through a pipe that outlives both, and "
-                        "that the launcher does not look into. It starts before this one and stops after it. None of "
-                        "the keys above goes with it."},
+         .description = "Another program, which reads the output as its standard input: through a pipe that outlives "
+                        "both, and that the launcher does not look into. It starts before this one and stops after it. "
+                        "Cannot be combined with the keys above."},
         {.name = "stderr",
          .value = {&error_shape, parse_error},
-         .description = "Where the standard error goes instead: `inherit`, `null`, or an object with these keys but "
+         .description = "Where the standard error goes instead: `inherit`, `null`, or an object with these keys except "
                         "`stderr`. Absent: the standard output's `file`, or the launcher's own stderr."},
     });
     return rows;
@@ -162,9 +160,13 @@ std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>) {
                         "`unixgram:PATH` or `fifo:PATH`."},
         {.name = "mode",
          .value = as<&ListenSocket::mode, json::Octal<07777>>,
-         .description = "The mode of what has a path. The default is 0660."},
-        {.name = "user", .value = as<&ListenSocket::user, NameOrId>, .description = "The owner of what has a path."},
-        {.name = "group", .value = as<&ListenSocket::group, NameOrId>, .description = "The group of what has a path."},
+         .description = "The mode of a socket or FIFO with a path. The default is 0660."},
+        {.name = "user",
+         .value = as<&ListenSocket::user, NameOrId>,
+         .description = "The owner of a socket or FIFO with a path."},
+        {.name = "group",
+         .value = as<&ListenSocket::group, NameOrId>,
+         .description = "The group of a socket or FIFO with a path."},
         {.name = "backlog",
          .value = as<&ListenSocket::backlog, json::Integer<std::uint32_t, 1, 65535>>,
          .description = "How many connections may wait to be accepted. The default is 4096."},

@@ -83,7 +83,7 @@ private:
             return reading_.problems.add(name_at, json::quoted(name) + " does not run all the time");
         if (reader.count.value_or(1) != 1)
             return reading_.problems.add(name_at,
-                                         json::quoted(name) + " has to be one process: several would share the lines");
+                                         json::quoted(name) + " must be one process: several would share the lines");
         if (reader.stdin_.kind != StdinKind::null)
             return reading_.problems.add(name_at, json::quoted(name) + " has another standard input");
         add_edge(by, {found->second, "output", by});

@@ -30,10 +30,10 @@ std::span<Field<process::CapabilitySettings> const> table(TableOf<process::Capab
     static constexpr std::array<Field<process::CapabilitySettings>, 3> rows{{
         {.name = "bounding",
          .value = as<&process::CapabilitySettings::bounding, json::List<json::Text>>,
-         .description = "The most that it and its children can ever get. Absent: unchanged; empty: none."},
+         .description = "The most that a process and its children can ever get. Absent: unchanged; empty: none."},
         {.name = "ambient",
          .value = as<&process::CapabilitySettings::ambient, json::List<json::Text>>,
-         .description = "What it has although it is not root, and its children keep."},
+         .description = "What a process has although it is not root, and what its children keep."},
         {.name = "inheritable",
          .value = as<&process::CapabilitySettings::inheritable, json::List<json::Text>>,
          .description = "What an executable file with the same capabilities may add."},
@@ -45,17 +45,17 @@ std::span<Field<process::SeccompSettings> const> table(TableOf<process::SeccompS
     static constexpr std::array<Field<process::SeccompSettings>, 4> rows{{
         {.name = "profile",
          .value = as<&process::SeccompSettings::profile, json::Choice<process::SeccompProfile, seccomp_profiles>>,
-         .description = "The set of system calls to begin with. The default is default."},
+         .description = "The set of system calls to start from. The default is `default`."},
         {.name = "allow",
          .value = as<&process::SeccompSettings::allow, json::List<json::Text>>,
-         .description = "System calls, or groups of them (`@clock`), that are allowed too."},
+         .description = "Further system calls, or groups of them (`@clock`), that are allowed."},
         {.name = "deny",
          .value = as<&process::SeccompSettings::deny, json::List<json::Text>>,
          .description = "System calls, or groups of them, that are refused."},
         {.name = "action",
          .value = as<&process::SeccompSettings::action, json::Choice<process::SeccompAction, seccomp_actions>>,
-         .description = "What a refused call meets: EPERM (the default), the end of the process, or only a line in the "
-                        "kernel's log."},
+         .description = "The result of a refused call: EPERM (the default), the end of the process, or only a line in "
+                        "the kernel's log."},
     }};
     return rows;
 }
@@ -64,7 +64,7 @@ std::span<Field<process::LandlockSettings> const> table(TableOf<process::Landloc
     static constexpr std::array<Field<process::LandlockSettings>, 5> rows{{
         {.name = "readOnly",
          .value = as<&process::LandlockSettings::read_only, json::List<json::Path>>,
-         .description = "What may be read, with all that is below it."},
+         .description = "What may be read, including everything below it."},
         {.name = "readWrite",
          .value = as<&process::LandlockSettings::read_write, json::List<json::Path>>,
          .description = "What may be read and changed."},
@@ -73,7 +73,8 @@ std::span<Field<process::LandlockSettings> const> table(TableOf<process::Landloc
          .description = "What may be read and executed."},
         {.name = "signals",
          .value = as<&process::LandlockSettings::signals, json::Choice<process::LandlockReach, landlock_reaches>>,
-         .description = "Whom it may signal: whoever its user may (the default), or only itself and what it starts."},
+         .description = "Whom a process may signal: everything that its user may (the default), or only itself and "
+                        "what it starts."},
         {.name = "abstractSockets",
          .value =
              as<&process::LandlockSettings::abstract_sockets, json::Choice<process::LandlockReach, landlock_reaches>>,

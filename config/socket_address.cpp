@@ -32,7 +32,7 @@ std::expected<SocketAddress, std::string> parse_host_and_port(SocketKind kind, s
         host = host.substr(1, host.size() - 2);
         if (!is_ip_address(AF_INET6, host)) return fault(json::shown(host) + " is not an IPv6 address");
     } else if (is_ip_address(AF_INET6, host)) {
-        return fault("an IPv6 address stands in brackets: [" + std::string(host) + "]");
+        return fault("an IPv6 address must be in brackets: [" + std::string(host) + "]");
     } else if (!host.empty() && !is_ip_address(AF_INET, host)) {
         return fault(json::shown(host) + " is not an IP address");
     }
@@ -71,7 +71,7 @@ std::expected<SocketAddress, std::string> parse_socket_address(std::string_view 
         return is_ip ? parse_host_and_port(kind, rest) : parse_path(kind, rest);
     }
     auto const meant = nearest(name, kinds);
-    return fault(json::shown(name) + " is none of tcp, udp, unix, unixgram, fifo" +
+    return fault(json::shown(name) + " is not one of tcp, udp, unix, unixgram, fifo" +
                  (meant ? "; did you mean " + json::quoted(*meant) + "?" : ""));
 }
 

@@ -185,7 +185,7 @@ private:
 
     void check_version() {
         if (!compares_versions() || version_) return;
-        plan_.errors.push_back("--main-container-version has nothing to be compared with: " + version_.error().text());
+        plan_.errors.push_back("--main-container-version cannot be compared: " + version_.error().text());
     }
 
     void leave_out() {

@@ -439,7 +439,7 @@ std::vector<std::string> watched_paths(StageOptions const& options) {
 
 Result<std::unique_ptr<ChangeWatch>> make_watch(StageOptions const& options, StageSurroundings const& around) {
     if (options.mode != StageMode::sidecar || !options.watch) return nullptr;
-    if (!around.make_watch) return fail("--watch: there is nothing here to watch with");
+    if (!around.make_watch) return fail("--watch: this system cannot watch files");
     return around.make_watch();
 }
 

@@ -57,7 +57,7 @@ Result<std::optional<DownloadClient::Event>> DownloadClient::next() {
     if (!packet && packet.error().kind == ErrorKind::timeout) return std::nullopt;
     if (!packet && packet.error().kind == ErrorKind::corrupt) {
         process_.reset();
-        return fail(ErrorKind::corrupt, "triton-download makes no sense: " + packet.error().text());
+        return fail(ErrorKind::corrupt, "triton-download sent an unexpected message: " + packet.error().text());
     }
     if (!packet) {
         auto const ended = process_->finish(now() + end_patience);
@@ -68,7 +68,7 @@ Result<std::optional<DownloadClient::Event>> DownloadClient::next() {
     auto event = role::decode<role::Answer, role::Downloaded, role::DownloadFailed>(packet->text);
     if (event) return *std::move(event);
     process_.reset();
-    return fail(ErrorKind::corrupt, "triton-download makes no sense: " + event.error().text());
+    return fail(ErrorKind::corrupt, "triton-download sent an unexpected message: " + event.error().text());
 }
 
 }  // namespace triton::content

@@ -50,7 +50,7 @@ Result<> prepare() {
 
 Result<Downloader> Downloader::create(role::Channel channel, std::string authorities) {
     std::unique_ptr<CURLM, CleanUp> multi(curl_multi_init());
-    if (!multi) return fail(ErrorKind::unavailable, "memory is short");
+    if (!multi) return fail(ErrorKind::unavailable, "out of memory");
     return Downloader(std::move(channel), std::move(multi), std::move(authorities));
 }
 

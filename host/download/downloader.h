@@ -19,7 +19,7 @@ Result<> prepare();
 /// goes into pipes.
 class Downloader {
 public:
-    /// `authorities`: certificates of the system, in PEM. Errors: `unavailable` when memory is short.
+    /// `authorities`: certificates of the system, in PEM. Errors: `unavailable` when out of memory.
     static Result<Downloader> create(role::Channel channel, std::string authorities);
     Downloader(Downloader&&) noexcept = default;
     Downloader& operator=(Downloader&&) = delete;

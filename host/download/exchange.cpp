@@ -80,10 +80,10 @@ void take_header(Head& head, std::string_view line) {
 
 Result<std::unique_ptr<Exchange>> Exchange::start(CURLM* multi, Ask ask, Listener& listener) {
     CURL* const easy = curl_easy_init();
-    if (!easy) return fail(ErrorKind::unavailable, "memory is short");
+    if (!easy) return fail(ErrorKind::unavailable, "out of memory");
     std::unique_ptr<Exchange> exchange(new Exchange(multi, easy, std::move(ask), listener));
     if (!exchange->configure() || curl_multi_add_handle(multi, easy) != CURLM_OK)
-        return fail(ErrorKind::unavailable, "prepare a request for " + exchange->ask_.url.shown(), "memory is short");
+        return fail(ErrorKind::unavailable, "prepare a request for " + exchange->ask_.url.shown(), "out of memory");
     return exchange;
 }
 

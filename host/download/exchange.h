@@ -75,7 +75,7 @@ struct Ended {
 /// One request and its answer, among others of one CURLM. Redirects and authentication are its caller's.
 class Exchange {
 public:
-    /// `multi` and `listener` outlive this. Errors: `unavailable` when memory is short.
+    /// `multi` and `listener` outlive this. Errors: `unavailable` when out of memory.
     static Result<std::unique_ptr<Exchange>> start(CURLM* multi, Ask ask, Listener& listener);
     Exchange(Exchange const&) = delete;
     Exchange& operator=(Exchange const&) = delete;

@@ -48,7 +48,7 @@ Result<Url> url_of(Handle const& handle, std::string_view text) {
 }
 
 Result<Url> parse_from(Handle handle, std::string_view text) {
-    if (!handle) return fail(ErrorKind::unavailable, "memory is short");
+    if (!handle) return fail(ErrorKind::unavailable, "out of memory");
     if (text.size() > most_url_bytes || text.find('\0') != std::string_view::npos)
         return fail("a URL is too long, or holds a NUL byte");
     // Foreign schemes pass here, so that the message below can name them.

@@ -115,7 +115,7 @@ Result<ImageFile> check_before_install(Workshop& shop, Manifest const& manifest)
     if (file.sha256.empty() && file.sha1.empty())
         return fail(ErrorKind::refused, image + " has no SHA-256 in its manifest, so nothing can be verified");
     if (file.sha256.empty())
-        shop.observer->warning(image + " has only a SHA-1, which does not protect against who wants to forge it");
+        shop.observer->warning(image + " has only a SHA-1, which does not protect against forgery");
     if (manifest.origin && !TRY(shop.catalog.has(*manifest.origin)))
         return fail(ErrorKind::not_found,
                     image + " is an increment of " + manifest.origin->text() + ", which is not installed");

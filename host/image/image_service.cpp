@@ -38,7 +38,7 @@ struct Reader {
 };
 
 std::unexpected<Error> needs_root(std::string_view what) {
-    return fail(ErrorKind::denied, std::string(what) + ": this needs root's rights");
+    return fail(ErrorKind::denied, std::string(what) + ": this needs root");
 }
 
 /// A name for this process that no other has, also after a reboot.

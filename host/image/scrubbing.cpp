@@ -44,7 +44,7 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
                                          .cancel = shop.settings.cancel}));
     }
     TRY(lease.end());
-    if (!TRY(shop.store.find(bad.digest))) return fail(ErrorKind::not_found, bad.digest.text() + " is not there any more");
+    if (!TRY(shop.store.find(bad.digest))) return fail(ErrorKind::not_found, bad.digest.text() + " no longer exists");
     return {};
 }
 

@@ -403,7 +403,7 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
     for (Source const& source : shop.configuration.sources) {
         if (source.url == image.source) return fetch_file(shop, source, image.manifest, file, lease);
     }
-    if (!image.source.starts_with('/')) return fail(ErrorKind::not_found, image.source + " is not a source any more");
+    if (!image.source.starts_with('/')) return fail(ErrorKind::not_found, image.source + " is no longer a source");
     UniqueFd const local(::open(image.source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!local) return fail(errno, "open " + image.source);
     return store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = image.source});

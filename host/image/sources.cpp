@@ -218,7 +218,7 @@ Result<SourceType> parse_source_type(std::string_view name) {
     if (name == "dsapi") return fail("sources of type dsapi have not existed since 2013; their successor is imgapi");
     auto const at = std::ranges::find(type_names, name);
     if (at != type_names.end()) return static_cast<SourceType>(at - type_names.begin());
-    return fail(json::quoted(name) + " is none of the types imgapi, directory, registry");
+    return fail(json::quoted(name) + " is not one of the types imgapi, directory, registry");
 }
 
 std::string configuration_reference_page() {

@@ -128,7 +128,7 @@ Result<Destination> destination(FilePlace const& to, std::string_view source_nam
         if (!directory) return std::unexpected(directory.error());
         name = name_of(to.path);
     }
-    if (name.empty()) return fail(ErrorKind::invalid, "copy to " + to.path, "it is not said by which name");
+    if (name.empty()) return fail(ErrorKind::invalid, "copy to " + to.path, "the name is missing");
     if (!to.root.empty() && is_of_the_kernel(directory->get()))
         return fail(ErrorKind::refused, "copy to " + to.path, "that is a file system of the kernel");
     return Destination{std::move(*directory), std::move(name)};

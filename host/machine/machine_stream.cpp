@@ -129,7 +129,7 @@ Result<> StreamReader::content(int to) {
         std::uint32_t const size = TRY(read_count());
         if (size == 0) break;
         if (size > buffer.size()) return corrupt("a piece has more than 256 KiB");
-        if (!is_read && size > left) return corrupt("there is more behind the end of its tree");
+        if (!is_read && size > left) return corrupt("there is more after the end of its tree");
         TRY(read(buffer.data(), size));
         std::string_view const piece(buffer.data(), size);
         digest_.add(piece);

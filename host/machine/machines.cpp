@@ -164,7 +164,7 @@ Result<> link_to(std::string const& target, std::string const& path) {
     if (got >= 0 && std::string_view(current.data(), static_cast<std::size_t>(got)) == target) return {};
     struct stat status{};
     if (::lstat(path.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
-        return fail(ErrorKind::exists, path + " is there already, and is not a link of ours");
+        return fail(ErrorKind::exists, path + " exists already, and is not a link made by vmadm");
     (void)::unlink(temporary.c_str());  // what a killed command has left
     if (::symlink(target.c_str(), temporary.c_str()) != 0) return fail(errno, "make the link " + temporary);
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail(errno, "make the link " + path);

@@ -81,7 +81,7 @@ void check_twice(json::Object const& payload, Reader& reader) {
     for (std::size_t i = 0; i < payload.size(); ++i) {
         bool const is_again = std::any_of(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(i),
                                           [&](json::Member const& other) { return other.key == payload[i].key; });
-        if (is_again) reader.bad_value(payload[i].key, payload[i].key + ": is there twice");
+        if (is_again) reader.bad_value(payload[i].key, payload[i].key + ": is given twice");
     }
 }
 

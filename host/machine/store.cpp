@@ -253,7 +253,7 @@ Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, mill
         (void)write_all(file.get(), "\"" + std::string(purpose) + "\" (process " + std::to_string(::getpid()) + ")");
         return MachineLock(std::move(file));
     }
-    return fail(ErrorKind::busy, "VM " + uuid.text() + " is being deleted and created again all the time");
+    return fail(ErrorKind::busy, "VM " + uuid.text() + " keeps being deleted and created again");
 }
 
 void Store::forget_lock(Uuid const& uuid) const { (void)::unlink((layout_.state() + "/locks/" + uuid.text()).c_str()); }

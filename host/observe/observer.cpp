@@ -446,7 +446,8 @@ private:
         }
         facts_.missed += missed;
         if (missed > 0)
-            around_.log.write(log::LogLevel::warning, "missed-events", "a refresh has found what nothing had told",
+            around_.log.write(log::LogLevel::warning, "missed-events",
+                              "a refresh has found changes that were not reported",
                               {{"changes", static_cast<std::int64_t>(missed)}});
     }
 

@@ -49,7 +49,8 @@ Times times_of(archive_entry* entry) {
 }
 
 Result<std::uint32_t> id_of(std::int64_t id, std::string const& path) {
-    if (id < 0 || id > largest_id) return corrupt("entry " + json::quoted(path) + " belongs to nobody who could be");
+    if (id < 0 || id > largest_id)
+        return corrupt("entry " + json::quoted(path) + " belongs to a user or group that cannot exist");
     return static_cast<std::uint32_t>(id);
 }
 
@@ -104,7 +105,7 @@ std::unexpected<Error> Archive::error() {
 
 Result<Entry> Archive::convert(archive_entry* from) {
     char const* const name = ::archive_entry_pathname(from);
-    if (!name) return corrupt("archive is broken: an entry has no name that we could use");
+    if (!name) return corrupt("archive is broken: an entry has no usable name");
     std::string const path = name;
     if (path.size() > longest_name) return corrupt("archive is broken: a name is too long");
     Entry entry;

@@ -120,7 +120,7 @@ Result<> Extractor::apply_whiteout(Entry const& entry) {
     if (marker.starts_with(marker_prefix)) return {};
     std::string const name = marker.substr(whiteout_prefix.size());
     if (name.empty() || name == "." || name == "..")
-        return corrupt("entry " + json::quoted(entry.path()) + " hides nothing that could be");
+        return corrupt("entry " + json::quoted(entry.path()) + " hides a name that cannot exist");
     auto const parent = tree_.find_directory(entry.name, above);
     if (!parent) return {};
     std::vector<std::string> hidden = entry.name;

@@ -21,7 +21,7 @@ Result<json::Node> read_strictly(std::string_view text) {
     json::ProblemList problems(most_problems);
     auto node = json::read_json(text, limits, problems);
     if (node && problems.empty()) return *std::move(node);
-    Error error{ErrorKind::corrupt, "", "document is not JSON that we take", {}};
+    Error error{ErrorKind::corrupt, "", "document is not acceptable JSON", {}};
     for (json::Problem const& problem : std::move(problems).take())
         error.details.push_back(problem.text());
     return std::unexpected(std::move(error));

@@ -100,8 +100,8 @@ void WaitJob::run(Session& session) {
     if (program.wanted == 0 && !concerns_unwanted(what_)) {
         // Nothing runs now; a command was overtaken by that, a wait is for what comes after.
         if (is_command) {
-            return context_.server->fail_call(session,
-                                              {ErrorKind::refused, {}, "no process of it is to run any more", {}});
+            return context_.server->fail_call(
+                session, {ErrorKind::refused, {}, "none of its processes is meant to run any longer", {}});
         }
         seen_ = context_.changes;
         return;

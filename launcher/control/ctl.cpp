@@ -89,7 +89,7 @@ std::string process_of(json::Object const& parameters) {
 std::string program_of(json::Object const& parameters) { return shown_program(text_of(parameters, "program")); }
 std::string reason_of(json::Object const& parameters) { return text_of(parameters, "reason"); }
 std::string unknown_command(json::Object const&) {
-    return "the launcher that runs does not know this command; is it older?";
+    return "the running launcher does not know this command; is it older?";
 }
 
 constexpr std::array<ErrorRow, 7> launcher_errors{{
@@ -444,7 +444,7 @@ Result<> Ctl::stream(std::string_view method, std::string const& first, Again co
         if (reply) {
             is_answered = true;
             if (auto const lost = number_of(reply->parameters, "lost"))
-                complain(std::to_string(*lost) + " lost: they came faster than they were taken");
+                complain(std::to_string(*lost) + " lost: they came faster than they were read");
             TRY(show(reply->parameters));
             if (!reply->continues) return {};
             continue;
@@ -484,7 +484,7 @@ Result<> Ctl::logs() {
     return stream("Logs", parameters(options_.lines, {}), where_it_ended, [&](json::Object const& reply) -> Result<> {
         std::string text;
         if (flag_of(reply, "missing"))
-            complain("lines are missing here: they were written during an upgrade, and are not kept any more");
+            complain("lines are missing here: they were written during an upgrade and are no longer kept");
         last = std::max(last, number_of(reply, "end").value_or(last));
         for (json::Node const& node : list_of(reply, "lines")) {
             auto const* const line = node.get<json::Object>();
@@ -567,7 +567,7 @@ Result<> Ctl::upgrade() {
     if (!path.starts_with('/')) {  // the launcher stands elsewhere
         std::array<char, 4096> here;
         if (!::getcwd(here.data(), here.size()))
-            return fail(ErrorKind::internal, "find out where we are", errno_text(errno));
+            return fail(ErrorKind::internal, "find the working directory", errno_text(errno));
         path = std::string(here.data()) + "/" + path;
     }
     varlink::Connection connection = TRY(connect());
@@ -605,9 +605,9 @@ Result<> Ctl::stage() {
     }
     TRY(print(text));
     if (auto const lost = number_of(answer, "lost"))
-        complain(std::to_string(*lost) + " more that are not shown: the answer would be too long");
+        complain(std::to_string(*lost) + " more are not shown: the answer would be too long");
     Error error;
-    error.reason = "not all could be copied";
+    error.reason = "not everything could be copied";
     for (json::Node const& node : list_of(answer, "errors")) {
         if (auto const* const line = node.get<std::string>()) error.details.push_back(*line);
     }
@@ -652,27 +652,27 @@ Result<> Ctl::run() { return options_.wants_help ? help() : (this->*options_.com
 std::span<CtlCommand const> ctl_commands() {
     using enum CtlTakes;
     static constexpr std::array<CtlCommand, 17> commands{{
-        {"status", maybe_targets, " all ", "status [NAME[:N]...]", "what runs, as a table", &Ctl::status},
-        {"describe", one_target, "", "describe NAME", "one program in full", &Ctl::describe},
+        {"status", maybe_targets, " all ", "status [NAME[:N]...]", "show a table of what runs", &Ctl::status},
+        {"describe", one_target, "", "describe NAME", "show everything about one program", &Ctl::describe},
         {"start", targets, " no-wait no-deps ", "start NAME[:N]...", "start what does not run", &Ctl::start},
-        {"stop", targets, " no-wait force with-dependents ", "stop NAME[:N]...",
-         "stop, and hold until it is started again", &Ctl::stop},
+        {"stop", targets, " no-wait force with-dependents ", "stop NAME[:N]...", "stop, and hold until started again",
+         &Ctl::stop},
         {"restart", targets, " no-wait ", "restart NAME[:N]...", "stop and start again, one after the other",
          &Ctl::restart},
         {"signal", signal_and_targets, "", "signal SIGNAL NAME[:N]...", "send a signal", &Ctl::signal},
         {"reload", nothing, "", "reload", "read the configuration again", &Ctl::reload},
         {"logs", one_target, " follow lines ", "logs [-f] [-n LINES] NAME[:N]",
-         "the last lines of captured output, and those that follow", &Ctl::logs},
-        {"events", nothing, "", "events", "what happens, as it happens", &Ctl::events},
+         "print the last lines of captured output, and follow it", &Ctl::logs},
+        {"events", nothing, "", "events", "print what happens, as it happens", &Ctl::events},
         {"wait", one_target, " for ", "wait NAME[:N] [--for ready|up|down|done]", "wait for a state", &Ctl::wait},
-        {"top", nothing, " interval all ", "top", "what uses the machine, refreshed on a terminal", &Ctl::top},
+        {"top", nothing, " interval all ", "top", "show CPU time and memory, refreshed on a terminal", &Ctl::top},
         {"upgrade", path, "", "upgrade PATH", "replace the launcher while it runs", &Ctl::upgrade},
         {"stage", maybe_kind, "", "stage [files|binaries|libraries|monitor-conf]",
          "copy again what the launcher's command line says", &Ctl::stage},
-        {"version", nothing, "", "version", "the version of the launcher that runs", &Ctl::version},
+        {"version", nothing, "", "version", "print the version of the running launcher", &Ctl::version},
         {"__names", nothing, " all ", "", "", &Ctl::names},  // for shell completion
         {"__commands", nothing, "", "", "", &Ctl::commands},
-        {"help", nothing, "", "help", "the commands and options", &Ctl::help},
+        {"help", nothing, "", "help", "print the commands and options", &Ctl::help},
     }};
     return commands;
 }

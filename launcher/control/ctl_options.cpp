@@ -38,7 +38,7 @@ Result<> set_duration(Duration& target, std::string const& text) {
 Result<> set_condition(CtlOptions& options, std::string const& text) {
     static constexpr std::array<std::string_view, 4> known{"ready", "up", "down", "done"};
     if (std::ranges::find(known, text) == known.end())
-        return fail(json::quoted(text) + " is none of ready, up, down, done");
+        return fail(json::quoted(text) + " is not one of ready, up, down, done");
     options.condition = text;
     return {};
 }
@@ -46,7 +46,7 @@ Result<> set_condition(CtlOptions& options, std::string const& text) {
 Result<> set_kind(CtlOptions& options, std::string_view text) {
     static constexpr std::array<std::string_view, 4> known{"files", "binaries", "libraries", "monitor-conf"};
     if (std::ranges::find(known, text) == known.end())
-        return fail(json::quoted(text) + " is none of files, binaries, libraries, monitor-conf");
+        return fail(json::quoted(text) + " is not one of files, binaries, libraries, monitor-conf");
     options.what = text;
     std::ranges::replace(options.what, '-', '_');  // which no name of the interface may have
     return {};
@@ -65,12 +65,12 @@ constexpr std::array<OptionRow, 13> option_rows{{
          options.socket = text;
          return {};
      }},
-    {"json", 0, "", "answers as JSON, for programs",
+    {"json", 0, "", "print answers as JSON, for programs",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.is_json = true;
          return {};
      }},
-    {"all", 0, "", "status, top: the launcher's own programs, too",
+    {"all", 0, "", "status, top: include the launcher's own programs",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.shows_all = true;
          return {};
@@ -80,7 +80,7 @@ constexpr std::array<OptionRow, 13> option_rows{{
          options.waits = false;
          return {};
      }},
-    {"no-deps", 0, "", "start: start nothing that it requires; fail if that does not run",
+    {"no-deps", 0, "", "start: do not start required programs; fail if one does not run",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.starts_required = false;
          return {};
@@ -95,24 +95,24 @@ constexpr std::array<OptionRow, 13> option_rows{{
          options.stops_dependents = true;
          return {};
      }},
-    {"timeout", 0, "DURATION", "wait no longer; the exit code is then 4 [10s where the launcher answers at once]",
+    {"timeout", 0, "DURATION", "limit for waiting; the exit code is then 4 [10s where the launcher answers at once]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          return set_duration(options.timeout.emplace(), text);
      }},
-    {"for", 0, "STATE", "wait: ready (default), up, down or done", set_condition},
-    {"follow", 'f', "", "logs: go on with what is written from now on",
+    {"for", 0, "STATE", "wait: the state: ready (default), up, down or done", set_condition},
+    {"follow", 'f', "", "logs: continue with what is written from now on",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.follows = true;
          return {};
      }},
-    {"lines", 'n', "LINES", "logs: how many of the last lines [10]", set_lines},
-    {"interval", 0, "DURATION", "top: between two pictures [1s]",
+    {"lines", 'n', "LINES", "logs: the number of last lines [10]", set_lines},
+    {"interval", 0, "DURATION", "top: time between two refreshes [1s]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          TRY(set_duration(options.interval, text));
          if (options.interval < shortest_interval) return fail(json::quoted(text) + " is less than 100ms");
          return {};
      }},
-    {"help", 'h', "", "the commands and options",
+    {"help", 'h', "", "print the commands and options",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.wants_help = true;
          return {};
@@ -260,7 +260,7 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
     options.socket = std::move(socket);
     Words const words = TRY(split({argv, static_cast<std::size_t>(argc)}, options));
     if (options.wants_help) return options;
-    if (words.plain.empty()) return fail("what to do is missing; triton-launch ctl --help lists the commands");
+    if (words.plain.empty()) return fail("the command is missing; triton-launch ctl --help lists the commands");
     std::span<CtlCommand const> const commands = ctl_commands();
     auto const row = std::ranges::find(commands, words.plain.front(), &CtlCommand::name);
     if (row == commands.end()) {
@@ -271,7 +271,7 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
     for (OptionRow const* const used : words.used) {
         std::string const word = " " + std::string(used->name) + " ";
         if (!is_everywhere(*used) && !row->options.contains(word))
-            return fail("--" + std::string(used->name) + " means nothing for " + std::string(row->name));
+            return fail("--" + std::string(used->name) + " cannot be used with " + std::string(row->name));
     }
     if (options.is_forced && options.stops_dependents)
         return fail("--force and --with-dependents: leave them running, or stop them?");
@@ -300,7 +300,8 @@ std::string ctl_help() {
         line(std::move(left), row.help);
     }
     return text +
-           "\nExit codes: 0 done, 1 the launcher refused or failed, 2 usage, 3 it cannot be reached, 4 timed out.\n";
+           "\nExit codes: 0 success, 1 the launcher refused or failed, 2 usage error, 3 it cannot be reached, 4 "
+           "timeout.\n";
 }
 
 std::string target_text(CtlTarget const& target) {

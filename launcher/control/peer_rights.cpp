@@ -37,7 +37,7 @@ std::optional<ProcessRights> read_rights(pid_t pid, std::string const& proc) {
 std::expected<ControlRole, std::string> PeerRights::role_of(varlink::Peer const& peer, bool is_by_uid) const {
     if (peer.pid == 0) return ControlRole::person;  // from outside our PID namespace, so not one of our programs
     auto const rights = read_rights(peer.pid, proc_);
-    if (!rights) return std::unexpected("its process has ended, so that nobody can tell whose it was");
+    if (!rights) return std::unexpected("its process has ended, so its origin is unknown");
     if (auto why = why_not_its_family(peer.pid, *rights, is_by_uid)) return std::unexpected(*std::move(why));
     return is_by_uid && !has_our_rights(*rights) ? ControlRole::limited : ControlRole::person;
 }
@@ -55,13 +55,14 @@ std::optional<std::string> PeerRights::why_not_its_family(pid_t pid, ProcessRigh
             case ProcessOwner::nobody: break;
         }
         if (rights.parent == own_) {
-            if (backend_.has_sandboxes()) return "its parent has ended, and may have been of a program with a sandbox";
+            if (backend_.has_sandboxes())
+                return "its parent has ended, and may have belonged to a program with a sandbox";
             return std::nullopt;
         }
         if (rights.parent == 0 || pid == own_) return std::nullopt;
         pid = rights.parent;
         auto const parent = read_rights(pid, proc_);
-        if (!parent) return "a parent of its process has ended meanwhile";
+        if (!parent) return "a parent of its process has ended in the meantime";
         rights = *parent;
     }
     return "it has too many ancestors";

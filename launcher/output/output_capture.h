@@ -72,7 +72,7 @@ public:
         std::function<void(std::uint32_t program, std::uint64_t lines)> dropped;
         /// Told once, until it has worked again: the file cannot be written, opened or rotated.
         std::function<void(std::uint32_t program, Error const&)> failed;
-        /// Lines that waited for the file of a program that is not there any more, and that nobody will write.
+        /// Lines that waited for the file of a program that no longer exists, and that nobody will write.
         std::function<void(std::string_view name, std::uint64_t lines)> lost;
     };
 

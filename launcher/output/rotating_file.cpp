@@ -43,7 +43,7 @@ Result<> RotatingFile::open() {
     if (::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings_.path);
     if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
         std::string reason = "it is not a regular file";
-        if (S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to our own standard output";
+        if (S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to the launcher's standard output";
         return fail(ErrorKind::invalid, "log to " + settings_.path, std::move(reason));
     }
     // Another name may belong to somebody else, who would find our lines and our mode there.

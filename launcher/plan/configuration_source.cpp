@@ -427,7 +427,7 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
                                           process::Attributes const& attributes) {
     if (kind_ == LoadKind::follow) {
         if (commands_.size() == findings_->commands.size())
-            return fail(ErrorKind::internal, "find " + word, "nobody has looked for it");
+            return fail(ErrorKind::internal, "find " + word, "it was not looked up");
         commands_.push_back(findings_->commands[commands_.size()]);
         return commands_.back();
     }
@@ -795,7 +795,7 @@ void add_command(std::vector<std::string> const& command, config::ProcessConfigu
                  Rejected& rejected) {
     if (!configuration.has_programs) {
         rejected.errors.emplace_back("-- " + command.front() +
-                                     ": a command can run beside named programs alone, and there is no \"programs\"");
+                                     ": a command can only run beside named programs, and there is no \"programs\"");
         return;
     }
     for (config::Program const& other : configuration.programs) {

@@ -121,20 +121,19 @@ void AgentHost::set_pod(PodState state) {
     listener_.pod_told(pod_, pod_.variables != before.variables);
     if (pod_.shutdown_delay != before.shutdown_delay) {
         std::string const delay = format_duration(pod_.shutdown_delay);
-        log_.write(log::LogLevel::info, "shutdown-delay",
-                   "from a stop on, this container stays for " + delay + " at least",
+        log_.write(log::LogLevel::info, "shutdown-delay", "a stop of this container now takes " + delay + " at least",
                    {{"delay", std::string_view(delay)}});
     }
     if (pod_.is_isolated == before.is_isolated) return;
-    log_.write(log::LogLevel::warning, pod_.is_isolated ? "isolated" : "isolation-ended",
-               pod_.is_isolated ? "the pod is isolated: nothing is to run until that ends"
-                                : "the pod is not isolated any more");
+    log_.write(
+        log::LogLevel::warning, pod_.is_isolated ? "isolated" : "isolation-ended",
+        pod_.is_isolated ? "the pod is isolated: nothing runs until that ends" : "the pod is no longer isolated");
     listener_.isolation_changed();
 }
 
 std::optional<ReporterStatus> AgentHost::reporter(bool runs) const {
     if (!options_.agent.is_reporting) return reporter_;
-    ReporterStatus status = reporter_.value_or(ReporterStatus{"connecting", "the agent has not come up yet", {}});
+    ReporterStatus status = reporter_.value_or(ReporterStatus{"connecting", "the agent has not started yet", {}});
     if (!runs) {
         status.state = "failing";
         status.detail = "the agent does not run";
@@ -244,7 +243,7 @@ void AgentHost::restore(UpgradeState const& state, Accepted const* active) {
     }
     if (!is_needed(active)) return;
     if (Result<> const prepared = prepare(); !prepared) {
-        log_.write(log::LogLevel::error, "agent-failed", "there is no agent any more: " + prepared.error().text(),
+        log_.write(log::LogLevel::error, "agent-failed", "the agent is no longer there: " + prepared.error().text(),
                    {{"error", std::string_view(prepared.error().text())}});
     }
 }

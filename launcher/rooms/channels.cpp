@@ -92,7 +92,7 @@ void Channels::open() {
                 [this](std::string_view name, std::uint64_t lines) {
                     log_.write(log::LogLevel::warning, "output-lost",
                                std::to_string(lines) + " lines of " + std::string(name) +
-                                   " lost: they waited for its file, and the program is not configured any more",
+                                   " lost: they waited for its file, and the program is no longer configured",
                                {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
                 }});
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });

@@ -74,7 +74,7 @@ public:
     bool signal_group(ProcessId id, int signo);
     /// The number is not wanted any more.
     void close(ProcessId id);
-    /// The program is not there any more.
+    /// The program no longer exists.
     void forget(ProgramId id);
     /// In the container's end: whose writers have all ended finds the end of its input.
     void end_inputs();

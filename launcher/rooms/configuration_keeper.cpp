@@ -115,8 +115,7 @@ void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
         forget_rejection();
         missing_binaries_ = std::move(loaded->missing_binaries);
         ledger_.accept_text(std::move(loaded->text));
-        log_.write(log::LogLevel::debug, "configuration-unchanged",
-                   options_.configuration_path + " says what it said before",
+        log_.write(log::LogLevel::debug, "configuration-unchanged", options_.configuration_path + " is unchanged",
                    {{"path", std::string_view(options_.configuration_path)}});
         return;
     }
@@ -298,7 +297,7 @@ void ConfigurationKeeper::judged(Children::Outcome const& outcome) {
     bool const is_running = supervisor_.phase() == SupervisorPhase::running;
     if (!judged || !is_running)
         return line_.answer_reload(
-            fail(ErrorKind::refused, is_running ? "an upgrade has come between" : "the launcher is stopping"));
+            fail(ErrorKind::refused, is_running ? "an upgrade came in between" : "the launcher is stopping"));
     // Judged with other labels of the node: nobody knows what it costs with these.
     if (judged->variables != source_.variables)
         looks_afterwards_ = true;

@@ -334,10 +334,10 @@ Result<> ControlPort::command(event::Verb verb, ProcessSelection const& which, i
 /// Why a program is to have no process now; nullopt: it is to have some.
 std::optional<std::string> ControlPort::why_nothing_is_to_run(ProgramId id) const {
     if (rooms_.supervisor.policy(id).count > 0) return std::nullopt;
-    if (rooms_.agent.pod().is_isolated) return "the pod is isolated: nothing is to run";
+    if (rooms_.agent.pod().is_isolated) return "the pod is isolated: nothing may run";
     Accepted const* const active = rooms_.keeper.active();
-    if (active && !active->configuration.run_servers) return "runServers is false: nothing is to run";
-    return rooms_.table[id].name + " is to have no process: its count is 0";
+    if (active && !active->configuration.run_servers) return "runServers is false: nothing may run";
+    return rooms_.table[id].name + " has no process: its count is 0";
 }
 
 Result<> ControlPort::start(ProcessSelection const& which) {

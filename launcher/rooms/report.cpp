@@ -71,7 +71,7 @@ void ReportWriter::on(action::ReportExited const& exited) {
     bool const by_signal = WIFSIGNALED(exited.status);
     int const code = by_signal ? WTERMSIG(exited.status) : WEXITSTATUS(exited.status);
     std::string how = by_signal ? "by " + signal_text(code) : "with exit code " + std::to_string(code);
-    if (exited.was_oom_killed) how += ", for want of memory,";
+    if (exited.was_oom_killed) how += ", out of memory,";
     if (exited.is_expected) how += ", a success,";
     if (exited.is_permanent) how += ", a permanent failure,";
     std::string const message = with_pid(who(exited.id), exited.pid) + " ended " + how + " after " +
@@ -207,7 +207,7 @@ void ReportWriter::on(action::ReportHealthy const& healthy) {
 void ReportWriter::on(action::ReportSkipped const& skipped) {
     std::string_view const name = names_(skipped.program).name;
     log_.write(log::LogLevel::warning, "schedule-skipped",
-               "run of " + std::string(name) + " skipped: the one before has not ended", {{"program", name}});
+               "run of " + std::string(name) + " skipped: the previous run has not ended", {{"program", name}});
 }
 
 void ReportWriter::on(action::ReportEnding const& ending) {

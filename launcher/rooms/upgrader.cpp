@@ -176,7 +176,7 @@ void Upgrader::try_now() {
     bool const is_clear = !children_.is_memory_shared() && !console_.is_blocked();
     TimePoint const now = steady_clock::now();
     if (!is_clear && now < attempt_->give_up_at) return try_timer_.arm(now + between_tries);
-    if (console_.is_blocked()) return refuse("standard output takes nothing: lines would be lost");
+    if (console_.is_blocked()) return refuse("standard output is blocked: lines would be lost");
     become_successor();
 }
 
@@ -190,7 +190,7 @@ void Upgrader::become_successor() {
     console_.drain(time_to_drain);
     if (console_.has_pending() || log_.has_pending()) {
         owner_.resume_output();
-        return refuse("lines would be lost: the log takes nothing");
+        return refuse("lines would be lost: the log is blocked");
     }
     auto const sealed = seal_upgrade_state(write_upgrade_state(state));
     int err = sealed ? 0 : sealed.error().code;

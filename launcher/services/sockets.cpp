@@ -138,8 +138,7 @@ Result<Opened> open_unix(SocketAddress const& address, mode_t mode) {
     ::umask(umask);
     if (!is_bound) return fail(err, {});
     auto const made = place.status();
-    if (!made || !S_ISSOCK(made->st_mode))
-        return fail(ErrorKind::refused, {}, "somebody has put another file in its place");
+    if (!made || !S_ISSOCK(made->st_mode)) return fail(ErrorKind::refused, {}, "another file has replaced it");
     return Opened{std::move(fd), id_of(*made), true};
 }
 

@@ -29,7 +29,7 @@ Result<std::optional<UpgradeState>> inherited_state() {
     auto const text = read_sealed(fd);
     if (!text) return std::nullopt;  // somebody's variable of that name
     auto state = read_upgrade_state(*text);
-    if (!state) return fail("the state of the version before cannot be read: " + state.error().error);
+    if (!state) return fail("the state of the previous version cannot be read: " + state.error().error);
     if (state->pid != ::getpid()) return std::nullopt;  // of our parent, whose environment it was
     (void)::close(fd);
     if (state->script) (void)::close(*std::exchange(state->script, std::nullopt));

@@ -534,7 +534,7 @@ public:
 private:
     void get_bytes(json::Node const& node, std::string const& at, std::string& value);
     void refuse(std::string const& at) {
-        if (problems.error.empty()) problems.error = at + ": not what it may be";
+        if (problems.error.empty()) problems.error = at + ": not a valid value";
     }
 };
 
@@ -688,7 +688,7 @@ std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view
     Reader reader;
     reader.get(*node, "", state);
     if (reader.problems.error.empty() && state.programs.size() != state.supervisor.programs.size())
-        reader.problems.error = "programs: not as many as in supervisor.programs";
+        reader.problems.error = "programs: the number differs from supervisor.programs";
     if (!reader.problems.error.empty() || !reader.problems.lost.empty()) return std::unexpected(reader.problems);
     return state;
 }

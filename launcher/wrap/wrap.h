@@ -101,20 +101,20 @@ enum class WrapOption : std::uint8_t {
     pause,
 };
 inline constexpr WrapOptionRow wrap_option_rows[] = {
-    {'g', "kill-group", "", "forward signals to the command's process group, not to the command alone"},
-    {'c', "single-child", "", "forward signals to the command alone (the default but under the name dumb-init)"},
-    {'s', "subreaper", "", "fail if it is neither PID 1 nor able to become a subreaper (it tries to in any case)"},
+    {'g', "kill-group", "", "forward signals to the command's process group, not only to the command"},
+    {'c', "single-child", "", "forward signals to the command only (the default except under the name dumb-init)"},
+    {'s', "subreaper", "", "fail if neither PID 1 nor able to become a subreaper (which is tried in any case)"},
     {'p', "parent-death-signal", "SIGNAL", "receive SIGNAL, and forward it, when the parent process dies"},
-    {'w', "warn-on-reap", "", "say so when an orphan is reaped"},
-    {'v', "verbose", "", "say what is done (twice: every forwarded signal)"},
+    {'w', "warn-on-reap", "", "print a line when an orphan is reaped"},
+    {'v', "verbose", "", "report what is done (twice: also every forwarded signal)"},
     {'e', "remap-exit", "CODE", "exit with 0 when the command exits with CODE (may be repeated)"},
-    {'r', "rewrite", "A:B", "forward signal B when signal A comes; B may be 0: drop it (may be repeated)"},
-    {0, "setsid", "", "run the command in a session of its own and give it the terminal"},
-    {0, "stop-timeout", "DURATION", "SIGKILL that long after a TERM, INT or QUIT was forwarded (default: never)"},
+    {'r', "rewrite", "A:B", "forward signal B when signal A arrives; 0 for B drops it (may be repeated)"},
+    {0, "setsid", "", "run the command in its own session and give it the terminal"},
+    {0, "stop-timeout", "DURATION", "send SIGKILL this long after TERM, INT or QUIT was forwarded (default: never)"},
     {'h', "help", "", "show this help"},
     {'V', "version", "", "show version and commit"},
     {'l', "license", "", "show the licence"},
-    {'P', "pause", "", "no command: reap orphans until TERM, INT or QUIT comes (the pause container of a pod)"},
+    {'P', "pause", "", "run no command: reap orphans until TERM, INT or QUIT (the pause container of a pod)"},
 };
 
 }  // namespace triton::launcher

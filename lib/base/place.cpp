@@ -138,7 +138,7 @@ Result<> Place::set_access(FileId id, std::optional<uid_t> user, std::optional<g
     bool const is_there = fd && ::fstat(fd.get(), &status) == 0;
     // Another name may belong to another directory, where somebody else says who may have it.
     if (!is_there || id_of(status) != id || status.st_nlink != 1)
-        return fail(ErrorKind::refused, {}, "somebody has put another file in its place");
+        return fail(ErrorKind::refused, {}, "another file has replaced it");
     uid_t const new_user = user.value_or(status.st_uid);
     gid_t const new_group = group.value_or(status.st_gid);
     bool const has_changed = new_user != status.st_uid || new_group != status.st_gid;

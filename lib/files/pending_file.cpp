@@ -139,8 +139,7 @@ Result<> PendingFile::create_named(mode_t mode) {
         }
         if (file_) (void)::unlinkat(directory_, name.c_str(), 0);  // ENOENT: the other has done it
         if (!file_ && err != EEXIST) return fail(err, "create " + shown_);
-        if (attempt == most_attempts)
-            return fail(ErrorKind::busy, "create " + shown_, "others take each temporary name");
+        if (attempt == most_attempts) return fail(ErrorKind::busy, "create " + shown_, "every temporary name is taken");
     }
 }
 

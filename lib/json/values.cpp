@@ -155,7 +155,7 @@ std::optional<std::size_t> read_choice_index(Node const& node, Where const& at,
     std::string all;
     for (std::string_view const choice : choices)
         all.append(all.empty() ? "" : ", ").append(choice);
-    reading.problems.add(at, quoted(*text) + " is none of " + all + suggestion(*text, choices));
+    reading.problems.add(at, quoted(*text) + " is not one of " + all + suggestion(*text, choices));
     return std::nullopt;
 }
 

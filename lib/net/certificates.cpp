@@ -30,7 +30,7 @@ std::unexpected<Error> openssl_failure(std::string what) {
     unsigned long const code = ::ERR_get_error();
     char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
     ::ERR_clear_error();
-    return fail(std::move(what.append(": ").append(reason ? reason : "no PEM of that kind in it")));
+    return fail(std::move(what.append(": ").append(reason ? reason : "it has no PEM of that kind")));
 }
 
 Owned<BIO> reader(std::string const& text) {
@@ -122,7 +122,7 @@ Result<Certificates::Context> client_context(std::string const& authorities) {
         count += ::X509_STORE_add_cert(::SSL_CTX_get_cert_store(context.get()), one.get());
     }
     ::ERR_clear_error();
-    if (count == 0) return fail("no certificate in it");
+    if (count == 0) return fail("it has no certificate");
     ::SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
     ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
     return context;

@@ -220,7 +220,7 @@ Task<Result<HttpClient::ConnectionPointer>> HttpClient::connect_to(std::shared_p
     if (secured) co_return connection;
     long const verdict = ::SSL_get_verify_result(tls);
     if (verdict != X509_V_OK)
-        co_return fail("the certificate of " + place + " is no good: " + ::X509_verify_cert_error_string(verdict));
+        co_return fail("the certificate of " + place + " is not trusted: " + ::X509_verify_cert_error_string(verdict));
     co_return fail(secured.error().kind,
                    "cannot agree on TLS with " + place + ": " + reason(secured.error(), shared->limits.handshake));
 }

@@ -72,7 +72,7 @@ std::string reason(int status) {
         case ARES_ENOTFOUND: return "there is no such name";
         case ARES_ENODATA: return "the name has no address";
         case ARES_ETIMEOUT: return "no DNS server answers";
-        case ARES_ECONNREFUSED: return "no DNS server can be reached, or none that can is able to answer";
+        case ARES_ECONNREFUSED: return "no DNS server can be reached and is able to answer";
         case ARES_ENOMEM: return errno_text(ENOMEM);
         default: return ::ares_strerror(status);
     }

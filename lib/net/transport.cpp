@@ -80,7 +80,7 @@ Error tls_failure() {
     unsigned long const code = ::ERR_peek_last_error();
     char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
     if (!reason || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-        return {ErrorKind::unavailable, {}, "the connection was broken off", {}, 0};
+        return {ErrorKind::unavailable, {}, "the connection was aborted", {}, 0};
     return {ErrorKind::corrupt, {}, reason, {}, 0};
 }
 
@@ -161,7 +161,7 @@ void Transport::break_off() { (void)::shutdown(socket_.native_handle(), SHUT_RDW
 
 Error Transport::failure(error_code why) const {
     if (is_late_) return {ErrorKind::timeout, {}, "timed out", {}, 0};
-    if (why == asio::error::eof) return {ErrorKind::unavailable, {}, "the connection was broken off", {}, 0};
+    if (why == asio::error::eof) return {ErrorKind::unavailable, {}, "the connection was aborted", {}, 0};
     int const code = why ? why.value() : ECANCELED;
     return {kind_of_errno(code), {}, errno_text(code), {}, code};
 }
@@ -237,7 +237,7 @@ Task<Result<>> Transport::connect_tls() {
 Task<Result<>> Transport::accept_tls(Turns& turns, std::string peer) {
     for (;;) {
         co_await turns.take(peer);
-        if (!socket_.is_open()) co_return fail(ErrorKind::timeout, "the peer has gone, or its time is over");
+        if (!socket_.is_open()) co_return fail(ErrorKind::timeout, "the peer is gone or has timed out");
         ::ERR_clear_error();
         int const result = ::SSL_accept(tls_.get());
         if (result == 1) co_return Result<>();
@@ -245,7 +245,7 @@ Task<Result<>> Transport::accept_tls(Turns& turns, std::string peer) {
         if (goes_on && *goes_on) continue;
         is_tls_broken_ = true;
         if (!goes_on && goes_on.error().kind == ErrorKind::corrupt) co_return std::unexpected(goes_on.error());
-        co_return fail("the peer has gone, or its time is over");
+        co_return fail("the peer is gone or has timed out");
     }
 }
 

@@ -74,7 +74,7 @@ Result<> result_of(std::uint16_t flags, std::string_view body, std::string const
 
 Result<Socket> Socket::open() {
     UniqueFd socket{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
-    if (!socket) return fail(errno, "speak with the kernel's network");
+    if (!socket) return fail(errno, "talk to the kernel's network");
     int const on = 1;
     // without these an error has a number only
     (void)::setsockopt(socket.get(), SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);

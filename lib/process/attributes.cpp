@@ -48,7 +48,7 @@ std::expected<SeccompFilter, Problems> filter(SeccompSettings const& settings, W
         return std::unexpected(
             Problems{{at.text(), "more than " + std::to_string(most_filters) + " different filters in one document"}});
     if (memory.prepared && number >= memory.prepared->size())
-        return std::unexpected(Problems{{at.text(), "nobody has prepared this filter"}});
+        return std::unexpected(Problems{{at.text(), "this filter was not prepared"}});
     auto made = memory.prepared ? SeccompFilter::compiled_elsewhere(settings, std::move((*memory.prepared)[number]))
                                 : SeccompFilter::create(settings, at);
     if (made) memory.filters.push_back(*made);

@@ -22,7 +22,7 @@ void CommandRunner::kill_group(Running const& run) const {
 
 void CommandRunner::run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn) {
     if (find(key))
-        return done_(key, {How::not_started, 0, {ErrorKind::busy, {}, "the one before has not ended", {}, 0}});
+        return done_(key, {How::not_started, 0, {ErrorKind::busy, {}, "the previous one has not ended", {}, 0}});
     running_.reserve(running_.size() + 1);  // before there is a child that must not get lost
     Result<pid_t> pid = spawn();
     if (!pid) return done_(key, {How::not_started, 0, std::move(pid.error())});

@@ -39,8 +39,8 @@ public:
     using Done = std::function<void(Key, Outcome const&)>;
     CommandRunner(Kill kill, Done done);
 
-    /// Errors go to `done`: of `spawn`; "the one before has not ended" while a killed one with this key is not reaped.
-    /// `timeout` zero: no limit.
+    /// Errors go to `done`: of `spawn`; "the previous one has not ended" while a killed one with this key is not
+    /// reaped. `timeout` zero: no limit.
     void run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn);
     /// Kills the group; `done` is called with `cancelled` before this returns. Nothing happens when none runs.
     void cancel(Key key);

@@ -180,7 +180,8 @@ private:
     /// What it wrote before its end is in the pipes; more than they hold cannot come.
     Result<Completed> complete(Running& child) {
         auto const how = child.kill_and_reap();
-        if (!how) return fail(ErrorKind::internal, "wait for " + command_.arguments[0], "it was not to be had");
+        if (!how)
+            return fail(ErrorKind::internal, "wait for " + command_.arguments[0], "its exit status is not available");
         for (Stream& stream : streams_)
             for (std::size_t round = 0; stream.fd && round < 64; ++round) {
                 std::size_t const before = stream.text.size();

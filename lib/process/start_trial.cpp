@@ -195,7 +195,7 @@ Problems reasons(Settings const& settings, Attributes const& with, Refusals cons
     // The kernel takes the list when one of its CPUs is there, and allowed to us.
     if (refused.cpu_affinity == EINVAL) {
         all.refuse(Where{&at, std::string_view("cpuAffinity")}.text(),
-                   "none of these CPUs is there and allowed to the launcher");
+                   "none of these CPUs exists and is allowed for the launcher");
     } else {
         all.add(refused.cpu_affinity, "cpuAffinity", "set the CPU affinity", CAP_SYS_NICE);
     }

@@ -30,7 +30,7 @@ Result<Connection> Connection::connect(std::string const& path, Duration limit) 
     int const result = ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address);
     err = errno;
     if (result != 0 && err == EAGAIN)
-        return fail(ErrorKind::timeout, "reach a launcher on " + path, "it accepts nobody");
+        return fail(ErrorKind::timeout, "reach a launcher on " + path, "it accepts no connection");
     if (result != 0) return fail(err, "reach a launcher on " + path);
     return Connection{std::move(fd)};
 }

@@ -14,7 +14,7 @@
 
 namespace triton::varlink {
 
-/// A parameter of a method: its name in the interface description, and what reads it; false: not what it may be.
+/// A parameter of a method: its name in the interface description, and what reads it; false: not a valid value.
 template <class Parameters>
 struct Parameter {
     std::string_view name;
@@ -37,7 +37,7 @@ struct Method {
     bool needs_more = false;
 };
 
-/// Reads what a call says. Errors: the name of the parameter that is missing, unknown or not what it may be.
+/// Reads what a call says. Errors: the name of the parameter that is missing, unknown or not a valid value.
 template <class Parameters>
 std::expected<Parameters, std::string> read_parameters(std::span<Parameter<Parameters> const> rows,
                                                        json::Object const& object) {

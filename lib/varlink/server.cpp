@@ -101,7 +101,7 @@ void Server::tell_refusal(Peer const& peer, std::string_view why) {
         "a connection of user " + std::to_string(peer.uid) + ", pid " + std::to_string(peer.pid) + ", is not allowed";
     if (!why.empty()) text.append(": ").append(why);
     if (std::size_t const untold = std::exchange(refusals_untold_, 0); untold > 0)
-        text.append(" (and ").append(std::to_string(untold)).append(" before it that were not told)");
+        text.append(" (and ").append(std::to_string(untold)).append(" before it were not reported)");
     service_.connection_failed(text);
 }
 

@@ -49,7 +49,7 @@ Result<> make_way(Place const& place, std::string const& path, sockaddr_un const
     int const err = errno;
     // EAGAIN: there is a listener, and a crowd before it.
     if (result == 0 || err == EAGAIN) return fail(ErrorKind::busy, "listen on " + path, "another launcher does");
-    if (err != ECONNREFUSED && err != ENOENT) return fail(err, "find out who listens on " + path);
+    if (err != ECONNREFUSED && err != ENOENT) return fail(err, "find out what listens on " + path);
     if (!place.remove() && errno != ENOENT) return fail(errno, "replace " + path);
     return {};
 }

@@ -159,7 +159,7 @@ Result<std::string> completion_for(CLI::App const& app, std::string_view shell, 
     if (shell == "bash") return bash(app, things);
     if (shell == "zsh") return zsh(app, things);
     if (shell == "fish") return fish(app, things);
-    return fail(json::quoted(shell) + " is none of the shells bash, zsh, fish");
+    return fail(json::quoted(shell) + " is not one of the shells bash, zsh, fish");
 }
 
 }  // namespace triton::program

@@ -90,8 +90,8 @@ void add_why(CLI::App& app, Run& run) {
 }
 
 constexpr std::array<CommandRow, 2> rows{{
-    {"scrub", "read all content again and replace what has been damaged", add_scrub},
-    {"why", "tell who refers to a digest", add_why},
+    {"scrub", "read all content again and replace damaged content", add_scrub},
+    {"why", "tell what refers to a digest", add_why},
 }};
 
 }  // namespace

@@ -36,7 +36,7 @@ void add_file_options(CLI::App& app, ImportCommand& command) {
         app.add_option("-f,--file", command.file, "tarball or ZFS stream of the image")->type_name("FILE");
     manifest->needs(file);
     file->needs(manifest);
-    app.add_flag("-q,--quiet", command.options.is_quiet, "tell nothing but what went wrong");
+    app.add_flag("-q,--quiet", command.options.is_quiet, "print errors only");
 }
 
 /// The texts of the command line become values. Errors: usage.
@@ -65,13 +65,13 @@ Outcome import(Context& context, ImportCommand command) {
     if (auto const good = finish(command); !good) return good;
     if (!command.file.empty()) {
         if (!command.references.empty())
-            return std::unexpected(usage_failure("an image is named, or its file is given with -f, but not both"));
+            return std::unexpected(usage_failure("give either the name of an image or its file with -f, not both"));
         return install(context, command);
     }
     if (command.references.empty())
         return std::unexpected(
-            usage_failure("import which image? A UUID, a reference like docker.io/library/alpine:3.20 "
-                          "or oci:DIRECTORY:TAG, a path, or -m MANIFEST -f FILE"));
+            usage_failure("the image is missing: give a UUID, a reference like docker.io/library/alpine:3.20 or "
+                          "oci:DIRECTORY:TAG, a path, or -m MANIFEST -f FILE"));
     std::vector<image::Reference> references;
     for (std::string const& text : command.references) {
         auto reference = image::parse_reference(text);
@@ -101,7 +101,7 @@ void add_import(CLI::App& app, Run& run) {
     app.add_option("--authfile", command->options.authfile,
                    "credentials for the registry, in the format of ~/.docker/config.json")
         ->type_name("FILE");
-    app.add_flag("-k,--insecure", command->options.is_insecure, "take plain HTTP from a registry that has no HTTPS");
+    app.add_flag("-k,--insecure", command->options.is_insecure, "accept plain HTTP from a registry that has no HTTPS");
     app.callback([command, &run] { run = [command](Context& context) { return import(context, *command); }; });
 }
 
@@ -149,12 +149,12 @@ Outcome update(Context& context, UpdateCommand const& command) {
 
 void add_update(CLI::App& app, Run& run) {
     auto command = std::make_shared<UpdateCommand>();
-    app.add_option("reference", command->references, "a reference with a tag; default: all that have been imported");
+    app.add_option("reference", command->references, "a reference with a tag; default: all imported ones");
     app.add_flag("-n,--dry-run", command->is_dry_run, "only tell what would change");
     app.add_option("--authfile", command->options.authfile,
                    "credentials for the registry, in the format of ~/.docker/config.json")
         ->type_name("FILE");
-    app.add_flag("-k,--insecure", command->options.is_insecure, "take plain HTTP from a registry that has no HTTPS");
+    app.add_flag("-k,--insecure", command->options.is_insecure, "accept plain HTTP from a registry that has no HTTPS");
     app.callback([command, &run] { run = [command](Context& context) { return update(context, *command); }; });
 }
 
@@ -194,10 +194,10 @@ void add_create(CLI::App& app, Run& run) {
     auto command = std::make_shared<CreateCommand>();
     app.add_option("origin", command->origin, "a directory, or the UUID of a machine")->required();
     app.add_option("-m,--manifest", command->manifest,
-                   "file with what the manifest is to say; - reads it from standard input")
+                   "file with given parts of the manifest; - reads it from standard input")
         ->type_name("FILE");
     app.add_option("-o,--output-directory", command->options.output,
-                   "write the image and its manifest there; default: install it here")
+                   "write the image and its manifest there; default: install it on this host")
         ->type_name("DIRECTORY");
     app.add_option("-c,--compression", command->compression, "none, gzip, bzip2, xz or zstd")
         ->check(CLI::IsMember({"none", "gzip", "bzip2", "xz", "zstd"}))
@@ -206,15 +206,15 @@ void add_create(CLI::App& app, Run& run) {
         ->check(CLI::IsMember({"tar", "zfs"}))
         ->capture_default_str();
     auto* const increment = app.add_flag("-i,--incremental", command->options.is_increment,
-                                         "a ZFS stream of what the machine has changed in its image");
+                                         "make a ZFS stream of the machine's changes to its image");
     app.add_option("--max-origin-depth", command->options.most_origins,
-                   "of an increment: refuse more images below it than that")
+                   "refuse an increment with more images below it than this")
         ->type_name("NUMBER")
         ->needs(increment);
     app.add_option("-s,--script", command->options.script,
-                   "program that prepares a copy of the machine, inside of it, before the image is made")
+                   "program that prepares a copy of the machine, inside it, before the image is made")
         ->type_name("FILE");
-    app.add_flag("-q,--quiet", command->is_quiet, "tell nothing but what went wrong");
+    app.add_flag("-q,--quiet", command->is_quiet, "print errors only");
     app.callback([command, &run] { run = [command](Context& context) { return create(context, *command); }; });
 }
 

@@ -19,13 +19,13 @@ namespace {
 void add_list_options(CLI::App& app, ListOptions& options) {
     auto* const json = app.add_flag("-j,--json", options.is_json, "print JSON");
     auto* const parsable = app.add_flag("-p,--parsable", options.is_parsable,
-                                        "print fields with a colon between them and no header, for programs");
+                                        "separate fields with a colon and print no header, for programs");
     app.add_flag("-H,--no-header", options.has_no_header, "print no header");
-    app.add_option("-o,--output", options.columns, "columns: names with commas between them")
+    app.add_option("-o,--output", options.columns, "columns, separated by commas")
         ->type_name("COLUMNS")
         ->capture_default_str()
         ->excludes(json);
-    app.add_option("-s,--sort", options.sort, "columns to sort by; -COLUMN: falling")
+    app.add_option("-s,--sort", options.sort, "columns to sort by; -COLUMN: descending")
         ->type_name("COLUMNS")
         ->capture_default_str();
     parsable->excludes(json);
@@ -78,8 +78,9 @@ Outcome get(Context& context, GetOptions const& options) {
 
 void add_get(CLI::App& app, Run& run) {
     auto options = std::make_shared<GetOptions>();
-    app.add_option("image", options->image, "UUID, or the reference that it was imported by")->required();
-    app.add_flag("-r,--recursive", options->with_origins, "print an array of it and of all that it is an increment of");
+    app.add_option("image", options->image, "UUID, or the reference under which it was imported")->required();
+    app.add_flag("-r,--recursive", options->with_origins,
+                 "print an array of it and of the images that it is an increment of");
     app.callback([options, &run] { run = [options](Context& context) { return get(context, *options); }; });
 }
 
@@ -130,18 +131,18 @@ Outcome ancestry(Context& context, SourceOptions const& options) {
 
 void add_ancestry(CLI::App& app, Run& run) {
     auto options = std::make_shared<SourceOptions>();
-    app.add_option("image", options->image, "UUID, or the reference that it was imported by")->required();
+    app.add_option("image", options->image, "UUID, or the reference under which it was imported")->required();
     options->list.sort.clear();  // the image, then what it is made from
     add_list_options(app, options->list);
     app.callback([options, &run] { run = [options](Context& context) { return ancestry(context, *options); }; });
 }
 
 constexpr std::array<CommandRow, 5> rows{{
-    {"list", "list the images that are installed", add_list},
+    {"list", "list the installed images", add_list},
     {"get", "print what is known of an installed image, as JSON", add_get},
     {"avail", "list the images that the sources have", add_avail},
     {"show", "print the manifest of an image that a source has", add_show},
-    {"ancestry", "list an image and all that it is an increment of", add_ancestry},
+    {"ancestry", "list an image and the images that it is an increment of", add_ancestry},
 }};
 
 }  // namespace

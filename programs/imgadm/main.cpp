@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     if (context.is_cancelled()) {
         failure.exit = ExitCode::interrupted;
         failure.code = "Interrupted";
-        failure.error.details.emplace_back("What has been downloaded is kept; the same command goes on from there.");
+        failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");
     }
     return report(failure, line->options.has_json_errors);
 }

@@ -25,7 +25,7 @@ struct Names {
 
 std::shared_ptr<Names> add_names(CLI::App& app) {
     auto names = std::make_shared<Names>();
-    app.add_option("image", names->images, "UUID, or the reference that it was imported by")->required();
+    app.add_option("image", names->images, "UUID, or the reference under which it was imported")->required();
     return names;
 }
 
@@ -103,7 +103,7 @@ Outcome vacuum(Context& context, RemovalOptions const& options) {
     if (options.is_dry_run || victims.empty()) return {};
     if (!options.is_forced) {
         if (::isatty(STDIN_FILENO) == 0)
-            return std::unexpected(usage_failure("nobody is there to be asked; -f deletes them, -n only lists them"));
+            return std::unexpected(usage_failure("nobody can be asked; -f deletes them, -n only lists them"));
         if (!is_confirmed()) return {};
     }
     TRY_RUN(service.vacuum(false));
@@ -136,7 +136,7 @@ constexpr std::array<CommandRow, 5> rows{{
     {"delete", "delete images", add_delete},
     {"vacuum", "delete images that nothing is made from", add_vacuum},
     {"gc", "delete content that nothing refers to", add_gc},
-    {"pin", "keep images whatever is collected", add_pin},
+    {"pin", "keep images from being collected", add_pin},
     {"unpin", "let images be collected again", add_unpin},
 }};
 

@@ -40,7 +40,7 @@ Result<image::SignaturePolicy> parse_policy(std::string_view name) {
          {image::SignaturePolicy::required, image::SignaturePolicy::if_present, image::SignaturePolicy::none}) {
         if (name == image::name_of(policy)) return policy;
     }
-    return fail(json::quoted(name) + " is none of the policies required, if-present, none");
+    return fail(json::quoted(name) + " is not one of the policies required, if-present, none");
 }
 
 Outcome print_sources(image::ImageService const& service, SourcesCommand const& command) {
@@ -171,25 +171,26 @@ Outcome sources(Context& context, SourcesCommand const& command) {
 }
 
 void add_details(CLI::App& app, SourcesCommand& command) {
-    app.add_option("-t,--type", command.type, "of what is added: imgapi, directory or registry")->capture_default_str();
-    app.add_flag("-k,--insecure", command.details.is_insecure,
-                 "of what is added: take plain HTTP from another machine");
-    app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers");
-    app.add_option("--signature", command.policy, "of what is added: required, if-present or none")
+    app.add_option("-t,--type", command.type, "type of the added source: imgapi, directory or registry")
         ->capture_default_str();
-    app.add_option("--key", command.details.keys, "of what is added: file with a public key")->type_name("FILE");
+    app.add_flag("-k,--insecure", command.details.is_insecure,
+                 "accept plain HTTP from another machine for the added source");
+    app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers");
+    app.add_option("--signature", command.policy, "signature policy of the added source: required, if-present or none")
+        ->capture_default_str();
+    app.add_option("--key", command.details.keys, "file with a public key for the added source")->type_name("FILE");
     app.add_option("--signatures", command.details.signatures,
-                   "of what is added: where SHA256SUMS and its signature are; default: the source")
+                   "where SHA256SUMS and its signature are; default: the added source")
         ->type_name("URL");
     app.add_option("--authfile", command.details.authfile,
-                   "of what is added: credentials, in the format of ~/.docker/config.json")
+                   "credentials for the added source, in the format of ~/.docker/config.json")
         ->type_name("FILE");
-    app.add_option("--mirror", command.details.mirrors, "of what is added: another URL with the same content")
+    app.add_option("--mirror", command.details.mirrors, "another URL with the same content as the added source")
         ->type_name("URL");
     app.add_option("--cacert", command.details.authorities,
-                   "of what is added: file of certificates that vouch for it, in PEM")
+                   "file of certificates that vouch for the added source, in PEM")
         ->type_name("FILE");
-    app.add_option("--channel", command.details.channel, "of what is added: channel of an IMGAPI server");
+    app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server");
 }
 
 void add_sources_command(CLI::App& app, Run& run) {
@@ -200,7 +201,7 @@ void add_sources_command(CLI::App& app, Run& run) {
     auto* const edit = app.add_flag("-e,--edit", command->is_edit, "edit the sources with $EDITOR");
     auto* const check = app.add_flag("-c,--check", command->is_check, "ask each source whether it answers");
     auto* const json = app.add_flag("-j,--json", command->is_json, "print JSON");
-    app.add_flag("-v,--verbose", command->is_verbose, "list type and signature policy of each, too");
+    app.add_flag("-v,--verbose", command->is_verbose, "also list the type and signature policy of each");
     add->excludes(remove)->excludes(edit)->excludes(check)->excludes(json);
     remove->excludes(edit)->excludes(check)->excludes(json);
     edit->excludes(check)->excludes(json);

@@ -66,7 +66,7 @@ void add(std::vector<std::string>& arguments, std::string_view name, std::string
 Result<> add_tls(AgentFlags const& agent, std::vector<std::string>& arguments) {
     bool const is_plain = !agent.plain_certificate.empty() || !agent.plain_key.empty();
     if (is_plain && (!agent.certificate.empty() || !agent.key.empty()))
-        return fail("--certificate-path: --tls-certificate-file says it already");
+        return fail("--certificate-path cannot be used together with --tls-certificate-file or --tls-key-file");
     if (agent.has_tls) arguments.emplace_back("--tls");
     add(arguments, "tls-certificate-file", is_plain ? agent.plain_certificate : agent.certificate);
     add(arguments, "tls-key-file", is_plain ? agent.plain_key : agent.key);
@@ -136,44 +136,46 @@ void add_agent_flags(Flags& flags, AgentFlags& agent) {
         {"listen", "bind-address", 0, "ADDRESS",
          "serve hashes, status and metrics over HTTP on HOST:PORT, [V6]:PORT or :PORT (may be repeated)",
          append_address(agent.listen)},
-        {"probe-listen", "", 0, "ADDRESS", "serve /healthz and /readyz alone there, without TLS (may be repeated)",
+        {"probe-listen", "", 0, "ADDRESS",
+         "serve only /ready, /healthz and /readyz there, without TLS (may be repeated)",
          append_address(agent.probe_listen)},
-        {"tls", "", 0, "", "over HTTPS; the files also from FDB_TLS_CERTIFICATE_FILE, _KEY_FILE and _CA_FILE",
+        {"tls", "", 0, "", "serve HTTPS; files can also come from FDB_TLS_CERTIFICATE_FILE, _KEY_FILE and _CA_FILE",
          into_switch(agent.has_tls)},
-        {"tls-certificate-file", "", 0, "FILE", "its certificate, with those between it and the CA",
+        {"tls-certificate-file", "", 0, "FILE", "the server's certificate, with those between it and the CA",
          into(agent.certificate)},
         {"tls-key-file", "", 0, "FILE", "the certificate's key", into(agent.key)},
-        {"tls-ca-file", "", 0, "FILE", "who signs the certificates of peers", into(agent.authority)},
+        {"tls-ca-file", "", 0, "FILE", "the CA that signs the certificates of peers", into(agent.authority)},
         {"tls-verify-peers", "", 0, "RULES", "which peers are let in; none: certificates are not asked for",
          into(agent.verify_peers)},
         {"certificate-path", "", 0, "FILE", "as --tls-certificate-file, without asking peers for certificates",
          into(agent.plain_certificate)},
         {"certificate-key-path", "", 0, "FILE", "its key", into(agent.plain_key)},
-        {"agent-path", "", 0, "FILE", "the program that does that (default: triton-launch-agent beside this one)",
+        {"agent-path", "", 0, "FILE", "the agent's program (default: triton-launch-agent beside this one)",
          into(agent.path)},
-        {"agent-user", "", 0, "USER", "its user, by name or number (default: nobody, where that is possible)",
+        {"agent-user", "", 0, "USER", "the agent's user, by name or number (default: nobody, if possible)",
          into(agent.user)},
-        {"agent-option", "", 0, "OPTION", "a further option of its own, as max-connections=100 (may be repeated)",
-         append_to(agent.options)},
+        {"agent-option", "", 0, "OPTION",
+         "a further option of the agent, such as max-connections=100 (may be repeated)", append_to(agent.options)},
     };
     flags.insert(flags.end(), std::begin(rows), std::end(rows));
 }
 
 void add_report_flags(Flags& flags, AgentFlags& agent) {
     Flag const rows[] = {
-        {"output-dir", "", 0, "DIR", "the files that may be asked for with --listen (default: none)",
+        {"output-dir", "", 0, "DIR", "the directory whose files --listen serves (default: none)",
          into(agent.output_directory)},
         {"ui", "", 0, "", "serve a page of what runs at /ui of --listen", into_switch(agent.has_ui)},
         {"ui-token-file", "", 0, "FILE", "holds the token that commands, logs and the configuration need there",
          into(agent.ui_token_file)},
-        {"listen-address", "", 0, "ADDRESS", "one more --listen, or none, as the shipped monitor calls it",
+        {"listen-address", "", 0, "ADDRESS",
+         "one more --listen, or none; the name that fdb-kubernetes-monitor has for it",
          into_address_or_none(agent.listen_address)},
         {"kubernetes", "", 0, "WHEN",
-         "report to the Kubernetes API: auto, when there is a service account (default), on or off",
+         "report to the Kubernetes API: auto (default: if there is a service account), on or off",
          into_choice(agent.kubernetes, kubernetes_choices)},
-        {"annotation-prefix", "", 0, "PREFIX", "of the pod's annotations (default: foundationdb.org/)",
+        {"annotation-prefix", "", 0, "PREFIX", "prefix of the pod's annotations (default: foundationdb.org/)",
          into_key_prefix(agent.annotation_prefix)},
-        {"enable-node-watch", "", 0, "", "labels of the node as variables NODE_LABEL_* for substitution",
+        {"enable-node-watch", "", 0, "", "make labels of the node variables NODE_LABEL_* for substitution",
          into_switch(agent.watches_node)},
     };
     flags.insert(flags.end(), std::begin(rows), std::end(rows));

@@ -29,19 +29,19 @@ constexpr std::array<Choice<Shell>, 3> shells{{{"bash", Shell::bash}, {"zsh", Sh
 
 constexpr char const* examples = R"(Examples:
   triton-launch -- nginx -g 'daemon off;'       run one command as PID 1, as tini does
-  triton-launch -g --rewrite 15:3 -- nginx      signals to its whole group, TERM as QUIT
+  triton-launch -g --rewrite 15:3 -- nginx      signal its whole group, and send QUIT for TERM
   triton-launch --input-dir /var/dynamic-conf --main-container-version 7.3.63 --server-count 2
                                                 run two processes from /var/dynamic-conf/config.json
   triton-launch check config.json --main-container-version 7.3.63
                                                 print the exact commands, or everything that is wrong
   triton-launch --mode init --output-dir /shared --copy-binary fdbserver
-                                                copy a program for another container, and end
+                                                copy a program for another container, and exit
   triton-launch --mode sidecar --output-dir /shared --copy-binary fdbserver --listen :8080
-                                                the same, and say over HTTP what is there: /check_hash/bin/...
+                                                the same, and serve its state over HTTP: /check_hash/bin/...
 
 Each option is also an environment variable: --server-count is TRITON_LAUNCH_SERVER_COUNT.
-Signals to the launcher: TERM, INT, QUIT stop all in order, twice: at once; HUP opens the log again and reads the
-configuration again; all others go to the processes. Manual: triton-launch(1), triton-launch-config(5).
+Signals to the launcher: TERM, INT and QUIT stop everything in order, a second one at once; HUP reopens the log and
+reloads the configuration; all others go to the processes. Manual: triton-launch(1), triton-launch-config(5).
 )";
 
 std::string wrap_help() {
@@ -52,14 +52,14 @@ std::string wrap_help() {
 }
 
 constexpr std::string_view usage =
-    "Usage: triton-launch [--mode launch] [OPTIONS]        processes from a ProcessConfiguration\n"
+    "Usage: triton-launch [--mode launch] [OPTIONS]        run processes from a ProcessConfiguration\n"
     "       triton-launch --mode init|sidecar [OPTIONS]    copy files for other containers; sidecar then waits\n"
-    "       triton-launch [OPTIONS] -- COMMAND [ARG...]    one command, as tini or dumb-init\n"
-    "       triton-launch --input-dir DIR -- COMMAND ..    programs of DIR, then the command in the foreground\n"
-    "       triton-launch ctl COMMAND [ARG...]             asks a running launcher, or tells it what to do\n"
-    "       triton-launch check FILE [OPTIONS]             what a configuration would run, or all that is wrong\n"
-    "       triton-launch schema [--markdown]              the JSON Schema of a configuration, or its reference page\n"
-    "       triton-launch completion bash|zsh|fish         a completion script\n"
+    "       triton-launch [OPTIONS] -- COMMAND [ARG...]    run one command, like tini or dumb-init\n"
+    "       triton-launch --input-dir DIR -- COMMAND ..    run programs of DIR, then the command in the foreground\n"
+    "       triton-launch ctl COMMAND [ARG...]             query or control a running launcher\n"
+    "       triton-launch check FILE [OPTIONS]             print what a configuration would run, or all its errors\n"
+    "       triton-launch schema [--markdown]              print the JSON Schema of a configuration, or its reference\n"
+    "       triton-launch completion bash|zsh|fish         print a completion script\n"
     "       triton-launch --help | --version\n\n";
 
 constexpr std::array<std::string_view, 5> commands{"check", "ctl", "schema", "completion", "help"};
@@ -161,7 +161,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (separator != arguments.end()) {
         launch.source.command.assign(separator + 1, arguments.end());
         arguments = arguments.first(static_cast<std::size_t>(separator - arguments.begin()));
-        if (launch.source.command.empty()) return fail("--: a command has to follow");
+        if (launch.source.command.empty()) return fail("--: a command must follow");
     }
     std::string directory = ".";
     std::string name = "config.json";

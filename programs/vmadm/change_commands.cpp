@@ -184,12 +184,13 @@ void add_update(CLI::App& app, Options& options) {
 
 std::span<Command const> change_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"create-snapshot", "", "VM NAME", "keeps what the VM's tree holds now", add_words, run_create_snapshot},
+        {"create-snapshot", "", "VM NAME", "saves the VM's tree as it is now", add_words, run_create_snapshot},
         {"delete-snapshot", "", "VM NAME", "removes a snapshot", add_words, run_delete_snapshot},
         {"rename", "", "VM ALIAS", "gives a VM another alias", add_words, run_rename},
-        {"rollback-snapshot", "", "VM NAME", "makes the VM's tree what it was", add_words, run_rollback_snapshot},
+        {"rollback-snapshot", "", "VM NAME", "restores the VM's tree from a snapshot", add_words,
+         run_rollback_snapshot},
         {"update", "", "[-n] VM [-f FILE | KEY=VALUE...]", "changes properties of a VM", add_update, run_update},
-        {"validate", "", "create | update BRAND [-f FILE]", "says what is wrong with a payload", add_payload,
+        {"validate", "", "create | update BRAND [-f FILE]", "prints what is wrong with a payload", add_payload,
          run_validate},
     });
     return rows;

@@ -27,20 +27,19 @@ std::string usage_text() {
         text += line + "  " + std::string(command.description) + "\n";
     }
     return text +
-           "\nA VM is named by its uuid, by the beginning of it that no other has, or by its alias; start, stop, "
-           "reboot,\n"
+           "\nA VM is named by its uuid, by an unambiguous beginning of it, or by its alias; start, stop, reboot,\n"
            "kill, delete, stats and upgrade-launcher also take filters, as list does: vmadm stop alias=~^web\n\n"
-           "  -E                 errors as JSON, for programs\n"
-           "  -q, --quiet        no progress, no notes\n"
-           "  --root DIR         in place of / [$TRITON_ROOT]\n"
-           "  -h, --help         this text; of a command: its options\n"
-           "  --version          the version\n\n"
-           "Exit codes: 0 done, 1 it failed, 2 usage.\n";
+           "  -E                 print errors as JSON, for programs\n"
+           "  -q, --quiet        print no progress and no notes\n"
+           "  --root DIR         a directory to use instead of / [$TRITON_ROOT]\n"
+           "  -h, --help         print this text, or the options of a command\n"
+           "  --version          print the version\n\n"
+           "Exit codes: 0 success, 1 failure, 2 usage error.\n";
 }
 
 void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_help_flag();
-    app.add_option("--root", options.root, "A directory in place of /.")->envname("TRITON_ROOT");
+    app.add_option("--root", options.root, "A directory to use instead of /.")->envname("TRITON_ROOT");
     app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");

@@ -177,7 +177,7 @@ void add_words(CLI::App& app, Options& options) { app.add_option("words", option
 void add_payload(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_option("-f,--file", options.file, "Reads the payload from a file (-: standard input).");
-    app.add_flag("--strict", options.is_strict, "Fails when a key would be ignored.");
+    app.add_flag("--strict", options.is_strict, "Fails if a key would be ignored.");
 }
 
 }  // namespace triton::program

@@ -120,13 +120,13 @@ Outcome run_receive(Options const& options) {
 
 void add_clone(CLI::App& app, Options& options) {
     add_payload(app, options);
-    app.add_option("--snapshot", options.snapshot, "What it was in this snapshot.");
+    app.add_option("--snapshot", options.snapshot, "Clones the content of this snapshot.");
 }
 void add_receive(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_option("-f,--file", options.file, "Reads the stream from a file (-: standard input).");
     app.add_flag("--with-filesystems", options.with_filesystems,
-                 "Gives it the directories of this host that it wants.");
+                 "Gives the VM the directories of this host that it asks for.");
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ std::span<Command const> copy_commands() {
     static constexpr auto rows = std::to_array<Command>({
         {"clone", "", "VM [-f FILE] [KEY=VALUE...]", "makes a VM with the content of another one", add_clone,
          run_clone},
-        {"receive", "recv", "[-f FILE]", "makes a VM of a stream", add_receive, run_receive},
+        {"receive", "recv", "[-f FILE]", "makes a VM from a stream", add_receive, run_receive},
         {"send", "", "VM", "writes a VM as a stream", add_words, run_send},
     });
     return rows;

@@ -165,10 +165,10 @@ void add_nothing(CLI::App&, Options&) {}
 
 std::span<Command const> inside_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"console", "", "VM", "a terminal in a VM; Ctrl-] leaves it", add_words, run_console},
+        {"console", "", "VM", "opens a terminal in a VM; Ctrl-] leaves it", add_words, run_console},
         {"cp", "", "SOURCE TARGET", "copies files into or out of a VM: VM:/PATH", add_words, run_cp},
         {"exec", "", "VM COMMAND [ARG...]", "runs a command in a VM, as its root", add_nothing, run_exec, true},
-        {"upgrade-launcher", "", "VM...", "replaces the launcher of running VMs by that of this host", add_words,
+        {"upgrade-launcher", "", "VM...", "replaces the launcher of running VMs with that of this host", add_words,
          run_upgrade_launcher},
     });
     return rows;

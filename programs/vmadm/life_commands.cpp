@@ -141,14 +141,14 @@ Outcome run_prepare(Options const& options) {
 
 void add_stop(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("-F", options.force, "Kills it at once.");
-    app.add_option("-t", options.seconds, "Seconds until it is killed (60).")
+    app.add_flag("-F", options.force, "Kills the VM at once.");
+    app.add_option("-t", options.seconds, "Seconds until the VM is killed (60).")
         ->check(CLI::Range(0, 86400))
         ->each([&options](std::string const&) { options.has_seconds = true; });
 }
 void add_reboot(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("-F", options.force, "Kills it and starts it.");
+    app.add_flag("-F", options.force, "Kills the VM and starts it.");
 }
 void add_kill(CLI::App& app, Options& options) {
     add_words(app, options);
@@ -159,14 +159,14 @@ void add_kill(CLI::App& app, Options& options) {
 
 std::span<Command const> life_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"create", "", "[-f FILE]", "makes a VM of a JSON payload, and starts it", add_payload, run_create},
-        {"delete", "destroy", "VM...", "stops VMs and removes all that they have", add_words, run_delete},
+        {"create", "", "[-f FILE]", "makes a VM from a JSON payload, and starts it", add_payload, run_create},
+        {"delete", "destroy", "VM...", "stops VMs and removes everything that they have", add_words, run_delete},
         {"install", "", "VM", "completes a VM made with create_only", add_words, run_install},
         {"kill", "", "[-s SIGNAL] VM...", "sends a signal to the init of VMs", add_kill, run_kill},
-        {"prepare", "", "", "makes what systemd needs of all VMs: for the boot of the host", add_words, run_prepare},
+        {"prepare", "", "", "makes what systemd needs for all VMs, when the host boots", add_words, run_prepare},
         {"reboot", "", "[-F] VM...", "reboots VMs", add_reboot, run_reboot},
-        {"recover", "", "[VM]", "finishes or undoes what was interrupted", add_words, run_recover},
-        {"reprovision", "", "VM [-f FILE]", "replaces what the VM holds by another image", add_payload,
+        {"recover", "", "[VM]", "finishes or undoes interrupted work", add_words, run_recover},
+        {"reprovision", "", "VM [-f FILE]", "replaces the VM's content with another image", add_payload,
          run_reprovision},
         {"start", "boot", "VM...", "starts VMs", add_words, run_start},
         {"stop", "halt", "[-F] [-t SECONDS] VM...", "stops VMs", add_stop, run_stop},

@@ -212,16 +212,16 @@ Outcome run_events(Options const& options) {
 
 void add_stats(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("-j", options.as_json, "An array of objects; all in bytes.");
+    app.add_flag("-j", options.as_json, "Prints an array of objects; sizes are in bytes.");
     app.add_flag("-H", options.no_header, "No header line.");
 }
 void add_list(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("-p", options.is_parsable, "Values with \":\" between; \"\\\" before a \":\" of a value.");
+    app.add_flag("-p", options.is_parsable, "Separates values with \":\"; a \"\\\" precedes a \":\" in a value.");
     app.add_flag("-H", options.no_header, "No header line.");
-    app.add_flag("-h", options.with_header, "A header line in any case.");
-    app.add_option("-o", options.order, "Columns.");
-    app.add_option("-s", options.sort, "Sort keys; with - descending.");
+    app.add_flag("-h", options.with_header, "Always prints a header line.");
+    app.add_option("-o", options.order, "The columns.");
+    app.add_option("-s", options.sort, "The sort keys; a - before one means descending.");
 }
 void add_lookup(CLI::App& app, Options& options) {
     add_words(app, options);
@@ -235,27 +235,27 @@ void add_events(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_flag("-f", options.is_full, "Whole uuids and dates.");
     app.add_flag("-j", options.as_json, "Records as JSON, one a line.");
-    app.add_flag("-r", options.with_ready, "Also the record that begins the stream, with all VMs.");
+    app.add_flag("-r", options.with_ready, "Adds the first record of the stream, with all VMs.");
 }
 void add_logs(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("-f,--follow", options.follow, "Goes on with what is written from now on.");
-    app.add_option("-n,--lines", options.lines, "How many of the last lines (10).")->check(CLI::Range(0, 1'000'000));
+    app.add_flag("-f,--follow", options.follow, "Continues with what is written from now on.");
+    app.add_option("-n,--lines", options.lines, "The number of last lines (10).")->check(CLI::Range(0, 1'000'000));
 }
 
 }  // namespace
 
 std::span<Command const> look_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"get", "json", "VM", "all properties of a VM, as JSON", add_words, run_get},
-        {"history", "", "[VM]", "what was done to VMs, as JSON lines", add_words, run_history},
-        {"info", "", "VM [TYPES]", "is refused: for virtual hardware", add_words, run_info},
-        {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "a table of VMs", add_list, run_list},
-        {"logs", "", "[-f] [-n LINES] VM", "what the VM has written to its console", add_logs, run_logs},
-        {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "uuids of VMs, or objects", add_lookup, run_lookup},
-        {"events", "", "[-fjr] [VM]", "what changes, as it changes", add_events, run_events},
-        {"stats", "", "[-j] [-H] [VM | F=V]...", "what VMs use now", add_stats, run_stats},
-        {"sysrq", "", "VM nmi|screenshot", "is refused: for virtual hardware", add_words, run_sysrq},
+        {"get", "json", "VM", "prints all properties of a VM as JSON", add_words, run_get},
+        {"history", "", "[VM]", "prints what was done to VMs, as JSON lines", add_words, run_history},
+        {"info", "", "VM [TYPES]", "refused: it is for virtual hardware", add_words, run_info},
+        {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "prints a table of VMs", add_list, run_list},
+        {"logs", "", "[-f] [-n LINES] VM", "prints what the VM has written to its console", add_logs, run_logs},
+        {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "prints uuids of VMs, or objects", add_lookup, run_lookup},
+        {"events", "", "[-fjr] [VM]", "prints changes as they happen", add_events, run_events},
+        {"stats", "", "[-j] [-H] [VM | F=V]...", "prints what VMs use now", add_stats, run_stats},
+        {"sysrq", "", "VM nmi|screenshot", "refused: it is for virtual hardware", add_words, run_sysrq},
     });
     return rows;
 }

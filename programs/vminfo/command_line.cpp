@@ -65,28 +65,28 @@ std::string usage_text() {
         text += line + "  " + std::string(command.description) + "\n";
     }
     return text +
-           "\nA VM is named by its uuid, by the beginning of it that no other has, or by its alias. F=V is a "
-           "condition, as\n"
-           "`vmadm list` has it: state=running, alias=~^web, nics.*.ip=10.0.0.7\n\n"
-           "  -E                 errors as JSON, for programs\n"
-           "  --root DIR         in place of / [$TRITON_ROOT]\n"
+           "\nA VM is named by its uuid, by an unambiguous beginning of it, or by its alias. F=V is a condition as in\n"
+           "`vmadm list`: state=running, alias=~^web, nics.*.ip=10.0.0.7\n\n"
+           "  -E                 print errors as JSON, for programs\n"
+           "  --root DIR         a directory to use instead of / [$TRITON_ROOT]\n"
            "  --socket PATH      vminfod's socket [/run/triton/vminfod.socket]\n"
-           "  -h, --help         this text; of a command: its options\n"
-           "  --version          the version\n\n"
+           "  -h, --help         print this text, or the options of a command\n"
+           "  --version          print the version\n\n"
            "Examples:\n"
            "  vminfo events --until state=running --timeout 60 web0    waits until web0 runs\n"
-           "  vminfo events --filter alias=~^web --field state -f      each change of state of these VMs\n"
-           "  vminfo events -j --since 1000042                         what has happened since that event, and goes "
-           "on\n"
-           "  vminfo top -s memory                                     who uses the memory\n"
-           "  vminfo vms -o uuid,state tags.role=db                    some properties of some VMs\n"
-           "  vminfo status -j -f                                      all that vminfod knows of itself\n\n"
-           "Exit codes: 0 done, 1 it failed, 2 usage, 3 vminfod is not there, 4 out of time.\n";
+           "  vminfo events --filter alias=~^web --field state -f      prints each change of state of these VMs\n"
+           "  vminfo events -j --since 1000042                         prints what has happened since that event, and\n"
+           "                                                           continues\n"
+           "  vminfo top -s memory                                     shows what uses the memory\n"
+           "  vminfo vms -o uuid,state tags.role=db                    prints some properties of some VMs\n"
+           "  vminfo status -j -f                                      prints everything that vminfod knows of "
+           "itself\n\n"
+           "Exit codes: 0 success, 1 failure, 2 usage error, 3 vminfod does not run, 4 timeout.\n";
 }
 
 void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_help_flag();
-    app.add_option("--root", options.root, "A directory in place of /.")->envname("TRITON_ROOT");
+    app.add_option("--root", options.root, "A directory to use instead of /.")->envname("TRITON_ROOT");
     app.add_option("--socket", options.socket, "The socket of vminfod.");
     app.set_version_flag("--version", "vminfo " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");

@@ -105,7 +105,7 @@ Outcome run_events(Options const& options) {
     if (!outcome || followed) return outcome;
     if (limits.deadline && std::chrono::steady_clock::now() >= *limits.deadline) {
         if (options.until.empty()) return {};
-        return fail(ErrorKind::timeout, "no VM has come to what was waited for");
+        return fail(ErrorKind::timeout, "no VM has fulfilled the condition in time");
     }
     return followed;
 }
@@ -114,17 +114,17 @@ void add_events(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_flag("-f", options.is_full, "Whole uuids and dates.");
     app.add_flag("-j", options.as_json, "Records as JSON, one a line.");
-    app.add_flag("-r", options.with_ready, "Also the record that begins the stream, with all VMs.");
-    app.add_option("--since", options.since, "Begins after the event of this sequence number.");
+    app.add_flag("-r", options.with_ready, "Adds the first record of the stream, with all VMs.");
+    app.add_option("--since", options.since, "Begins after the event with this sequence number.");
     app.add_option("--filter", options.filters, "Only VMs that fulfil this condition, before or after an event.")
         ->allow_extra_args(false);
     app.add_option("--type", options.types, "Only events of this type: create, modify or delete.")
         ->check(CLI::IsMember({"create", "modify", "delete"}))
         ->allow_extra_args(false);
-    app.add_option("--field", options.changed, "Of changes, only those of this property.")->allow_extra_args(false);
+    app.add_option("--field", options.changed, "Only changes of this property.")->allow_extra_args(false);
     app.add_option("--until", options.until, "Ends when a VM fulfils this condition, at once if one does.")
         ->allow_extra_args(false);
-    app.add_option("--timeout", options.timeout, "Ends after so many seconds; with --until that is a failure.")
+    app.add_option("--timeout", options.timeout, "Ends after this many seconds; with --until that is a failure.")
         ->check(CLI::Range(0.001, 1e9));
 }
 
@@ -132,7 +132,7 @@ void add_events(CLI::App& app, Options& options) {
 
 std::span<Command const> event_commands() {
     static constexpr auto rows =
-        std::to_array<Command>({{"events", "[-fjr] [VM]", "what changes, as it changes", add_events, run_events}});
+        std::to_array<Command>({{"events", "[-fjr] [VM]", "prints changes as they happen", add_events, run_events}});
     return rows;
 }
 

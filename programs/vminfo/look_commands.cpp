@@ -102,8 +102,8 @@ Outcome run_vm(Options const& options) {
 
 void add_nothing(CLI::App&, Options&) {}
 void add_status(CLI::App& app, Options& options) {
-    app.add_flag("-j", options.as_json, "As JSON.");
-    app.add_flag("-f", options.is_full, "Also the log of full refreshes, and what is watched.");
+    app.add_flag("-j", options.as_json, "Prints JSON.");
+    app.add_flag("-f", options.is_full, "Adds the log of full refreshes, and what is watched.");
 }
 void add_vms(CLI::App& app, Options& options) {
     add_words(app, options);
@@ -111,17 +111,17 @@ void add_vms(CLI::App& app, Options& options) {
 }
 void add_vm(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("--fresh", options.is_fresh, "Has vminfod look again first.");
+    app.add_flag("--fresh", options.is_fresh, "Makes vminfod look again first.");
 }
 
 }  // namespace
 
 std::span<Command const> look_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"ping", "", "says pong when vminfod answers", add_nothing, run_ping},
-        {"status", "[-j] [-f]", "what vminfod does, and for whom", add_status, run_status},
-        {"vm", "[--fresh] VM", "all properties of a VM, as JSON", add_vm, run_vm},
-        {"vms", "[-o F,F] [F=V]...", "all VMs, as JSON", add_vms, run_vms},
+        {"ping", "", "prints pong when vminfod answers", add_nothing, run_ping},
+        {"status", "[-j] [-f]", "prints what vminfod does, and for whom", add_status, run_status},
+        {"vm", "[--fresh] VM", "prints all properties of a VM as JSON", add_vm, run_vm},
+        {"vms", "[-o F,F] [F=V]...", "prints all VMs as JSON", add_vms, run_vms},
     });
     return rows;
 }

@@ -43,16 +43,16 @@ Outcome run_top(Options const& options) {
 }
 
 void add_top(CLI::App& app, Options& options) {
-    app.add_option("-s", options.sort, "What the first have most of: cpu, memory or tasks; or alias.");
+    app.add_option("-s", options.sort, "Sorts by cpu, memory, tasks or alias.");
     app.add_option("-d", options.delay, "Seconds between two tables (2).")->check(CLI::Range(1.0, 3600.0));
-    app.add_option("-n", options.count, "Ends after so many tables.")->check(CLI::Range(1, 1'000'000'000));
+    app.add_option("-n", options.count, "Ends after this many tables.")->check(CLI::Range(1, 1'000'000'000));
 }
 
 }  // namespace
 
 std::span<Command const> top_commands() {
     static constexpr auto rows = std::to_array<Command>(
-        {{"top", "[-s WHAT] [-d SECONDS] [-n COUNT]", "what VMs use, again and again", add_top, run_top}});
+        {{"top", "[-s WHAT] [-d SECONDS] [-n COUNT]", "prints what VMs use, and refreshes it", add_top, run_top}});
     return rows;
 }
 

@@ -23,10 +23,10 @@ constexpr std::array<flags::Choice<log::LogFormat>, 2> log_formats{
 
 flags::Flags make_flags(DaemonOptions& options) {
     return {
-        {"root", "", 0, "DIR", "stands before all paths of the host", flags::into(options.root)},
-        {"listen", "", 0, "ADDRESS", "127.0.0.1:PORT or [::1]:PORT, or none (default: the configuration's)",
+        {"root", "", 0, "DIR", "a directory to put before all paths of the host", flags::into(options.root)},
+        {"listen", "", 0, "ADDRESS", "127.0.0.1:PORT, [::1]:PORT or none (default: the configuration's)",
          flags::into(options.listen)},
-        {"socket", "", 0, "PATH", "of the Unix socket (default: /run/triton/vminfod.socket)",
+        {"socket", "", 0, "PATH", "path of the Unix socket (default: /run/triton/vminfod.socket)",
          flags::into(options.socket)},
         {"log-level", "", 0, "LEVEL", "debug, info (default), warning, error",
          flags::into_choice(options.log_level, log_levels)},
@@ -37,9 +37,9 @@ flags::Flags make_flags(DaemonOptions& options) {
 
 std::string help_text(flags::Flags const& flags) {
     return "Usage: vminfod [OPTIONS]\n\n"
-           "Keeps the state of all machines of this host in memory, as files, systemd, the pool and the machines'\n"
-           "launchers say it, and serves it with an event stream by HTTP: all on a Unix socket, and without secrets\n"
-           "on the loopback interface. Runs in the foreground, usually as vminfod.service.\n\n" +
+           "Keeps the state of all machines of this host in memory, as reported by files, systemd, the pool and the\n"
+           "machines' launchers, and serves it with an event stream over HTTP: everything on a Unix socket, and\n"
+           "without secrets on the loopback interface. Runs in the foreground, usually as vminfod.service.\n\n" +
            flags::help_rows(flags) + flags::help_row('h', "help", "", "this text") +
            flags::help_row('V', "version", "", "the version") +
            "\nEach option is also an environment variable: --log-level is VMINFOD_LOG_LEVEL.\n"

@@ -94,7 +94,7 @@ public:
         auto sockets = TRY(open_sockets());
         auto probe_sockets = TRY(open_probe_sockets());
         if (sockets.empty() && probe_sockets.empty() && !has_broker_ && !options_.has_kubernetes)
-            return fail("nothing to do: --listen is missing, and whoever started us handed over nothing");
+            return fail("nothing to do: --listen is missing, and no descriptors were passed");
         if (options_.has_ui && sockets.empty()) return fail("--ui needs --listen");
         std::string token;
         if (!options_.ui_token_file.empty()) token = TRY(read_token(options_.ui_token_file));
@@ -231,10 +231,10 @@ private:
     void reload_token() {
         auto token = read_token(options_.ui_token_file);
         if (!token && has_landlock_ && is_out_of_reach(options_.ui_token_file)) {
-            (void)out_of_reach("ui-token-out-of-reach", "the token leads");
+            (void)out_of_reach("ui-token-out-of-reach", "the token is now");
         } else if (!token) {
             log_.write(log::LogLevel::error, "ui-token-rejected",
-                       "the new token is no good, the old one stays: " + token.error().text());
+                       "the new token cannot be used, the old one stays: " + token.error().text());
         } else if (ui_->replace_token(std::move(*token))) {
             log_.write(log::LogLevel::info, "ui-token-loaded", "from now on the page needs the new token");
         }
@@ -245,11 +245,11 @@ private:
         auto result = certificates_->reload(std::time(nullptr));
         if (!result && has_landlock_ && std::ranges::any_of(certificate_paths(), is_out_of_reach)) {
             ++figures_.failed_certificate_reloads;
-            result = out_of_reach("certificate-out-of-reach", "the certificates lead");
+            result = out_of_reach("certificate-out-of-reach", "the certificates are now");
         } else if (!result) {
             ++figures_.failed_certificate_reloads;
             log_.write(log::LogLevel::error, "certificate-rejected",
-                       "the new certificate is no good, the old one stays: " + result.error().text());
+                       "the new certificate cannot be used, the old one stays: " + result.error().text());
         } else if (*result) {
             ++figures_.certificate_reloads;
             figures_.certificate_not_after = certificates_->not_after();
@@ -262,7 +262,7 @@ private:
     /// sockets; it serves nobody before it has read them.
     std::unexpected<Error> out_of_reach(std::string_view event, std::string_view what_leads) {
         std::string text(what_leads);
-        text += " to where the sandbox lets nobody look who was started before: ";
+        text += " where the sandbox of a running agent cannot read: ";
         text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; what it has read stays";
         log_.write(log::LogLevel::error, event, text);
         if (keeps_sockets_ && !is_stopping_) {

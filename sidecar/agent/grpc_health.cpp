@@ -138,7 +138,7 @@ public:
             case 1: return std::nullopt;
             case 2: return "the service is NOT_SERVING";
             case 3: return "the service is SERVICE_UNKNOWN";
-            default: return "the answer is no HealthCheckResponse";
+            default: return "the answer is not a HealthCheckResponse";
         }
     }
 
@@ -245,7 +245,7 @@ private:
         if (frame->hd.type != NGHTTP2_GOAWAY || frame->goaway.error_code == NGHTTP2_NO_ERROR) return 0;
         if (self.broken_.empty())
             self.broken_ =
-                std::string("the server wants no such connection: ") + nghttp2_http2_strerror(frame->goaway.error_code);
+                std::string("the server refuses the connection: ") + nghttp2_http2_strerror(frame->goaway.error_code);
         self.is_over_ = true;
         return 0;
     }

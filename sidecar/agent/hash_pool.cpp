@@ -152,7 +152,7 @@ bool HashPool::work_on(Job& job) {
     std::vector<char> buffer(piece_size);  // for the slice: an idle agent has none
     for (std::size_t i = 0; i < pieces_in_slice; ++i) {
         if (job.is_wanted && !job.is_wanted->load(std::memory_order_relaxed)) {
-            job.done(fail(ErrorKind::refused, "hash the file", "nobody waits for it any more"));
+            job.done(fail(ErrorKind::refused, "hash the file", "nobody waits for it any longer"));
             return true;
         }
         auto const has_more = job.read(buffer);

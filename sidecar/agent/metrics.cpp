@@ -158,7 +158,7 @@ void add_agent(Writer& writer, AgentFigures const& figures, std::string_view ver
     one("triton_agent_hashed_bytes", Type::counter, "Bytes hashed.", figures.hashed_bytes);
     if (!figures.certificate_not_after) return;
     one("triton_agent_certificate_reloads", Type::counter, "New certificates taken.", figures.certificate_reloads);
-    one("triton_agent_failed_certificate_reloads", Type::counter, "New certificates that were no good.",
+    one("triton_agent_failed_certificate_reloads", Type::counter, "New certificates that could not be used.",
         figures.failed_certificate_reloads);
     writer.family("triton_agent_certificate_not_after_seconds", Type::gauge,
                   "When the certificate in use ends, in Unix time.");

@@ -118,7 +118,7 @@ Result<> restrict_files(SandboxRules const& rules, SandboxReport& report) {
     }
     if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
         int const restrict_err = errno;
-        return fail(restrict_err, "restrict ourselves by Landlock");
+        return fail(restrict_err, "restrict the agent with Landlock");
     }
     report.has_landlock = true;
     return {};

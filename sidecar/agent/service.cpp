@@ -325,7 +325,7 @@ Task<Result<Service::HashedFile>> Service::finish_hash(std::shared_ptr<Wish> wis
     while (!pending->result && !request.caller->has_gone())
         co_await pending->done.wait();
     request.caller->when_gone({});
-    if (!pending->result) co_return fail(ErrorKind::refused, "hash the file", "nobody waits for it any more");
+    if (!pending->result) co_return fail(ErrorKind::refused, "hash the file", "nobody waits for it any longer");
     auto const& result = *pending->result;
     if (!result) co_return std::unexpected(result.error());
     co_return HashedFile{result->sha256, result->key.size};

@@ -139,7 +139,7 @@ std::expected<std::vector<std::string>, std::string> parse_hashes_request(std::s
     auto const document = json::read_json(body, json::Limits{}, problems);
     if (!document || !problems.empty()) {
         auto const taken = std::move(problems).take();
-        return std::unexpected("the body is no JSON: " + (taken.empty() ? std::string() : taken.front().text()));
+        return std::unexpected("the body is not JSON: " + (taken.empty() ? std::string() : taken.front().text()));
     }
     Node const* const paths = json::member(*document, "paths");
     auto const* const elements = paths ? paths->get<json::Array>() : nullptr;
@@ -161,11 +161,11 @@ std::expected<std::string, std::string> parse_stage_request(std::string_view bod
     if (body.empty()) return "all";
     json::ProblemList problems{1};
     auto const document = json::read_json(body, json::Limits{}, problems);
-    if (!document || !document->get<json::Object>()) return std::unexpected("the body is no JSON object");
+    if (!document || !document->get<json::Object>()) return std::unexpected("the body is not a JSON object");
     if (!json::member(*document, "what")) return "all";
     std::string what = json::text_of(*document, "what");
     if (std::ranges::find(known, what) == known.end())
-        return std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf");
+        return std::unexpected("\"what\" is not one of all, files, binaries, libraries, monitor_conf");
     return what;
 }
 

@@ -97,9 +97,9 @@ Result<Node> read(std::string_view text) {
     auto node = json::read_json(text, limits(), problems);
     if (!node) {
         auto const why = std::move(problems).take();
-        return fail("not to be understood: " + (why.empty() ? "no JSON" : why.front().text()));
+        return fail("cannot be understood: " + (why.empty() ? "no JSON" : why.front().text()));
     }
-    if (!node->get<json::Object>()) return fail("not to be understood: no JSON object");
+    if (!node->get<json::Object>()) return fail("cannot be understood: not a JSON object");
     return *std::move(node);
 }
 
@@ -128,7 +128,8 @@ std::string const* ObjectView::annotation(std::string_view wanted) const {
 Result<ObjectView> parse_object(std::string_view body, Wanted const& wanted) {
     Node const node = TRY(read(body));
     ObjectView found = view(&node, wanted);
-    if (found.name.empty() || found.resource_version.empty()) return fail("not to be understood: no object of the API");
+    if (found.name.empty() || found.resource_version.empty())
+        return fail("cannot be understood: not an object of the API");
     return found;
 }
 
@@ -136,7 +137,7 @@ Result<WatchEvent> parse_watch_event(std::string_view line, Wanted const& wanted
     Node const node = TRY(read(line));
     std::string const type = text(&node, "type");
     auto const found = std::ranges::find(event_types, type, [](auto const& row) { return row.first; });
-    if (found == event_types.end()) return fail("not to be understood: an event of type " + json::quoted(type));
+    if (found == event_types.end()) return fail("cannot be understood: an event of type " + json::quoted(type));
     Node const* const object = member(&node, "object");
     WatchEvent event{found->second, {}, {}};
     if (event.type == WatchEventType::error) {
@@ -145,7 +146,8 @@ Result<WatchEvent> parse_watch_event(std::string_view line, Wanted const& wanted
     }
     event.object = view(object, wanted);
     bool const is_named = event.type == WatchEventType::bookmark || !event.object.name.empty();
-    if (!is_named || event.object.resource_version.empty()) return fail("not to be understood: no object of the API");
+    if (!is_named || event.object.resource_version.empty())
+        return fail("cannot be understood: not an object of the API");
     return event;
 }
 

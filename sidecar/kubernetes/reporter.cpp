@@ -266,7 +266,7 @@ void Reporter::on(heard::CallRefused const& refused) {
         is_stranger_ = true;
         if (std::exchange(is_stranger_told_, true)) return;
         return log(log::LogLevel::warning, "launcher-refused",
-                   "the launcher has not started this agent and takes nothing from it: isolation, the delay of the "
+                   "the launcher has not started this agent and accepts nothing from it: isolation, the delay of the "
                    "shutdown and labels of the node have no effect, and its status does not show this reporter");
     }
     std::string why = "the launcher refuses " + std::string(call_names[call]) + ": " + refused.why;

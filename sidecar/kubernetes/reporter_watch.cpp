@@ -52,7 +52,7 @@ void Reporter::keep_watching(Watched what) {
             if (watch.has_bookmarks) limit = std::min(limit, watch.heard_at + longest_silence);
             if (!is_due(limit)) return;
             close_watch(what);
-            watch_broke(what, "nothing has been heard of it for too long");
+            watch_broke(what, "nothing was heard from it for too long");
             return keep_watching(what);
         }
     }

@@ -19,7 +19,7 @@ public:
     Result<std::string> token(bool must_read);
 
     /// For TLS to a server whose certificate one of ca.crt has signed. Once there was a good one, what is bad or
-    /// missing later does not take its place. Errors: of reading; no certificate in it.
+    /// missing later does not take its place. Errors: of reading; it has no certificate.
     Result<net::Certificates::Context> tls();
 
     /// The namespace that the pod is in. Errors: of reading; an empty file.

@@ -209,7 +209,7 @@ def test_pinned_and_needed_images_stay(area, host):
     dry = host.run("vacuum", "-n").stdout
     assert dry.startswith(f"image {uuid} (layout@1.0)  ") and host.uuids() == [uuid]
     asked = host.run("vacuum", code=2)
-    assert "nobody is there to be asked; -f deletes them, -n only lists them" in asked.stderr
+    assert "nobody can be asked; -f deletes them, -n only lists them" in asked.stderr
     host.run("vacuum", "-f")
     assert host.images() == [] and host.layers() == [] and host.blobs() == []
 
@@ -316,5 +316,5 @@ def test_without_root_it_says_so(area, host):
                           env=host.environment())
     if "Permission denied" in done.stderr and not done.stdout and done.returncode == 126:
         return  # the build directory itself is closed to others
-    assert done.stderr == "imgadm: error (NotAuthorized): cannot change the images of this host: this needs root's rights\n"
+    assert done.stderr == "imgadm: error (NotAuthorized): cannot change the images of this host: this needs root\n"
     assert done.returncode == 1

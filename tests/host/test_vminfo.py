@@ -56,7 +56,7 @@ def test_usage(tmp_path):
     assert says(tmp_path, "events", "--since", "yesterday") == (2, "", '--since "yesterday" is not the sequence number of an event\n')
     assert says(tmp_path, "vms", "colour=red") == (2, "", 'Invalid filter key: "colour"\n')
     assert says(tmp_path, "events", "--until", "state") == (2, "", '"state" is not a condition: expected KEY=VALUE\n')
-    assert says(tmp_path, "top", "-s", "x") == (2, "", '"x" is none of cpu, memory, tasks, alias\n')
+    assert says(tmp_path, "top", "-s", "x") == (2, "", '"x" is not one of cpu, memory, tasks, alias\n')
 
 
 @pytest.mark.parametrize("given, code, text", [
@@ -135,7 +135,7 @@ def test_until(tmp_path):
         code, out, text = says(tmp_path, "events", "--until", "state=running", "--until", "alias=web0", "web0")
         assert (code, len(out.splitlines()), text) == (0, 2, "")
         assert says(tmp_path, "events", "--until", "state=running") == (0, "", ""), "one runs already"
-        assert says(tmp_path, "events", "--until", "state=failed", "--timeout", "0.2")[::2] == (4, "no VM has come to what was waited for\n")
+        assert says(tmp_path, "events", "--until", "state=failed", "--timeout", "0.2")[::2] == (4, "no VM has fulfilled the condition in time\n")
         assert says(tmp_path, "events", "--timeout", "0.2", "-r", "--filter", "alias=x")[0] == 0
         assert says(tmp_path, "events", "--until", "state=running", "nobody") == (1, "", "VM nobody not found\n")
     for gone in (stream(record("ready", vms=[WEB]), record("delete", WEB)), stream(record("ready", vms=[])),

@@ -23,7 +23,7 @@ SERVING = b"\0\0\0\0\2\x08\1"
 NOT_HTTP2 = "the answer is not HTTP/2"
 TOO_LONG = "the answer is too long"
 FIELDS_TOO_LONG = "the fields of the answer are too long"
-NO_RESPONSE = "the answer is no HealthCheckResponse"
+NO_RESPONSE = "the answer is not a HealthCheckResponse"
 
 
 def frame(kind, flags=0, stream=1, payload=b""):
@@ -120,7 +120,7 @@ ATTACKS = {
     "a second header": ([BEGIN, frame(HEADERS, END_HEADERS | END_STREAM, payload=OK + field(b"grpc-status", b"0"))],
                         (NOT_HTTP2, "the server has ended the call")),
     "a goodbye": ([GREETING, frame(GOAWAY, stream=0, payload=bytes(7) + b"\x0b" + b"\x1b[2J" * 3000)],
-                  "the server wants no such connection: ENHANCE_YOUR_CALM"),
+                  "the server refuses the connection: ENHANCE_YOUR_CALM"),
 }
 
 

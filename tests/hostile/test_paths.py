@@ -57,7 +57,7 @@ def test_a_link_in_the_place_of_a_socket(place, theirs, victim, kind):
     put_link(path, victim)
     errors = launcher.reject({"web": listening(f"{kind}:{path}", mode="0666", user=SOMEBODY)})
     assert errors == [f"programs.web.sockets[0]: cannot listen on {kind}:{path}: "
-                      "somebody has put another file in its place"]
+                      "another file has replaced it"]
     assert launcher.stop() == Exit(code=0)
     assert path.is_symlink()
 

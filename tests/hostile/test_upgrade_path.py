@@ -49,7 +49,7 @@ def test_a_file_that_is_replaced(place, area):
 
 
 def test_a_file_that_is_written_to(place, area):
-    """The same file with another content: what was asked is not there any more, and the upgrade is refused."""
+    """The same file with another content: what was asked no longer exists, and the upgrade is refused."""
     path = area / "successor"
     evil = executable(area / "evil", EVIL.format(area / "mark"))
     executable(path, f"#!/bin/sh\ncat {evil} > {path}.new; exec {BINARY} \"$@\" $(cat {path}.new > {path})\n")

@@ -311,7 +311,7 @@ def test_a_log_that_nobody_reads_stops_nothing(start):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    ([], "nothing to do: --listen is missing, and whoever started us handed over nothing"),
+    ([], "nothing to do: --listen is missing, and no descriptors were passed"),
     (["--listen", "host:80"], '--listen: "host:80" is not an address (for example 10.0.0.1:8080, [::1]:8080, :8080)'),
     (["--listen", "127.0.0.1:99999"], '"127.0.0.1:99999" is not an address'),
     (["--listn", ":1"], "unknown option --listn; did you mean --listen?"),

@@ -218,7 +218,7 @@ def test_a_success_that_makes_no_sense_is_none(api, launcher, start):
     """Of a proxy, say."""
     api.faults["patch pods"] = [lambda client, _: client.answer(200, "<html>")]
     start()
-    launcher.wait_state("failing", "not to be understood")
+    launcher.wait_state("failing", "cannot be understood")
     api.wait_annotation("c1", RECOVERY)
     launcher.wait_state("ok")
 
@@ -313,7 +313,7 @@ def test_another_authority(api, launcher, start, account, tmp_path):
     good = (account / "ca.crt").read_bytes()
     (account / "ca.crt").write_bytes(other.certificate.read_bytes())
     start()
-    launcher.wait_state("failing", f"the certificate of 127.0.0.1:{api.port} is no good: unable to get local issuer")
+    launcher.wait_state("failing", f"the certificate of 127.0.0.1:{api.port} is not trusted: unable to get local issuer")
     assert api.requests == []
     (account / "ca.crt").write_bytes(good)
     api.wait_annotation("c1", RECOVERY)

@@ -217,7 +217,7 @@ def test_a_launcher_that_became_another_version_asks_anew(prober, launcher):
         peer, _ = server.accept()
         launcher.drop_connections()
         with peer:
-            assert read_to_end(peer).startswith(b"GET / "), "nobody waits for it any more"
+            assert read_to_end(peer).startswith(b"GET / "), "nobody waits for it any longer"
         launcher.wait_for(lambda: len(launcher.called("Probes")) == 2, "it asks again")
         assert prober.probe("tcp", f"127.0.0.1:{port_of(server)}") == (True, "")
         assert old not in prober.results()

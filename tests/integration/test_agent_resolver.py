@@ -180,7 +180,7 @@ def test_a_certificate_for_another_name(launcher, start, authority, alternatives
     server = StandIn(authority.issue("other", subject=f"/CN={NAME}", alternatives=alternatives))
     try:
         start(server.port, hosts=f"127.0.0.1 {NAME}\n")
-        detail = launcher.wait_state("failing", f"{NAME}:{server.port} at 127.0.0.1 is no good: ")
+        detail = launcher.wait_state("failing", f"{NAME}:{server.port} at 127.0.0.1 is not trusted: ")
         assert detail.endswith("mismatch") and server.requests == []
     finally:
         server.close()

@@ -401,12 +401,12 @@ def test_a_bad_new_certificate_keeps_the_old_one_and_says_so(pki, start, mounted
         file.touch()
     expired = pki.issue("expired-server", "/CN=agent", dates=("20200101000000Z", "20210101000000Z"))
     for generation, (pair, reason) in enumerate([
-            ((pki.full[0], pki.server[1]), "does not belong to"), (empty, "tls.crt: no PEM of that kind in it"),
+            ((pki.full[0], pki.server[1]), "does not belong to"), (empty, "tls.crt: it has no PEM of that kind"),
             ((pki.server[1], pki.server[1]), "tls.crt: "), ((pki.server[0], pki.server[0]), "tls.key: "),
             (expired, "the certificate has expired")], start=10):
         swap(mounted, generation, pair)
         rejected = agent.wait_for_event("certificate-rejected")
-        assert rejected["message"].startswith("the new certificate is no good, the old one stays: ")
+        assert rejected["message"].startswith("the new certificate cannot be used, the old one stays: ")
         assert reason in rejected["message"], rejected
         assert serial(agent, context) == old
     (mounted / "tls.crt").unlink()

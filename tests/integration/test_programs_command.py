@@ -70,7 +70,7 @@ def test_interrupt_is_for_the_command_alone(place, terminal):  # noqa: F811
 
 def test_it_needs_programs_and_a_command(tmp_path):
     done = run_plainly("--input-dir", tmp_path, "--")
-    assert (done.returncode, done.stderr) == (2, "triton-launch: --: a command has to follow\n")
+    assert (done.returncode, done.stderr) == (2, "triton-launch: --: a command must follow\n")
     (tmp_path / "config.json").write_text('{"version":"1","arguments":[]}')
     done = run_plainly("--input-dir", tmp_path, "--main-container-version", "1", "--exit-on-bad-config",
                        "--control-socket", "none", "--", "true")

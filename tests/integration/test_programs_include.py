@@ -64,7 +64,7 @@ def test_a_bad_fragment_is_named_and_what_runs_stays(place):
     launcher.wait_up(tag="web")
     launcher.add("10-bad", {"web": {"restart": "perhaps"}})
     errors = launcher.wait_for_event("configuration-rejected")["errors"]
-    assert errors == ['conf.d/10-bad.json: programs.web.restart: "perhaps" is none of always, on-failure, never']
+    assert errors == ['conf.d/10-bad.json: programs.web.restart: "perhaps" is not one of always, on-failure, never']
     launcher.quiet_for(0.1)
     assert not launcher.events_named("process-exited")
     launcher.add("10-bad", {"db": service("db")})

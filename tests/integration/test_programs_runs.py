@@ -223,7 +223,7 @@ def test_bad_keys_are_explained(tmp_path):
         "programs.c.stopSequence: must not be empty",
         "programs.c.stopSignal: cannot be used together with stopSequence",
         'programs.d.schedule.timeZone: "../x" is not the name of a time zone (for example Europe/Berlin)',
-        'programs.d.schedule.missed: "later" is none of skip, run',
+        'programs.d.schedule.missed: "later" is not one of skip, run',
         "programs.a.timeout: has no effect without oneShot or schedule",
         "programs.b.onStop: has no effect without oneShot",
         "programs.d.schedule.timeZone: has no effect without cron",

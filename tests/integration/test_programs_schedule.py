@@ -28,7 +28,7 @@ def test_a_run_that_is_still_going_on_is_not_overlapped(place):
     launcher = run(place, {"job": probe("trap", "say:up", f"until:{USR1}", schedule={"every": "60ms"})})
     pid = launcher.wait_up()["pid"]
     skipped = launcher.wait_for_event("schedule-skipped", program="job")
-    assert skipped["message"] == "run of job skipped: the one before has not ended"
+    assert skipped["message"] == "run of job skipped: the previous run has not ended"
     launcher.wait_for_event("schedule-skipped", program="job")
     assert len(launcher.events_named("process-started")) == 1
     launcher.signal_inside(pid, USR1)

@@ -240,7 +240,7 @@ def test_path_is_absolute(running):
 
 
 def test_version_is_gone(place, area):
-    """A successor that could not start the programs again is refused: their binary is not there any more."""
+    """A successor that could not start the programs again is refused: their binary no longer exists."""
     binary = area / "bin" / "probe"
     binary.parent.mkdir()
     binary.write_bytes(place.probe.read_bytes())

@@ -278,7 +278,7 @@ def test_followed_lines_that_are_gone(place, area):
         follower.process.send_signal(signal.SIGCONT)
         follower.wait_for("last")
         follower.process.kill()
-        assert b"lines are missing here: they were written during an upgrade, and are not kept any more" in \
+        assert b"lines are missing here: they were written during an upgrade and are no longer kept" in \
             follower.process.communicate()[1]
 
 

@@ -91,5 +91,5 @@ def test_another_address_after_the_servers_return(pod, start, dns):  # noqa: F81
 
 def test_the_certificate_is_for_another_name(pod, start):
     start(host="api.example.org", hosts="127.0.0.1 api.example.org\n")
-    wait_failing(pod, "the certificate of api.example.org:6443 at 127.0.0.1 is no good: hostname mismatch")
+    wait_failing(pod, "the certificate of api.example.org:6443 at 127.0.0.1 is not trusted: hostname mismatch")
     assert pod.namespace.requests(stage=None) == []

@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 4> order_names{"cpu", "memory", "tasks", 
 
 Result<UsageTable::Order> UsageTable::parse_order(std::string_view text) {
     auto const found = std::ranges::find(order_names, text);
-    if (found == order_names.end()) return fail(json::quoted(text) + " is none of cpu, memory, tasks, alias");
+    if (found == order_names.end()) return fail(json::quoted(text) + " is not one of cpu, memory, tasks, alias");
     return static_cast<Order>(found - order_names.begin());
 }
 

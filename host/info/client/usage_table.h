@@ -16,7 +16,7 @@ namespace triton::info {
 class UsageTable {
 public:
     enum class Order : std::uint8_t { cpu, memory, tasks, alias };
-    /// Errors: invalid: `"x" is none of cpu, memory, tasks, alias`.
+    /// Errors: invalid: `"x" is not one of cpu, memory, tasks, alias`.
     static Result<Order> parse_order(std::string_view text);
 
     explicit UsageTable(Order order) : order_(order) {}

@@ -129,7 +129,7 @@ def test_files_are_copied_in_and_out(host, vmadm, tiny):
         (["/tmp/in", "/tmp/x"], (2, 'neither "/tmp/in" nor "/tmp/x" is of a VM: expected VM:/PATH\n')),
         (["/tmp/in/a", "files:/proc/sysrq-trigger"], (1, "cannot copy to /proc/sysrq-trigger: that is a file system of the kernel\n")),
         (["files:/dev/null", "/tmp/x"], (1, "cannot copy /dev/null: it is neither a file nor a directory\n")),
-        (["files:..", "/tmp"], (1, "cannot copy to /tmp: it is not said by which name\n")),
+        (["files:..", "/tmp"], (1, "cannot copy to /tmp: the name is missing\n")),
     ]:
         assert vmadm.says("cp", *words) == expected, words
 

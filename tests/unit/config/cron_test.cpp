@@ -144,7 +144,7 @@ TEST_P(ParseCron, Refuses) {
 }
 
 constexpr char const* five_fields = "needs five fields: minute, hour, day of the month, month, day of the week";
-constexpr char const* nicknames = "is none of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually";
+constexpr char const* nicknames = "is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually";
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, ParseCron,

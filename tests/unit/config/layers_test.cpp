@@ -85,7 +85,7 @@ TEST(Layers, EachProblemNamesItsFile) {
     EXPECT_THAT(texts(draft.problems),
                 testing::UnorderedElementsAre(
                     "programs.a.nice: 99 is not within -20 to 19",
-                    R"(2.json: programs.a.restart: "y" is none of always, on-failure, never)",
+                    R"(2.json: programs.a.restart: "y" is not one of always, on-failure, never)",
                     R"(1.json: programs["b.c"].nice: 98 is not within -20 to 19)",
                     R"(2.json: programs["b.c"].command[0]: expected a string or an object, found array)",
                     "1.json: programs.new.command: required when there is no version"));
@@ -119,12 +119,14 @@ TEST(Layers, TogetherTheySayNoMoreThanOneDocumentMay) {
                               {.file = "a", .text = "{\"runServers\":true,\"" + std::string(60, 'a') + "\":1}"}};
     EXPECT_THAT(read(layers, limits).problems, IsEmpty());
     layers.push_back({.file = "b", .text = "{\"" + std::string(60, 'b') + "\":1}"});
-    EXPECT_THAT(texts(read(layers, limits).problems), ElementsAre("its files say more together than one document may"));
+    EXPECT_THAT(texts(read(layers, limits).problems),
+                ElementsAre("its files together are larger than one document may be"));
     limits = {};
     limits.document.values = 6;
     EXPECT_THAT(read(layers, limits).problems, IsEmpty());
     layers.push_back({.file = "c", .text = R"({"c":1,"d":1})"});
-    EXPECT_THAT(texts(read(layers, limits).problems), ElementsAre("its files say more together than one document may"));
+    EXPECT_THAT(texts(read(layers, limits).problems),
+                ElementsAre("its files together are larger than one document may be"));
 }
 
 TEST(Layers, AMegabyteOfKeysTwiceTakesNoSquare) {

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
                "programs.web.environment.E.source: required for type Environment"}},
         Found{R"("environment":["A"])", {"programs.web.environment: expected an object, found array"}},
         Found{R"("environmentFrom":"clear")",
-              {R"(programs.web.environmentFrom: "clear" is none of inherit, clean; did you mean "clean"?)"}},
+              {R"(programs.web.environmentFrom: "clear" is not one of inherit, clean; did you mean "clean"?)"}},
         Found{R"("environmentFrom":["PATH",1,"A=B"])",
               {"programs.web.environmentFrom[1]: expected a string, found number",
                R"(programs.web.environmentFrom[2]: "A=B" is not the name of a variable: it is empty or has a =)"}},
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
               {R"(programs.web.schedule.cron: "0 0 * * mno": day of the week: mno is neither a number nor a name)"}},
         Found{
             R"("restart":"onfailure")",
-            {R"(programs.web.restart: "onfailure" is none of always, on-failure, never; did you mean "on-failure"?)"}},
+            {R"(programs.web.restart: "onfailure" is not one of always, on-failure, never; did you mean "on-failure"?)"}},
         Found{R"("restart":"never","backoff":{})",
               {R"(warning: programs.web.backoff: has no effect when restart is "never")"}},
         Found{R"("backoff":{"initial":"10s","max":"5s","factor":0.5,"jitter":1.1,"resetAfter":60})",
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
              R"(programs.web.successCodes[6]: expected an integer, found 1.5)",
              R"(programs.web.successCodes[7]: expected an exit code or a signal, found boolean)",
              R"(programs.web.successCodes[8]: "NOPE" is not a signal (for example TERM, 15, RTMIN+3))",
-             R"(programs.web.permanentFailureCodes[1]: exit code 143 is a success code, too)"}},
+             R"(programs.web.permanentFailureCodes[1]: exit code 143 is also a success code)"}},
         Found{
             R"("groups":["web","web","a b",7])",
             {R"(programs.web.groups[1]: "web" is named twice)",
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("startLimit":{"count":0,"interval":"0s","action":"stop","exitCode":0})",
               {"programs.web.startLimit.count: 0 is not within 1 to 1000",
                "programs.web.startLimit.interval: must be more than 0",
-               R"(programs.web.startLimit.action: "stop" is none of give-up, exit)",
+               R"(programs.web.startLimit.action: "stop" is not one of give-up, exit)",
                "programs.web.startLimit.exitCode: 0 is not within 1 to 255",
                R"(warning: programs.web.startLimit.exitCode: has no effect unless action is "exit")"}},
         Found{R"("startLimit":{"count":5,"interval":"1m","exitCode":3})",
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("stopTimeout":"8761h")", {R"(programs.web.stopTimeout: "8761h" is longer than a year)"}},
         Found{R"("stopTimeout":"1.5ms")", {R"(programs.web.stopTimeout: "1.5ms" is finer than a millisecond)"}},
         Found{R"("stopTimeout":"0s","drainDelay":"0s","stopScope":"tree")", {}},
-        Found{R"("stopScope":"group")", {R"(programs.web.stopScope: "group" is none of process, tree)"}},
+        Found{R"("stopScope":"group")", {R"(programs.web.stopScope: "group" is not one of process, tree)"}},
         Found{R"("preStop":{"timeout":"0s"})",
               {"programs.web.preStop.command: required key is missing",
                "programs.web.preStop.timeout: must be more than 0"}},
@@ -172,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
             {R"(warning: programs.web.reloadSignal: has no effect unless onConfigurationChange or files.action is "signal")"}},
         Found{R"("reloadSignal":"USR1","onConfigurationChange":"signal")", {}},
         Found{R"("onConfigurationChange":"reload")",
-              {R"(programs.web.onConfigurationChange: "reload" is none of keep, restart, signal)"}}));
+              {R"(programs.web.onConfigurationChange: "reload" is not one of keep, restart, signal)"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     NetworkProbes, ProgramKeys,
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("readiness":{})", {"programs.web.readiness.type: required key is missing"}},
         Found{
             R"("readiness":{"type":"htp","url":"http://[::1]/","command":["x"]})",
-            {R"(programs.web.readiness.type: "htp" is none of notify, fd, exec, tcp, http, grpc; did you mean "http"?)"}},
+            {R"(programs.web.readiness.type: "htp" is not one of notify, fd, exec, tcp, http, grpc; did you mean "http"?)"}},
         Found{R"("readiness":{"type":"fd","fd":2})", {"programs.web.readiness.fd: 2 is not within 3 to 65535"}},
         Found{R"("readiness":{"type":"exec"})", {"programs.web.readiness.command: required for type exec"}},
         Found{R"("readiness":{"type":"notify","fd":3,"command":["x"],"interval":"1s","timeout":"1s"})",
@@ -240,14 +240,14 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("watchdog":"30s","readiness":{"type":"notify"})", {}},
         Found{R"("health":{"interval":"1s"})", {"programs.web.health.command: required for type exec"}},
         Found{R"("health":{"type":"exe","timeout":"1s"})",
-              {R"(programs.web.health.type: "exe" is none of exec, tcp, http, grpc; did you mean "exec"?)"}},
+              {R"(programs.web.health.type: "exe" is not one of exec, tcp, http, grpc; did you mean "exec"?)"}},
         Found{
             R"("health":{"command":["x"],"interval":"0s","timeout":"-1s","retries":0,"startPeriod":"x","action":"kill"})",
             {"programs.web.health.interval: must be more than 0",
              R"(programs.web.health.timeout: "-1s" is not a duration (for example 500ms, 10s, 1m30s))",
              "programs.web.health.retries: 0 is not within 1 to 65535",
              R"(programs.web.health.startPeriod: "x" is not a duration (for example 500ms, 10s, 1m30s))",
-             R"(programs.web.health.action: "kill" is none of restart, report, exit)"}}));
+             R"(programs.web.health.action: "kill" is not one of restart, report, exit)"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Resources, ProgramKeys,
@@ -289,9 +289,9 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.capabilities.bounding[1]: must not be empty",
                "programs.web.capabilities.ambient: expected an array, found string"}},
         Found{R"("seccomp":{"profile":"docker","action":"EPERM","allow":["@clock",1]})",
-              {R"(programs.web.seccomp.profile: "docker" is none of default, strict, none)",
+              {R"(programs.web.seccomp.profile: "docker" is not one of default, strict, none)",
                "programs.web.seccomp.allow[1]: expected a string, found number",
-               R"(programs.web.seccomp.action: "EPERM" is none of errno, kill, log)"}},
+               R"(programs.web.seccomp.action: "EPERM" is not one of errno, kill, log)"}},
         Found{R"("seccomp":{"allow":["mount"],"deny":["ptrace","mount"]})",
               {"programs.web.seccomp.deny[1]: mount is also in allow"}},
         Found{R"("noNewPrivileges":false,"seccomp":{})",
@@ -308,7 +308,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Descriptors, ProgramKeys,
     testing::Values(
-        Found{R"("output":"nul")", {R"(programs.web.output: "nul" is none of inherit, null; did you mean "null"?)"}},
+        Found{R"("output":"nul")", {R"(programs.web.output: "nul" is not one of inherit, null; did you mean "null"?)"}},
         Found{R"("output":7)", {"programs.web.output: expected a string or an object, found number"}},
         Found{R"("output":{"maxSize":"1Mi","maxFiles":2,"mode":"0600"})",
               {"warning: programs.web.output.maxSize: has no effect without file",
@@ -319,14 +319,16 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("output":{"format":"json","timestamp":"rfc3339"})",
               {"warning: programs.web.output.timestamp: has no effect with format json, which has the time"}},
         Found{R"("output":{"format":"json","timestamp":"none"})", {}},
-        Found{R"("output":{"timestamp":"utc"})", {R"(programs.web.output.timestamp: "utc" is none of none, rfc3339)"}},
+        Found{R"("output":{"timestamp":"utc"})",
+              {R"(programs.web.output.timestamp: "utc" is not one of none, rfc3339)"}},
         Found{R"("output":{"stderr":"nul"})",
-              {R"(programs.web.output.stderr: "nul" is none of inherit, null; did you mean "null"?)"}},
+              {R"(programs.web.output.stderr: "nul" is not one of inherit, null; did you mean "null"?)"}},
         Found{R"("output":{"stderr":7})", {"programs.web.output.stderr: expected a string or an object, found number"}},
         Found{R"("output":{"stderr":{"stderr":"null"}})",
               {"programs.web.output.stderr.stderr: is not a key of stderr"}},
         Found{R"("output":{"file":"/f","stderr":{"file":"/f","maxFiles":1}})",
-              {"programs.web.output.stderr: /f is the file of the standard output, which has both without stderr"}},
+              {"programs.web.output.stderr: /f is the file of the standard output, which gets both streams without "
+               "stderr"}},
         Found{R"("output":{"to":"logger","file":"/f","stderr":{"file":"/g"}})",
               {"programs.web.output.file: cannot be used together with to",
                R"(programs.web.output.stderr: can only be "inherit" or "null" together with to)",
@@ -337,10 +339,10 @@ INSTANTIATE_TEST_SUITE_P(
               {"warning: programs.web.output.stderr.maxSize: has no effect without file"}},
         Found{R"("output":{"file":"log","format":"text","maxSize":0,"maxFiles":-1,"whenFull":"lose"})",
               {R"(programs.web.output.file: "log" is not an absolute path)",
-               R"(programs.web.output.format: "text" is none of raw, prefix, json)",
+               R"(programs.web.output.format: "text" is not one of raw, prefix, json)",
                "programs.web.output.maxSize: must be more than 0",
                "programs.web.output.maxFiles: -1 is not within 0 to 1000",
-               R"(programs.web.output.whenFull: "lose" is none of block, drop)"}},
+               R"(programs.web.output.whenFull: "lose" is not one of block, drop)"}},
         Found{R"("sockets":[{}])",
               {"programs.web.sockets[0].name: required key is missing",
                "programs.web.sockets[0].listen: required key is missing"}},
@@ -357,7 +359,7 @@ INSTANTIATE_TEST_SUITE_P(
               {"warning: programs.web.sockets[0].mode: has no effect without a path",
                "warning: programs.web.sockets[0].user: has no effect without a path",
                "warning: programs.web.sockets[0].group: has no effect without a path",
-               "warning: programs.web.sockets[0].backlog: has no effect but for tcp and unix"}},
+               "warning: programs.web.sockets[0].backlog: has an effect only for tcp and unix"}},
         Found{R"("sockets":[{"name":"a","listen":"unix:/s","mode":"8","backlog":0}])",
               {R"(programs.web.sockets[0].mode: "8" is not an octal number from 0 to 7777)",
                "programs.web.sockets[0].backlog: 0 is not within 1 to 65535"}}));
@@ -573,7 +575,7 @@ TEST(ParsePrograms, ReadersOfOutput) {
     using Texts = std::vector<std::string>;
     EXPECT_EQ(with(""), Texts{});
     EXPECT_EQ(with(R"(,"count":2)"),
-              (Texts{R"(programs.web.output.to: "log" has to be one process: several would share the lines)"}));
+              (Texts{R"(programs.web.output.to: "log" must be one process: several would share the lines)"}));
     EXPECT_EQ(with(R"(,"oneShot":true)"), (Texts{R"(programs.web.output.to: "log" does not run all the time)"}));
     EXPECT_EQ(with(R"(,"schedule":{"every":"1s"})"),
               (Texts{R"(programs.web.output.to: "log" does not run all the time)"}));
@@ -589,7 +591,7 @@ TEST(ParsePrograms, WatchedFiles) {
     EXPECT_EQ(files(R"({"paths":[]})"), (Texts{"programs.web.files.paths: must not be empty"}));
     EXPECT_EQ(files(R"({"paths":["cert.pem"],"action":"reload","quietTime":"x"})"),
               (Texts{"programs.web.files.paths[0]: must be an absolute path",
-                     R"(programs.web.files.action: "reload" is none of restart, signal)",
+                     R"(programs.web.files.action: "reload" is not one of restart, signal)",
                      R"(programs.web.files.quietTime: "x" is not a duration (for example 500ms, 10s, 1m30s))"}));
     EXPECT_EQ(files(R"({"paths":[{"type":"ProcessNumber"}]})"),
               (Texts{"programs.web.files.paths: cannot depend on the number of the process"}));
@@ -664,8 +666,8 @@ INSTANTIATE_TEST_SUITE_P(
         Document{programs({{std::string(64, 'a'), ""}, {"7", ""}, {"a.b_c-D", ""}, {"triton", ""}, {"my-triton-", ""}}),
                  {}},
         Document{programs({{"triton-x", R"("after":["triton-agent"])"}, {"triton-", ""}}),
-                 {R"(programs.triton-x: names that begin with "triton-" are the launcher's own)",
-                  R"(programs.triton-: names that begin with "triton-" are the launcher's own)",
+                 {R"(programs.triton-x: names that begin with "triton-" are reserved for the launcher)",
+                  R"(programs.triton-: names that begin with "triton-" are reserved for the launcher)",
                   R"(programs.triton-x.after[0]: unknown program "triton-agent")"}},
         Document{R"({"programs":{"a.b":{"command":7}}})",
                  {R"(programs["a.b"].command: expected an array, found number)"}}));

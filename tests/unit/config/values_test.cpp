@@ -102,9 +102,9 @@ TEST(SocketAddress, Refuses) {
     Row const rows[] = {
         {"", "needs a kind before a colon: tcp, udp, unix, unixgram or fifo"},
         {"/run/s", "needs a kind before a colon: tcp, udp, unix, unixgram or fifo"},
-        {"tpc:0.0.0.0:80", R"(tpc is none of tcp, udp, unix, unixgram, fifo; did you mean "tcp"?)"},
-        {"http:0.0.0.0:80", "http is none of tcp, udp, unix, unixgram, fifo"},
-        {"TCP::80", R"(TCP is none of tcp, udp, unix, unixgram, fifo; did you mean "tcp"?)"},
+        {"tpc:0.0.0.0:80", R"(tpc is not one of tcp, udp, unix, unixgram, fifo; did you mean "tcp"?)"},
+        {"http:0.0.0.0:80", "http is not one of tcp, udp, unix, unixgram, fifo"},
+        {"TCP::80", R"(TCP is not one of tcp, udp, unix, unixgram, fifo; did you mean "tcp"?)"},
         {"tcp:80", "has no port"},
         {"tcp:0.0.0.0:", R"("" is not a port)"},
         {"tcp:0.0.0.0:http", "http is not a port"},
@@ -113,7 +113,7 @@ TEST(SocketAddress, Refuses) {
         {"tcp:127.0.0.1:80 ", R"("80 " is not a port)"},
         {"tcp:0.0.0.0:-1", "-1 is not a port"},
         {"tcp:localhost:80", "localhost is not an IP address"},
-        {"tcp:::1:80", "an IPv6 address stands in brackets: [::1]"},
+        {"tcp:::1:80", "an IPv6 address must be in brackets: [::1]"},
         {"tcp:[]:80", R"("" is not an IPv6 address)"},
         {"tcp:[127.0.0.1]:80", "127.0.0.1 is not an IPv6 address"},
         {"tcp:[fe80::1%eth0]:80", "fe80::1%eth0 is not an IPv6 address"},
@@ -225,11 +225,11 @@ TEST(ProbeTarget, SaysWhatIsWrong) {
         {"http://localhost:99999", R"("99999" is not a port from 1 to 65535)"},
         {"http://me@127.0.0.1/", R"("me@127.0.0.1" is neither an IP address nor localhost)"},
         {"http://127.0.0.1?x", R"("127.0.0.1?x" is neither an IP address nor localhost)"},
-        {"http://localhost/a b", R"("/a b" has a character that a URL has only percent-encoded)"},
-        {"http://localhost/[a]", R"("/[a]" has a character that a URL has only percent-encoded)"},
-        {"http://localhost/a#b", R"("/a#b" has a character that a URL has only percent-encoded)"},
-        {"http://localhost/\r\nX: y", R"("/\r\nX: y" has a character that a URL has only percent-encoded)"},
-        {"http://localhost/\xc3\xa4", "\"/\xc3\xa4\" has a character that a URL has only percent-encoded"},
+        {"http://localhost/a b", R"("/a b" has a character that must be percent-encoded in a URL)"},
+        {"http://localhost/[a]", R"("/[a]" has a character that must be percent-encoded in a URL)"},
+        {"http://localhost/a#b", R"("/a#b" has a character that must be percent-encoded in a URL)"},
+        {"http://localhost/\r\nX: y", R"("/\r\nX: y" has a character that must be percent-encoded in a URL)"},
+        {"http://localhost/\xc3\xa4", "\"/\xc3\xa4\" has a character that must be percent-encoded in a URL"},
     };
     for (Row const& row : urls) {
         auto const target = parse_probe_url(row.text);

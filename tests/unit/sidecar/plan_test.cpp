@@ -197,7 +197,7 @@ TEST(Plan, VersionsThatAreNoDirectory) {
     given.binary_output_directory = "bin/../..";
     EXPECT_THAT(errors(given, no_version),
                 ElementsAre("--binary-output-dir: bin/../.. is not a path inside the directory",
-                            "--main-container-version has nothing to be compared with: cannot open /var/fdb/version: "
+                            "--main-container-version cannot be compared: cannot open /var/fdb/version: "
                             "No such file or directory"));
     given = options(StageMode::init);
     given.binaries = {"fdbserver"};

@@ -47,7 +47,7 @@ TEST(Sources, TellWhatIsWrong) {
         ElementsAre("sources[0]: source \"ftp://x\": it begins with neither https:// nor http://",
                     "sources[1]: source \"http://x.example\": it is not encrypted; use https://, or allow it with -k",
                     "sources[2].keys: a signature is checked with keys, and there are none",
-                    "sources[3].type: \"dsapi\" is none of imgapi, directory, registry",
+                    "sources[3].type: \"dsapi\" is not one of imgapi, directory, registry",
                     "sources[4]: source \"/srv\": only a source of type directory is a path"));
 }
 
@@ -68,7 +68,7 @@ TEST(Sources, AreMadeFromWhatAUserTypes) {
     EXPECT_EQ(error(SourceType::imgapi, "https://x.example/\n"), "source \"https://x.example/\\n\": it is not a URL");
     EXPECT_EQ(parse_source_type("dsapi").error().text(),
               "sources of type dsapi have not existed since 2013; their successor is imgapi");
-    EXPECT_EQ(parse_source_type("x").error().text(), "\"x\" is none of the types imgapi, directory, registry");
+    EXPECT_EQ(parse_source_type("x").error().text(), "\"x\" is not one of the types imgapi, directory, registry");
     EXPECT_EQ(*parse_source_type("docker"), SourceType::registry);
     EXPECT_THAT(configuration_reference_page(), HasSubstr("| `url` | string | required |"));
 }

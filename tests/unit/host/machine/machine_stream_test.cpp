@@ -100,7 +100,7 @@ TEST(MachineStream, IsReadToItsEndWhenTheTreeEndsBefore) {
     };
     EXPECT_EQ(read(whole), "");
     EXPECT_EQ(read(stream_of(std::string(2 << 20, 'x'))),
-              "cannot receive a VM: there is more behind the end of its tree");
+              "cannot receive a VM: there is more after the end of its tree");
     whole[whole.size() - 2] = 'x';
     EXPECT_EQ(read(whole), "cannot receive a VM: its digest is not that of its content");
     ::signal(SIGPIPE, before);

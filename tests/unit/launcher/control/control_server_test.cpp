@@ -403,8 +403,8 @@ TEST_F(ControlServerTest, AStartIsOvertakenByALowerCount) {
     backend.programs[0].status.wanted = 0;
     server->state_changed();
     server->end_round();
-    EXPECT_EQ(reply(*all),
-              error(method("Refused"), R"({"reason":"no process of it is to run any more","details":[]})"));
+    EXPECT_EQ(reply(*all), error(method("Refused"),
+                                 R"({"reason":"none of its processes is meant to run any longer","details":[]})"));
 }
 
 TEST_F(ControlServerTest, AWaitLastsWhileNothingIsToRun) {

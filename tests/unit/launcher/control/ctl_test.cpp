@@ -70,12 +70,12 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
         std::string text;
     };
     for (Row const& row : std::vector<Row>{
-             {{}, "what to do is missing; triton-launch ctl --help lists the commands"},
+             {{}, "the command is missing; triton-launch ctl --help lists the commands"},
              {{"stats"}, "unknown command stats; did you mean \"status\"?"},
              {{"frobnicate"}, "unknown command frobnicate"},
              {{"status", "--jsn"}, "unknown option --jsn; did you mean \"json\"?"},
              {{"status", "-x"}, "unknown option -x"},
-             {{"status", "-f"}, "--follow means nothing for status"},
+             {{"status", "-f"}, "--follow cannot be used with status"},
              {{"status", "--json=1"}, "--json takes no value"},
              {{"status", "--socket"}, "--socket needs a value (PATH)"},
              {{"logs", "-n"}, "-n needs a value (LINES)"},
@@ -92,7 +92,7 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"signal", "TERM"},
               "the name of a program is missing; usage: triton-launch ctl signal SIGNAL NAME[:N]..."},
              {{"signal", "web"}, "\"web\" is not a signal (for example TERM, 15, RTMIN+3)"},
-             {{"wait", "web", "--for", "dead"}, "--for: \"dead\" is none of ready, up, down, done"},
+             {{"wait", "web", "--for", "dead"}, "--for: \"dead\" is not one of ready, up, down, done"},
              {{"wait", "web", "--timeout", "soon"},
               "--timeout: \"soon\" is not a duration (for example 500ms, 10s, 1m30s)"},
              {{"upgrade"}, "the path of the new launcher is missing; usage: triton-launch ctl upgrade PATH"},
@@ -100,11 +100,11 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"top", "--interval", "0s"}, "--interval: \"0s\" is less than 100ms"},
              {{"top", "--interval=99ms"}, "--interval: \"99ms\" is less than 100ms"},
              {{"upgrade", "a", "b"}, "one path is enough; usage: triton-launch ctl upgrade PATH"},
-             {{"stage", "monitor_conf"}, "\"monitor_conf\" is none of files, binaries, libraries, monitor-conf"},
+             {{"stage", "monitor_conf"}, "\"monitor_conf\" is not one of files, binaries, libraries, monitor-conf"},
              {{"stage", "files", "binaries"},
               "one kind at a time, or none for all of them; usage: triton-launch ctl stage "
               "[files|binaries|libraries|monitor-conf]"},
-             {{"stage", "--all"}, "--all means nothing for stage"},
+             {{"stage", "--all"}, "--all cannot be used with stage"},
              {{"describe", "web:1"}, "describe takes a program, not one of its processes"},
          }) {
         auto const options = parse(row.words);
@@ -433,13 +433,14 @@ TEST_F(CtlTest, StagePrintsWhatWasCopied) {
     auto const bad = ctl({"stage", "files"});
     EXPECT_EQ(bad->exit_code, 1);
     EXPECT_EQ(bad->out, "/out/a\n");
-    EXPECT_EQ(bad->err, "triton-launch ctl: not all could be copied\n    cannot copy b: No space left on device\n");
+    EXPECT_EQ(bad->err,
+              "triton-launch ctl: not everything could be copied\n    cannot copy b: No space left on device\n");
     answer = {std::vector<std::string>(10'000, std::string(100, 'x')), {}};
     auto const many = ctl({"stage"});
     EXPECT_EQ(many->exit_code, 0);
     auto const shown = std::ranges::count(many->out, '\n');
     EXPECT_EQ(many->err, "triton-launch ctl: " + std::to_string(10'000 - shown) +
-                             " more that are not shown: the answer would be too long\n");
+                             " more are not shown: the answer would be too long\n");
     backend.on_stage = {};
     auto const late = ctl({"stage", "--timeout", "30ms"});
     EXPECT_EQ(late->exit_code, 4);
@@ -531,7 +532,7 @@ TEST_F(CtlTest, ALauncherThatHangsIsNotWaitedForForEver) {
     }
     auto const crowded = ctl({"version", "--timeout", "30ms"});
     EXPECT_EQ(crowded->exit_code, 4);
-    EXPECT_EQ(crowded->err, "triton-launch ctl: cannot reach a launcher on " + path + ": it accepts nobody\n");
+    EXPECT_EQ(crowded->err, "triton-launch ctl: cannot reach a launcher on " + path + ": it accepts no connection\n");
 }
 
 TEST_F(CtlTest, WaitEndsWithTheStateOrTheTime) {
@@ -661,7 +662,7 @@ TEST_F(CtlTest, TheRest) {
     backend.add("", 1);
     backend.add("web", 1);
     EXPECT_EQ(ctl({"__names"})->out, "-\nweb\n");
-    EXPECT_THAT(ctl({"__commands"})->out, StartsWith("status\twhat runs, as a table\ndescribe\t"));
+    EXPECT_THAT(ctl({"__commands"})->out, StartsWith("status\tshow a table of what runs\ndescribe\t"));
     EXPECT_EQ(ctl({"version"})->out, "0.1.0+1a2b3c4\n");
     EXPECT_THAT(ctl({"top"})->out, StartsWith("NAME  NUMBER  STATE   PID  CPU %  CPU TIME"));
     auto const described = ctl({"describe", "web"});

@@ -81,14 +81,14 @@ TEST_F(PeerRightsTest, OfAnOrphanNobodyKnowsWhoseItWas) {
     process(21, {.parent = 20, .capabilities = all});
     EXPECT_EQ(why(21), "");
     backend.has_sandbox = true;
-    EXPECT_EQ(why(20), "its parent has ended, and may have been of a program with a sandbox");
-    EXPECT_EQ(why(21), "its parent has ended, and may have been of a program with a sandbox");
+    EXPECT_EQ(why(20), "its parent has ended, and may have belonged to a program with a sandbox");
+    EXPECT_EQ(why(21), "its parent has ended, and may have belonged to a program with a sandbox");
 }
 
 TEST_F(PeerRightsTest, WhoHasEndedMayNot) {
-    EXPECT_EQ(why(30), "its process has ended, so that nobody can tell whose it was");
+    EXPECT_EQ(why(30), "its process has ended, so its origin is unknown");
     process(31, {.parent = 30, .capabilities = all});
-    EXPECT_EQ(why(31), "a parent of its process has ended meanwhile");
+    EXPECT_EQ(why(31), "a parent of its process has ended in the meantime");
 }
 
 TEST_F(PeerRightsTest, ALongLineOfAncestorsIsNotFollowed) {

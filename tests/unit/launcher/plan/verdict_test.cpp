@@ -54,9 +54,9 @@ TEST(Verdict, ThatDoesNotFitIsARejection) {
     auto const followed =
         load_configuration(texts(sandboxed), {}, only_a_path, BinaryCheck::required, LoadKind::follow, &few);
     ASSERT_FALSE(followed);
-    EXPECT_THAT(followed.error().errors, testing::Contains("programs.a.seccomp: nobody has prepared this filter"));
+    EXPECT_THAT(followed.error().errors, testing::Contains("programs.a.seccomp: this filter was not prepared"));
     EXPECT_THAT(followed.error().errors,
-                testing::Contains("programs.a.command[0]: cannot find true: nobody has looked for it"));
+                testing::Contains("programs.a.command[0]: cannot find true: it was not looked up"));
 }
 
 TEST(Verdict, OfABadConfigurationHasEveryReason) {

@@ -49,10 +49,10 @@ TEST_F(ControlPortTest, AskedToSignalWhatDoesNotRunItSaysSo) {
 TEST_F(ControlPortTest, SaysWhyNothingIsToRun) {
     port.open({});
     ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"count":0}}})"));
-    EXPECT_THAT(ask("Start", R"({"program":"web"})"), HasSubstr("web is to have no process: its count is 0"));
+    EXPECT_THAT(ask("Start", R"({"program":"web"})"), HasSubstr("web has no process: its count is 0"));
     options.agent.is_reporting = true;
     agent.set_pod(isolated());
-    EXPECT_THAT(ask("Restart", R"({"program":"web"})"), HasSubstr("the pod is isolated: nothing is to run"));
+    EXPECT_THAT(ask("Restart", R"({"program":"web"})"), HasSubstr("the pod is isolated: nothing may run"));
 }
 
 TEST_F(ControlPortTest, NothingIsStartedInAStop) {

@@ -980,7 +980,7 @@ TEST(SupervisorDependencies, MayChange) {
     EXPECT_EQ(subject.state(process(1, 1)), State::up);
     subject.exited(process(1, 1), 1);
     EXPECT_EQ(subject.state(process(1, 1)), State::waiting);
-    // a program that is not there any more is not waited for
+    // a program that no longer exists is not waited for
     auto specs = std::make_shared<std::vector<ProgramSpec>>();
     specs->push_back({ProgramId{1}, service(), true});
     EXPECT_EQ(subject.on(event::ConfigurationAccepted{specs}).done(),

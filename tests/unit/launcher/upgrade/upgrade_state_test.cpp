@@ -288,18 +288,18 @@ TEST(UpgradeState, RefusesGarbage) {
     };
     for (std::string_view const text : {"", "x", "[]", "1", "{", "{\"version\":\"1\"", "{}{}", "\xff", "null"})
         EXPECT_NE(error(text), "none") << text;
-    EXPECT_EQ(error(R"({"version":1})"), "version: not what it may be");
-    EXPECT_EQ(error(R"({"version":{"hex":"0"}})"), "version: not what it may be");
-    EXPECT_EQ(error(R"({"version":{"hex":"0g"}})"), "version: not what it may be");
-    EXPECT_EQ(error(R"({"version":{"hex":"00","more":1}})"), "version: not what it may be");
-    EXPECT_EQ(error(R"({"pid":1.5})"), "pid: not what it may be");
-    EXPECT_EQ(error(R"({"pid":99999999999})"), "pid: not what it may be");
-    EXPECT_EQ(error(R"({"told_ready":"yes"})"), "told_ready: not what it may be");
-    EXPECT_EQ(error(R"({"programs":{}})"), "programs: not what it may be");
-    EXPECT_EQ(error(R"({"programs":[1]})"), "programs[0]: not what it may be");
+    EXPECT_EQ(error(R"({"version":1})"), "version: not a valid value");
+    EXPECT_EQ(error(R"({"version":{"hex":"0"}})"), "version: not a valid value");
+    EXPECT_EQ(error(R"({"version":{"hex":"0g"}})"), "version: not a valid value");
+    EXPECT_EQ(error(R"({"version":{"hex":"00","more":1}})"), "version: not a valid value");
+    EXPECT_EQ(error(R"({"pid":1.5})"), "pid: not a valid value");
+    EXPECT_EQ(error(R"({"pid":99999999999})"), "pid: not a valid value");
+    EXPECT_EQ(error(R"({"told_ready":"yes"})"), "told_ready: not a valid value");
+    EXPECT_EQ(error(R"({"programs":{}})"), "programs: not a valid value");
+    EXPECT_EQ(error(R"({"programs":[1]})"), "programs[0]: not a valid value");
     EXPECT_EQ(error(R"({"sockets":{"entries":[{"address":"nowhere"}]}})"),
-              "sockets.entries[0].address: not what it may be");
-    EXPECT_EQ(error(R"({"control":null})"), "control: not what it may be");
+              "sockets.entries[0].address: not a valid value");
+    EXPECT_EQ(error(R"({"control":null})"), "control: not a valid value");
 }
 
 TEST(UpgradeState, RefusesWhatOnlyANewerVersionKnows) {
@@ -307,16 +307,16 @@ TEST(UpgradeState, RefusesWhatOnlyANewerVersionKnows) {
         auto const state = read_upgrade_state(text);
         return state ? std::string("none") : state.error().error;
     };
-    EXPECT_EQ(error(R"({"supervisor":{"phase":4}})"), "supervisor.phase: not what it may be");
-    EXPECT_EQ(error(R"({"supervisor":{"phase":-1}})"), "supervisor.phase: not what it may be");
+    EXPECT_EQ(error(R"({"supervisor":{"phase":4}})"), "supervisor.phase: not a valid value");
+    EXPECT_EQ(error(R"({"supervisor":{"phase":-1}})"), "supervisor.phase: not a valid value");
     EXPECT_EQ(error(R"({"supervisor":{"phase":3}})"), "none");
     EXPECT_EQ(error(R"({"programs":[{"output":{"kind":4}}],"supervisor":{"programs":[{}]}})"),
-              "programs[0].output.kind: not what it may be");
+              "programs[0].output.kind: not a valid value");
     for (std::string_view const name : {"kind", "restart", "stop_scope", "on_change", "readiness"}) {
         std::string const text = std::string(R"({"programs":[{}],"supervisor":{"programs":[{"policy":{")")
                                      .append(name)
                                      .append(R"(":200}}]}})");
-        EXPECT_EQ(error(text), std::string("supervisor.programs[0].policy.").append(name) + ": not what it may be");
+        EXPECT_EQ(error(text), std::string("supervisor.programs[0].policy.").append(name) + ": not a valid value");
     }
 }
 
@@ -338,7 +338,7 @@ TEST(UpgradeState, TakesTheOneCheckOfALauncherThatKnewNoMore) {
 TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
     auto const state = read_upgrade_state(R"({"programs":[{}]})");
     ASSERT_FALSE(state);
-    EXPECT_EQ(state.error().error, "programs: not as many as in supervisor.programs");
+    EXPECT_EQ(state.error().error, "programs: the number differs from supervisor.programs");
 }
 
 TEST(UpgradeState, ListsAllDescriptors) {

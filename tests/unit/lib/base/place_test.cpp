@@ -101,10 +101,10 @@ TEST_F(PlaceTest, ChangesOnlyTheFileThatIsMeant) {
     EXPECT_TRUE(place->set_access(id, {}, {}, 0640));
     EXPECT_EQ(place->status()->st_mode & 07777, 0640U);
     EXPECT_EQ(place->set_access({id.device, id.inode + 1}, {}, {}, 0600).error().reason,
-              "somebody has put another file in its place");
+              "another file has replaced it");
     EXPECT_EQ(place->status()->st_mode & 07777, 0640U);
     ASSERT_EQ(::link((directory + "/real/file").c_str(), (directory + "/other").c_str()), 0);
-    EXPECT_EQ(place->set_access(id, {}, {}, 0600).error().reason, "somebody has put another file in its place");
+    EXPECT_EQ(place->set_access(id, {}, {}, 0600).error().reason, "another file has replaced it");
     place->remove_if({id.device, id.inode + 1});
     EXPECT_TRUE(place->status());
     place->remove_if(id);

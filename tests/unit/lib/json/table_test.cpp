@@ -138,9 +138,10 @@ TEST(JsonTable, ReadsAnObjectOfSomebodyElse) {
 TEST(JsonTable, TellsPlacesAndStopsAtTheLimit) {
     host::Reading reading;
     (void)read_volume(R"({"size":0,"format":"qcow3","quota":{"percent":101},"tags":["",3],"pool":"tank"})", reading);
-    EXPECT_THAT(texts(reading.problems),
-                testing::ElementsAre("name: required key is missing", "size: must be more than 0",
-                                     "format: \"qcow3\" is none of raw, qcow2; did you mean \"qcow2\"?", "and 4 more"));
+    EXPECT_THAT(
+        texts(reading.problems),
+        testing::ElementsAre("name: required key is missing", "size: must be more than 0",
+                             "format: \"qcow3\" is not one of raw, qcow2; did you mean \"qcow2\"?", "and 4 more"));
 }
 
 TEST(JsonTable, TellsWhatIsInsideAnObject) {

@@ -340,12 +340,12 @@ TEST_F(ResolverTest, ErrorsNameTheHostAndTheReason) {
     EXPECT_EQ(texts("nobody.example.org"), "cannot resolve nobody.example.org: there is no such name");
     EXPECT_EQ(texts("empty.example.org"), "cannot resolve empty.example.org: the name has no address");
     EXPECT_EQ(texts("refused.example.org"),
-              "cannot resolve refused.example.org: no DNS server can be reached, or none that can is able to answer");
+              "cannot resolve refused.example.org: no DNS server can be reached and is able to answer");
     EXPECT_EQ(texts("failing.example.org"),
-              "cannot resolve failing.example.org: no DNS server can be reached, or none that can is able to answer");
+              "cannot resolve failing.example.org: no DNS server can be reached and is able to answer");
     servers_.back()->close();
     EXPECT_EQ(texts("away.example.org"),
-              "cannot resolve away.example.org: no DNS server can be reached, or none that can is able to answer");
+              "cannot resolve away.example.org: no DNS server can be reached and is able to answer");
 }
 
 TEST_F(ResolverTest, SilenceEndsWithTheConfigurationsPatience) {

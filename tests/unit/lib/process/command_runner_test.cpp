@@ -118,7 +118,7 @@ TEST_F(CommandRunnerTest, OneThatHangsInTheKernelIsNotJoinedByAnother) {
     runner.time_passed(now + 1s);
     run(1, 1s, 101);
     run(2, 1s, 102);
-    EXPECT_EQ(told, (Texts{"1 timed out 0", "1 not started 0 the one before has not ended"}));
+    EXPECT_EQ(told, (Texts{"1 timed out 0", "1 not started 0 the previous one has not ended"}));
     EXPECT_TRUE(runner.on_exit(100, SIGKILL));
     run(1, 1s, 103);
     EXPECT_TRUE(is_running(runner, 1));

@@ -393,7 +393,7 @@ TEST(ResolveAttributes, TellsEachProgramOfWhatWasTriedForAnother) {
     for (std::string_view const name : {"a", "b"}) {
         EXPECT_THAT(
             texts(launcher::resolve_attributes(program, {&document, name}, process::MachineCheck::required, memory)),
-            ElementsAre(std::string(name) + ".cpuAffinity: none of these CPUs is there and allowed to the launcher"));
+            ElementsAre(std::string(name) + ".cpuAffinity: none of these CPUs exists and is allowed for the launcher"));
     }
     EXPECT_EQ(memory.trials.size(), 1U);
 }

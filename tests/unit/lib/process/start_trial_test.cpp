@@ -46,7 +46,7 @@ rlim_t hard_limit(int resource) {
 
 TEST(StartTrial, FindsWhatIsNotThere) {
     EXPECT_EQ(verdict([](config::Program& web) { web.cpu_affinity = {8191}; }),
-              "web.cpuAffinity: none of these CPUs is there and allowed to the launcher");
+              "web.cpuAffinity: none of these CPUs exists and is allowed for the launcher");
     SKIP_UNLESS_ROOT();
     EXPECT_EQ(verdict([](config::Program& web) { web.root_directory = "/nonexistent"; }),
               "web.rootDirectory: cannot enter the root directory /nonexistent: No such file or directory");

@@ -23,9 +23,9 @@ public:
             std::string const name = take();
             EXPECT_FALSE(name.empty());
             if (kind == "type") {
-                EXPECT_TRUE(result.types.emplace(name, type()).second) << name << " is there twice";
+                EXPECT_TRUE(result.types.emplace(name, type()).second) << name << " is given twice";
             } else if (kind == "error") {
-                EXPECT_TRUE(result.errors.emplace(name, type()).second) << name << " is there twice";
+                EXPECT_TRUE(result.errors.emplace(name, type()).second) << name << " is given twice";
             } else if (kind == "method") {
                 VarlinkType const in = type();
                 expect("->");
@@ -54,7 +54,7 @@ private:
         while (!skip(")") && !::testing::Test::HasFailure()) {
             std::string const name = take();
             if (skip(":")) {
-                EXPECT_TRUE(result.fields.emplace(name, type()).second) << name << " is there twice";
+                EXPECT_TRUE(result.fields.emplace(name, type()).second) << name << " is given twice";
             } else {
                 result.words.insert(name);
             }

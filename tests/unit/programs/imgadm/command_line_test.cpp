@@ -93,7 +93,7 @@ TEST(CommandLine, MakesCompletions) {
     EXPECT_THAT(completion("fish"),
                 HasSubstr("complete -c imgadm -f -n '__fish_seen_subcommand_from get' -a '(imgadm list)'\n"));
     EXPECT_EQ(parse_command_line({"completion", "csh"}).error().error.text(),
-              "\"csh\" is none of the shells bash, zsh, fish");
+              "\"csh\" is not one of the shells bash, zsh, fish");
 }
 
 TEST(Failures, AreShown) {

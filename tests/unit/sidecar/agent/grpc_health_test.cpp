@@ -165,7 +165,7 @@ TEST(GrpcHealth, SaysWhatIsWrong) {
          {framed("\x08"), framed("\x10\1"), framed("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), framed("\x08\x07"),
           std::string("\1\0\0\0\2\x08\1", 7), std::string(3, '\0'), std::string("\0\0\0\0\3\x08\1", 7),
           framed(std::string(100, '\x08'))})
-        EXPECT_EQ(problem_of({.message = odd}), "the answer is no HealthCheckResponse");
+        EXPECT_EQ(problem_of({.message = odd}), "the answer is not a HealthCheckResponse");
     EXPECT_EQ(problem_of({.message = "", .grpc_status = "12", .grpc_message = "unknown service\x1b"}).substr(0, 13),
               "UNIMPLEMENTED");
     EXPECT_EQ(problem_of({.message = "", .grpc_status = "5"}), "NOT_FOUND");

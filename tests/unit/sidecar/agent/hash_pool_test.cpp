@@ -102,7 +102,7 @@ TEST_F(HashPoolOfFiles, ASmallFileIsNotBehindALargeOne) {
     EXPECT_TRUE(results_.of("a"));
     EXPECT_EQ(results_.order(), std::vector<std::string>{"a"});
     *large = false;
-    EXPECT_EQ(results_.of("large").error().text(), "cannot hash the file: nobody waits for it any more");
+    EXPECT_EQ(results_.of("large").error().text(), "cannot hash the file: nobody waits for it any longer");
     EXPECT_EQ(results_.of("large").error().kind, ErrorKind::refused);
 }
 

@@ -123,7 +123,7 @@ TEST(HashesRequest, GoodAndBad) {
     EXPECT_EQ(parse_hashes_request(R"({"paths":["a","b","c"]})", 2).error(), "more than 2 paths in one request");
     EXPECT_EQ(parse_hashes_request(R"({"paths":["a",""]})", 2).error(), "paths[1] is not a path");
     EXPECT_EQ(parse_hashes_request("[]", 2).error(), "the body is not an object with an array \"paths\"");
-    EXPECT_TRUE(parse_hashes_request("{", 2).error().starts_with("the body is no JSON: "));
+    EXPECT_TRUE(parse_hashes_request("{", 2).error().starts_with("the body is not JSON: "));
 }
 
 /// Each family once, before its samples, its samples together; a counter's samples end in _total.
@@ -155,10 +155,10 @@ TEST(StageRequest, GoodAndBad) {
     EXPECT_EQ(parse_stage_request("{}"), "all");
     EXPECT_EQ(parse_stage_request(R"({"what":"monitor_conf"})"), "monitor_conf");
     for (std::string_view const bad : {"[]", "1", "{"})
-        EXPECT_EQ(parse_stage_request(bad), std::unexpected("the body is no JSON object")) << bad;
+        EXPECT_EQ(parse_stage_request(bad), std::unexpected("the body is not a JSON object")) << bad;
     for (std::string_view const bad : {R"({"what":""})", R"({"what":["all"]})", R"({"what":"All"})"}) {
         EXPECT_EQ(parse_stage_request(bad),
-                  std::unexpected("\"what\" is none of all, files, binaries, libraries, monitor_conf"))
+                  std::unexpected("\"what\" is not one of all, files, binaries, libraries, monitor_conf"))
             << bad;
     }
 }

@@ -835,7 +835,7 @@ TEST(KubernetesReporter, GarbageInAWatchIsItsEnd) {
     subject.line(watch, "<html>");
     EXPECT_EQ(subject.closed.size(), 1U);
     EXPECT_EQ(state_of(subject), "failing");
-    EXPECT_THAT(subject.reports.back().detail, HasSubstr("the pod cannot be watched: not to be understood"));
+    EXPECT_THAT(subject.reports.back().detail, HasSubstr("the pod cannot be watched: cannot be understood"));
 }
 
 TEST(KubernetesReporter, LabelsOfTheNodeAreWaitedForAndSent) {

@@ -67,7 +67,7 @@ TEST(UsageTable, TheMostComesFirst) {
     EXPECT_EQ(first("memory"), "b");
     EXPECT_EQ(first("tasks"), "a");
     EXPECT_EQ(first("alias"), "a");
-    EXPECT_EQ(UsageTable::parse_order("size").error().text(), R"("size" is none of cpu, memory, tasks, alias)");
+    EXPECT_EQ(UsageTable::parse_order("size").error().text(), R"("size" is not one of cpu, memory, tasks, alias)");
 }
 
 TEST(UsageTable, NothingInItMovesACursor) {
