@@ -19,7 +19,7 @@ struct Argument {
     std::string source = {};            ///< Environment, IPList: the name of a variable, not empty
     std::int64_t multiplier = 1;        ///< process::ProcessNumber: number * multiplier + offset; never 0
     std::int64_t offset = 0;
-    std::uint32_t width = 0;  ///< process::ProcessNumber: at least so many characters, by zeros; up to 20
+    std::uint32_t width = 0;  ///< process::ProcessNumber: at least this many characters, by zeros; up to 20
 
     bool operator==(Argument const&) const;
 };

@@ -24,7 +24,7 @@ std::span<ArgumentTypeRow const> argument_types();  // in the order of the enum
 using TypeSet = std::uint8_t;
 constexpr TypeSet set_of(ArgumentType type) { return static_cast<TypeSet>(1U << static_cast<unsigned>(type)); }
 
-/// What one reading collects, and what it knows of the whole document.
+/// The results of one reading, and its knowledge of the whole document.
 struct Reading : json::Reading {
     explicit Reading(Limits const& document_limits)
         : json::Reading(document_limits.document.problems), limits(document_limits) {}

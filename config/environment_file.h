@@ -18,10 +18,10 @@ struct EnvironmentVariable {
 
 struct EnvironmentFile {
     std::vector<EnvironmentVariable> values;  ///< of the good lines; sorted by name, each name once
-    json::Problems problems;  ///< every bad line, with where = "line 3"; the caller decides what they cost
+    json::Problems problems;  ///< every bad line, with where = "line 3"; the caller decides how bad they are
 };
 
-/// Reads `NAME=value` lines, `export NAME=value` too. The value is the rest of the line as it is: no unquoting, no
+/// Reads `NAME=value` lines, `export NAME=value` too. The value is the rest of the line, unchanged: no unquoting, no
 /// expansion; it may contain `=` and be empty. Blank lines and lines that begin with # are skipped, lines may end in
 /// CRLF, of two lines with one name the later wins. Names: [A-Za-z_][A-Za-z0-9_]*. Problems never quote a value: such
 /// files carry secrets.

@@ -18,9 +18,9 @@ namespace triton::config {
 
 /// One of the files.
 struct Layer {
-    std::string file;  ///< as problems name it; empty: the first, which whoever asked knows
+    std::string file;  ///< as problems name it; empty: the first, which the caller knows
     std::string text;
-    bool is_including = false;  ///< what it includes follows it
+    bool is_including = false;  ///< the files that it includes follow it
 
     bool operator==(Layer const&) const = default;
 };
@@ -30,7 +30,7 @@ inline constexpr std::size_t most_layers = 256;
 inline constexpr std::size_t most_layer_bytes = 1 << 20;  ///< of all of them together
 
 /// What a document includes, in its order: paths, relative to its own directory, whose last component may be a pattern
-/// (glob(7)). Empty: nothing, or what stands there is wrong, as read() will say.
+/// (glob(7)). Empty: nothing, or something invalid, as read() will say.
 std::vector<std::string> includes_of(std::string_view text, Limits const& limits = {});
 
 /// The layers of one document, read.
@@ -39,9 +39,9 @@ public:
     /// Reads all of them. Problems name the file, and those of syntax the line.
     Layers(std::span<Layer const> layers, Limits const& limits, json::Problems& problems);
 
-    /// What they say together, without `include`. nullopt: one of them cannot be read.
+    /// The merged document, without `include`. nullopt: one of them cannot be read.
     [[nodiscard]] std::optional<json::Node> merged() const;
-    /// Which file has said what stands at a place ("programs.web.restart"), or should have: an object is who began it.
+    /// The file that a place ("programs.web.restart") comes from, or should: for an object, the one that began it.
     [[nodiscard]] std::string file_of(std::string_view where) const;
 
 private:

@@ -7,7 +7,7 @@
 
 namespace triton::config {
 
-/// What a ProcessConfiguration may cost us: as a document, and what it expands to.
+/// Limits of a ProcessConfiguration: as a document, and of what it expands to.
 struct Limits {
     json::Limits document = {};
     std::size_t arguments = 65536;  ///< Argument objects in all, nested ones included

@@ -34,7 +34,7 @@ enum class Missed : std::uint8_t { skip, run };
 inline constexpr std::array<std::string_view, 2> missed_names{"skip", "run"};
 static_assert(missed_names.size() == static_cast<std::size_t>(Missed::run) + 1);
 
-/// What follows when a process is found unhealthy.
+/// The action when a process is found unhealthy.
 enum class HealthAction : std::uint8_t { restart, report, exit };
 inline constexpr std::array<std::string_view, 3> health_action_names{"restart", "report", "exit"};
 static_assert(health_action_names.size() == static_cast<std::size_t>(HealthAction::exit) + 1);

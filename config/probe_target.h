@@ -19,7 +19,7 @@ struct ProbeTarget {
     bool operator==(ProbeTarget const&) const = default;
 };
 
-/// Reads HOST:PORT; an IPv6 address stands in brackets. Other names than localhost are refused: no resolver is asked.
+/// Reads HOST:PORT; an IPv6 address is in brackets. Other names than localhost are refused: no resolver is asked.
 /// Does not allocate unless it fails. Errors: ready to be shown behind the place: "\"localhost\" has no port",
 /// "\"70000\" is not a port from 1 to 65535".
 std::expected<ProbeTarget, std::string> parse_probe_address(std::string_view text);

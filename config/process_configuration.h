@@ -35,13 +35,13 @@ struct Parsed {
         warnings;  ///< what an older launcher tolerates from a newer writer: unknown keys, keys without effect
 };
 
-/// What could be read of a document, for whoever wants to say all that is wrong with it.
+/// The readable part of a document, for callers that report everything that is wrong with it.
 struct Draft {
     ProcessConfiguration configuration;  ///< with problems: what could be read; every argument is in its place
     json::Problems problems;
     json::Problems warnings;
     bool is_object = false;             ///< false: there is nothing in `configuration`, the text is not a JSON object
-    std::optional<Layers> layers = {};  ///< of a document of several: for whoever finds more problems in it
+    std::optional<Layers> layers = {};  ///< of a document of several: to locate further problems in it
     std::string merged = {};            ///< what such a document says as a whole, as JSON
 };
 
@@ -53,7 +53,7 @@ Draft read(std::string_view text, Limits const& limits = {});
 /// The same of a document of one or more layers, at least one.
 Draft read(std::span<Layer const> layers, Limits const& limits = {});
 
-/// The same for whoever takes only what is good. Errors: the problems, never none.
+/// The same for callers that accept only valid documents. Errors: the problems, at least one.
 std::expected<Parsed, json::Problems> parse(std::string_view text, Limits const& limits = {});
 
 }  // namespace triton::config

@@ -108,7 +108,7 @@ struct Output {
     std::optional<std::string> file = {};  ///< absolute path
     OutputFormat format = OutputFormat::prefix;
     std::uint64_t max_size = 10 << 20;       ///< bytes of one file; at least 1
-    std::uint32_t max_files = 5;             ///< FILE.1 .., beside FILE itself; 0: what is full is removed
+    std::uint32_t max_files = 5;             ///< FILE.1 .., beside FILE itself; 0: a full file is removed
     std::optional<std::uint32_t> mode = {};  ///< of FILE; without: 0644 less the umask, when it is made
     WhenFull when_full = WhenFull::block;
     OutputTimestamp timestamp = OutputTimestamp::none;  ///< raw, prefix: before each line
@@ -118,13 +118,13 @@ struct Output {
     bool operator==(Output const&) const;
 };
 
-/// A listening socket or a FIFO that is made once and handed to the processes by the LISTEN_FDS protocol.
+/// A listening socket or a FIFO that is opened once and passed to the processes by the LISTEN_FDS protocol.
 struct ListenSocket {
     std::string name = {};
     SocketAddress address = {};
-    std::uint32_t mode = 0660;                    ///< of what has a path
-    std::optional<process::IdOrName> user = {};   ///< of what has a path
-    std::optional<process::IdOrName> group = {};  ///< of what has a path
+    std::uint32_t mode = 0660;                    ///< if it has a path
+    std::optional<process::IdOrName> user = {};   ///< if it has a path
+    std::optional<process::IdOrName> group = {};  ///< if it has a path
     std::uint32_t backlog = 4096;                 ///< listen(2): tcp, unix
 
     bool operator==(ListenSocket const&) const = default;

@@ -44,7 +44,7 @@ void parse_landlock(json::Node const& node, json::Where const& at, Program& prog
 void parse_output(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_sockets(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 
-/// What is wrong between programs: after and requires that lead nowhere or in a circle, sockets and files that two
+/// Errors between programs: after and requires that lead nowhere or in a circle, sockets and files that two
 /// programs want in different ways.
 void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading);
 

@@ -25,7 +25,7 @@ inline constexpr json::Shape id_or_name{
 std::optional<process::IdOrName> read_id_or_name(json::Node const& node, json::Where const& at, json::Reading& reading);
 using NameOrId = json::Kind<read_id_or_name, id_or_name>;
 
-// The definitions say of what types these are. Inside `programs` a string is an Argument, too.
+// The definitions say of what types these are. Inside `programs` a string is also an Argument.
 inline constexpr json::Shape an_argument{.definition = "Argument"};
 inline constexpr json::Shape a_program_argument{.definition = "ProgramArgument", .section = "Argument"};
 inline constexpr std::string_view argument_or_null = R"("anyOf":[{"type":"null"},{"$ref":"#/$defs/ProgramArgument"}])";

@@ -24,7 +24,7 @@ bool is_ip_address(int family, std::string_view text);
 
 /// Reads tcp:HOST:PORT, udp:HOST:PORT (HOST: an IPv4 address, an IPv6 address in brackets, or nothing), unix:PATH,
 /// unixgram:PATH, fifo:PATH (absolute; for a socket at most 107 bytes: sun_path in unix(7)).
-/// Errors: what is wrong, ready to be shown behind the place: "\"tcp:x:80\": x is not an IP address; ...".
+/// Errors: what is wrong, ready to be shown after the place: "\"tcp:x:80\": x is not an IP address; ...".
 std::expected<SocketAddress, std::string> parse_socket_address(std::string_view text);
 
 /// The text that parse_socket_address() reads back as the same address.

@@ -36,7 +36,7 @@ private:
     char const* const* environment_;
 };
 
-/// Arguments, and where they stand in the document. Borrowed.
+/// Arguments, and their place in the document. Borrowed.
 struct ArgumentList {
     std::vector<Argument> const& arguments;
     json::Where const& at;
@@ -70,7 +70,7 @@ std::expected<process::CommandTemplate, json::Problems> substitute(
     std::span<std::pair<std::string, Argument> const> environment, json::Where const& at, Variables const& variables,
     std::uint32_t highest_number, Limits const& limits = {});
 
-/// A variable that a configuration names, with what it contributes: its value, for an IPList the chosen address.
+/// A variable that a configuration names, with its contribution: its value, or the chosen address of an IPList.
 struct Reference {
     std::string name;
     std::optional<std::string> value;  ///< nullopt: not set, empty, or without such an address

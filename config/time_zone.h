@@ -32,11 +32,11 @@ struct YearlyChange {
     bool operator==(YearlyChange const&) const = default;
 };
 
-/// The clock of a place: what it is ahead of UTC, and when that changes.
+/// The clock of a place: its offset from UTC, and when that changes.
 class TimeZone {
 public:
     /// Reads a file of the database (TZif, versions 1 to 4). Source: RFC 9636.
-    /// Errors: what is wrong, ready to be shown; that it has more than most_zone_bytes is, too.
+    /// Errors: what is wrong, ready to be shown, including a size of more than most_zone_bytes.
     static std::expected<TimeZone, std::string> parse(std::string_view bytes);
 
     /// A time with one and the same offset: from `begin` to before `end`, in seconds since 1970.

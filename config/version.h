@@ -29,7 +29,7 @@ struct Version {
 
 /// Which versions the container's own binary serves.
 enum class VersionMatch : std::uint8_t {
-    automatic,  ///< its own, and as a stand-in those that speak its protocol, as long as their own binary is missing
+    automatic,  ///< its own, and those that speak its protocol as long as their own binary is missing
     exact,      ///< its own only
     protocol,   ///< its own and all that speak its protocol
 };

@@ -30,7 +30,7 @@ struct StagePlan {
     std::string binary_directory;
 };
 
-/// What the options mean. No system call.
+/// The meaning of the options. No system call.
 ///
 /// Files and templates land under their base name: of sub/dir/name only the name stays, as in the shipped program.
 /// The same file twice is one copy (also as ./name); two files for one target are an error. A library that is the

@@ -18,7 +18,7 @@ public:
     virtual ~ChangeWatch() = default;
     /// Borrowed; readable when there may be something to see.
     [[nodiscard]] virtual int fd() const = 0;
-    /// Watches for these paths from now on, as the file system stands now.
+    /// Watches for these paths from now on, as the file system is now.
     virtual Result<> watch(std::vector<std::string> const& paths) = 0;
     /// Takes all events there are. Returns whether one of them concerns a path.
     virtual bool take_events() = 0;
@@ -45,16 +45,16 @@ struct StageSurroundings {
 
 /// Runs mode init or sidecar to its end.
 ///
-/// Everything is looked at before anything is copied, and all that is wrong is told at once. Then the files are copied
+/// Everything is checked before anything is copied, and all errors are reported at once. Then the files are copied
 /// in the order of the plan up to the first that fails; those before it stay. See prepare_copy() for what a copy is.
 /// Files are made durable together, up to 2048 of them or 16 MiB, and only then get their names, one after the other:
-/// each is durable before it is seen. The soft limit of open files (RLIMIT_NOFILE) is raised for that, for good.
+/// each is durable before it is seen. The soft limit of open files (RLIMIT_NOFILE) is raised for that permanently.
 /// In sidecar mode SIGHUP begins a further round, and with --watch every change of a source does. A round that fails
-/// then is told, and waits for the next one: what was staged before stays good.
+/// then is reported, and waits for the next one: earlier copies stay valid.
 ///
-/// SIGTERM, SIGINT and SIGQUIT are blocked from the call on, for good, and end it between two pieces of a copy.
+/// SIGTERM, SIGINT and SIGQUIT stay blocked after the call, and end it between two pieces of a copy.
 /// Sidecar mode ignores SIGCHLD from the call on, so that orphans (of `kubectl exec`) leave no zombies.
-/// SIGPIPE and SIGXFSZ are the caller's to ignore: a write that fails is told as an error.
+/// The caller must ignore SIGPIPE and SIGXFSZ: a failed write is reported as an error.
 /// Returns the exit code: 0; 1 when something is wrong; in init mode 128 + n when signal n ended it too early, in
 /// sidecar mode 0 then.
 int stage(StageOptions const& options, StageSurroundings const& around);

@@ -44,7 +44,7 @@ private:
 ///     locking --> asking --answer--> receiving --all there--> verifying --> over
 ///                   |  ^                |  ^
 ///                   v  |                v  |
-///                 pausing             pausing     (a failure that may pass; other ranges go on meanwhile)
+///                 pausing             pausing     (a failure that may pass; other ranges continue meanwhile)
 ///
 /// It begins with one range, whose answer says whether the server knows ranges at all. If so, more go side by side; if
 /// not, all the rest comes with that answer. What turns out to be of another version of the file, or wrong, is thrown

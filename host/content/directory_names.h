@@ -7,7 +7,7 @@
 
 namespace triton::content {
 
-/// The names in a directory of ours (borrowed), but for hidden ones. Errors: those of opendir(3), "read directory
+/// The names in a directory of ours (borrowed), except for hidden ones. Errors: those of opendir(3), "read directory
 /// <shown>".
 Result<std::vector<std::string>> directory_names(int directory, std::string const& shown);
 

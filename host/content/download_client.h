@@ -12,7 +12,7 @@
 
 namespace triton::content {
 
-/// What goes with every download, in sealed memfds: never in a message.
+/// The companions of every download, in sealed memfds: never in a message.
 struct DownloadSecrets {
     UniqueFd credentials;
     UniqueFd authorities;

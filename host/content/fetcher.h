@@ -18,7 +18,7 @@
 
 namespace triton::content {
 
-/// What a server wants to see. It travels to the downloader in a sealed memfd, and stands in no message, log or command
+/// Credentials for a server. They travel to the downloader in a sealed memfd, and are in no message, log or command
 /// line. It is sent to its host only.
 struct Credential {
     std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's
@@ -33,10 +33,10 @@ struct Access {
     std::string proxy = {};                         ///< "http://proxy:3128"; empty: none
     std::string authorities = {};                   ///< certificates in PEM; empty: those of the system
     std::uint64_t bytes_per_second = 0;             ///< limit of this access; 0: none
-    milliseconds stall = std::chrono::seconds(30);  ///< a transfer that moves nothing for so long is given up
+    milliseconds stall = std::chrono::seconds(30);  ///< a transfer that moves nothing for this long is given up
 };
 
-/// What is fetched.
+/// The object of a fetch.
 struct Remote {
     std::vector<std::string> urls;         ///< http or https; the first that can give it does, the rest are mirrors
     std::vector<std::string> accept = {};  ///< media types, for a registry
@@ -55,7 +55,7 @@ struct BlobRequest {
     std::optional<LeaseId> lease = {};  ///< it is put under
 };
 
-/// Where one fetch stands. The rate is of the last seconds.
+/// The progress of one fetch. The rate is of the last seconds.
 struct Progress {
     enum class Phase : std::uint8_t {
         waiting_for_lock,  ///< another process imports the same
@@ -111,13 +111,13 @@ struct FetcherSettings {
     std::uint64_t range_bytes = 16 << 20;
     std::uint64_t parallel_from = 32 << 20;  ///< what is smaller comes in one piece
     RetrySettings retry = {};
-    /// A role that should have something to say, and has not for so long, is ended.
+    /// A role that should have something to say, and has not for this long, is ended.
     milliseconds role_silence = std::chrono::seconds(30);
     milliseconds lock_patience = std::chrono::hours(1);
 };
 
 /// Brings content from servers into the store: downloaded by one process, verified by another, which alone writes.
-/// What is interrupted is resumed. Two that fetch the same at once, also in two processes, download it once.
+/// An interrupted fetch is resumed. Two simultaneous fetches of the same, even in two processes, download it once.
 class Fetcher {
 public:
     /// `store` outlives this.

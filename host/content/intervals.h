@@ -28,7 +28,7 @@ public:
     [[nodiscard]] std::uint64_t bytes() const;
     /// How many bytes from the beginning are there without a gap.
     [[nodiscard]] std::uint64_t prefix() const;
-    /// What is missing of the first `size` bytes.
+    /// The missing parts of the first `size` bytes.
     [[nodiscard]] std::vector<Interval> gaps(std::uint64_t size) const;
     [[nodiscard]] std::vector<Interval> const& list() const { return list_; }
     [[nodiscard]] bool empty() const { return list_.empty(); }

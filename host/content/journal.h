@@ -9,7 +9,7 @@
 
 namespace triton::content {
 
-/// What an interrupted download has to know to go on. At most most_journal_bytes, whatever the size of the blob.
+/// The data with which an interrupted download continues. At most most_journal_bytes, whatever the size of the blob.
 struct Journal {
     std::string entity_tag = {};             ///< of the server's version; empty: it has none that is strong
     std::optional<std::uint64_t> size = {};  ///< of all of it

@@ -9,7 +9,7 @@ namespace triton::content {
 
 /// Decides which range of a blob is asked for next. Pure.
 ///
-/// Ranges are handed out from the front, at most a few at a time, so that what has landed is a prefix with few holes
+/// Ranges are given out from the front, at most a few at a time, so that what has landed is a prefix with few holes
 /// behind it: the verifier hashes it while it comes, and does not have to read it again.
 class RangePlan {
 public:
@@ -26,7 +26,7 @@ public:
     /// A range has ended. What of it has landed, from its beginning, is done; the rest is to be taken again.
     void ended(Interval range, std::uint64_t received);
 
-    /// Nothing is missing any more.
+    /// Everything is there.
     [[nodiscard]] bool is_complete() const { return landed_.prefix() >= size_; }
     [[nodiscard]] Intervals const& landed() const { return landed_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }

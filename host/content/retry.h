@@ -9,7 +9,7 @@
 
 namespace triton::content {
 
-/// What can be done about a failure.
+/// The reaction to a failure.
 enum class FailureClass : std::uint8_t {
     transient,  ///< the network or the server; the same again may work
     permanent,  ///< the same again gives the same: 404, a wrong digest

@@ -14,10 +14,10 @@ namespace triton::content {
 Result<role::Packet> receive_from(role::RoleProcess& process, TimePoint deadline, int cancel,
                                   std::size_t expected_descriptors = 0);
 
-/// What a role has said cannot be so: it is killed. Returns the error: `corrupt`: "triton-verify lies: ...".
+/// Kills a role whose message cannot be true. Returns the error: `corrupt`: "triton-verify lies: ...".
 std::unexpected<Error> distrust(role::RoleProcess& process, std::string_view why);
 
-/// For the end of a role that has nothing to do any more.
+/// Waits for the end of a role that has finished.
 TimePoint end_deadline();
 
 }  // namespace triton::content

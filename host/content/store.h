@@ -18,7 +18,7 @@
 
 namespace triton::content {
 
-/// What is known of a blob besides its bytes. All of it is for showing, and decides nothing.
+/// The data of a blob besides its bytes. All of it is only for display.
 struct BlobFacts {
     std::string media_type = {};
     std::string source = {};  ///< where it came from, without credentials and without a query
@@ -93,7 +93,7 @@ public:
     [[nodiscard]] std::string const& key() const { return key_; }
     /// The file, open for reading. Borrowed.
     [[nodiscard]] int fd() const { return data_.get(); }
-    /// The same file for the verifier, which alone writes it. Whoever calls this closes it as soon as the verifier has
+    /// The same file for the verifier, which alone writes it. The caller closes it as soon as the verifier has
     /// its copy: a verifier that finds another writer refuses the file.
     /// Errors: those of open(2).
     [[nodiscard]] Result<UniqueFd> open_for_writing() const;
@@ -144,7 +144,7 @@ private:
 ///     quarantine/<hex>.<n>    what was found to be bad
 ///     locks/<name>            one for each key that is in use
 ///
-/// Bytes are durable before their row is, and a row goes before its file does. What a step is about to do is in the
+/// Bytes become durable before their row does, and a row is removed before its file. Each step is first recorded in the
 /// database before it does it, so that open() finishes what a crash has interrupted. A Store belongs to one thread;
 /// other threads and processes open their own of the same directory. What moves files (commit, gc, scrub, quarantine)
 /// is not for within a transaction.
@@ -192,7 +192,7 @@ public:
     Result<std::vector<Owner>> owners(Digest const& digest);
     Result<std::vector<Digest>> referenced_by(Owner const& owner);
 
-    /// Protects what is being built for so long, by the boot-time clock: no step of the wall clock ends it, and a
+    /// Protects what is being built for this long, by the boot-time clock: no step of the wall clock ends it, and a
     /// reboot does. `purpose`: "import of docker.io/library/alpine:3.20", for why().
     Result<LeaseId> make_lease(std::string_view purpose, milliseconds duration);
     Result<> renew_lease(LeaseId lease, milliseconds duration);

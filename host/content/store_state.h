@@ -8,7 +8,7 @@
 
 namespace triton::content {
 
-/// What the parts of Store share: store.cpp, ingest.cpp, collect.cpp, scrub.cpp.
+/// The state that the parts of Store share: store.cpp, ingest.cpp, collect.cpp, scrub.cpp.
 struct StoreState {
     std::string path;
     StoreSettings settings;
@@ -47,7 +47,7 @@ bool is_still(int directory, std::string const& name, int fd);
 /// The name of a file for a key, which may be any text.
 std::string name_of_key(std::string_view key);
 
-/// Removes all that an ingest may have in its directory, and the directory.
+/// Removes everything that an ingest may have in its directory, and the directory.
 void remove_ingest_directory(StoreState const& state, std::string const& name);
 Result<> unlink_if_there(int directory, std::string const& name, std::string const& shown);
 /// Makes the names in a directory durable.

@@ -22,7 +22,7 @@ struct UnpackRequest {
 
 /// Unpacks an archive into a directory, which may have the layers below it already, by one triton-unpack. Both
 /// descriptors are borrowed. `progress`: called at most ten times a second, from here.
-/// What is in the directory after an error is whatever was unpacked so far. Nothing is durable before syncfs(2).
+/// After an error the directory has whatever was unpacked so far. Nothing is durable before syncfs(2).
 /// Errors: `corrupt` for a broken archive or a wrong diffID; `refused` when a limit is reached, or "cancelled";
 /// `unavailable` for a full disk; `unsupported` for a file system that cannot hold what is in it.
 Result<role::Unpacked> unpack(JobSettings const& settings, UnpackRequest const& request, int archive, int directory,

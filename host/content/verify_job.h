@@ -42,7 +42,7 @@ public:
 
     /// One range more; `length` none: until the pipe ends. At most most_ranges at a time.
     Result<> add_range(std::uint32_t id, std::uint64_t offset, std::optional<std::uint64_t> length, UniqueFd pipe);
-    /// No range comes any more.
+    /// No further range comes.
     Result<> end(std::uint64_t size);
 
     /// For poll(2): readable when next() would not wait. Borrowed.

@@ -32,7 +32,7 @@ struct Token {
 /// Source: distribution-spec, "token authentication": token or access_token, expires_in (60 when it is absent).
 Result<Token> parse_token(std::string_view json);
 
-/// The credential of whoever is asked; none: there is none.
+/// The credential for the asked server; none: there is none.
 role::HostCredential const* credential_for(role::Credentials const& credentials, Url const& url);
 
 /// What is known about how servers want to be asked, so that only the first request to each is refused.

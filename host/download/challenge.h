@@ -20,7 +20,7 @@ struct Challenge {
 };
 
 /// The challenges in one header WWW-Authenticate that we can answer, in its order; parameters of others are skipped.
-/// What is malformed ends the list.
+/// A malformed element ends the list.
 std::vector<Challenge> parse_challenges(std::string_view header);
 
 }  // namespace triton::download

@@ -27,7 +27,7 @@ struct ContentRange {
 /// Of "bytes 0-99/100" or "bytes 0-99/*". None: it is something else.
 std::optional<ContentRange> parse_content_range(std::string_view text);
 
-/// What a server has answered, without the body.
+/// A server's answer, without the body.
 struct Head {
     std::uint32_t status = 0;
     std::optional<std::uint64_t> content_length = {};
@@ -39,7 +39,7 @@ struct Head {
     std::vector<std::string> challenges = {};
 };
 
-/// Takes one line of a header into a Head: `line` is without its end. What is malformed counts as absent.
+/// Takes one line of a header into a Head: `line` is without its end. A malformed one counts as absent.
 void take_header(Head& head, std::string_view line);
 
 struct Ask {
@@ -54,7 +54,7 @@ struct Ask {
     milliseconds stall{};
 };
 
-/// Who wants an answer.
+/// The receiver of an answer.
 class Listener {
 public:
     virtual ~Listener() = default;

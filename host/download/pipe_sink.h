@@ -21,7 +21,7 @@ public:
 
     [[nodiscard]] bool is_empty() const { return waiting_.empty(); }
     [[nodiscard]] bool has_room() const;
-    /// Whether nobody reads it any more.
+    /// Whether its reader is gone.
     [[nodiscard]] bool is_broken() const { return is_broken_; }
     [[nodiscard]] std::uint64_t written() const { return written_; }
     /// Borrowed.

@@ -34,7 +34,7 @@ struct Order {
 };
 
 /// Carries out one order: asks the first URL, follows redirects, shows credentials to the host that they are for, and
-/// turns to the next URL while no server has given an answer that is told.
+/// turns to the next URL while no server has given a reportable answer.
 ///
 ///     asking --401--> asking the token service --> asking      (once for each host)
 ///     asking --3xx--> asking                                   (ten times; without credentials once the host is
@@ -57,9 +57,9 @@ public:
     /// To be waited for until it is writable; -1: none.
     [[nodiscard]] int waits_for_pipe() const { return sink_.is_empty() || sink_.is_broken() ? -1 : sink_.fd(); }
 
-    /// What the library has to be told, in this order.
+    /// The messages to the library, in this order.
     std::vector<Event> take_events() { return std::exchange(events_, {}); }
-    /// Whether it was told all: the pipe may be closed.
+    /// Whether all were sent: the pipe may be closed.
     [[nodiscard]] bool is_over() const { return is_over_; }
 
     bool on_head(Head const& head) override;
@@ -108,13 +108,13 @@ private:
     std::string refused_by_;       // the authority that was shown what we have, in vain
     Head head_;
     std::string token_body_;
-    std::uint64_t ignored_ = 0;  // bytes of a body that nobody wants
+    std::uint64_t ignored_ = 0;  // bytes of an unwanted body
     std::uint64_t skip_ = 0;
     std::optional<std::uint64_t> budget_;  // bytes that are still to come; none: until the end
     std::uint64_t room_ = 0;               // bytes that may still come
     std::uint64_t taken_ = 0;
     std::optional<Failure> stopped_;  // why a callback has ended the exchange
-    std::optional<Failure> failure_;  // the one that is told in the end
+    std::optional<Failure> failure_;  // the one that is reported in the end
     std::vector<Event> events_;
     bool has_answered_ = false;
     bool is_failing_ = false;  // what was taken goes into the pipe first

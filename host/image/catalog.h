@@ -22,7 +22,7 @@ struct Layer {
     bool operator==(Layer const&) const = default;
 };
 
-/// What a command is about to do. It is durable before the first thing happens, and goes when the last has happened; a
+/// The intent of a command. It is durable before the first thing happens, and removed after the last has happened; a
 /// killed command leaves it, and the next one finishes or removes what it names.
 enum class IntentId : std::int64_t {};
 struct Intent {

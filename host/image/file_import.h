@@ -23,11 +23,11 @@ Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& re
 Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifest manifest, std::string const& source,
                               ImportOptions const& options);
 
-/// What must hold of a manifest before its file is fetched. Warns of what is only odd. Errors: as check_installable();
+/// Checks a manifest before its file is fetched. Warns of oddities. Errors: as check_installable();
 /// `invalid` without exactly one file; `refused` without any digest; `not_found` when its origin is not installed.
 Result<ImageFile> check_before_install(Workshop& shop, Manifest const& manifest);
 
-/// What a file must be, by its manifest.
+/// The expected properties of a file, from its manifest.
 Result<role::Expected> expected_of(ImageFile const& file);
 
 }  // namespace triton::image

@@ -19,7 +19,7 @@
 
 namespace triton::image {
 
-/// Where a host keeps things. `root` (TRITON_ROOT) stands before all of it; empty: the real root.
+/// The paths of a host. `root` (TRITON_ROOT) is put before all of them; empty: the real root.
 struct Settings {
     std::string root = {};
     std::string configuration = "/etc/triton/triton.json";
@@ -57,11 +57,11 @@ struct ImportOptions {
     std::optional<Platform> platform = {};  ///< none: this machine's
     std::string source = {};                ///< only this one is asked; empty: those of imgadm.conf
     std::string authfile = {};              ///< credentials for a registry that is not a source
-    bool is_insecure = false;               ///< plain HTTP of a registry is good enough
-    bool is_quiet = false;                  ///< an image that is there already is not told
+    bool is_insecure = false;               ///< plain HTTP from a registry is allowed
+    bool is_quiet = false;                  ///< does not report an image that is there already
 };
 
-/// What a command did with one image.
+/// The result of a command for one image.
 struct Imported {
     Uuid uuid;
     bool was_there = false;
@@ -73,7 +73,7 @@ struct CreateOptions {
     Compression compression = Compression::none;
     bool is_stream = false;     ///< a ZFS stream instead of a tarball; of machines on ZFS, into an output directory
     bool is_increment = false;  ///< of a stream: what the machine has changed since the image that it was made from
-    std::optional<std::size_t> most_origins = {};  ///< of an increment: so many images below it at most
+    std::optional<std::size_t> most_origins = {};  ///< of an increment: the most images below it
     std::string script = {};                       ///< a program that prepares a copy of the machine; empty: none
 };
 
@@ -117,7 +117,7 @@ struct ScrubReport {
 /// and not before.
 class ImageService {
 public:
-    /// For reading only: needs no right but to read, changes nothing, and waits for nobody.
+    /// For reading only: needs only the right to read, changes nothing, and waits for nothing.
     static Result<ImageService> open_for_reading(Settings const& settings);
     /// For who makes machines: the same, and hold() and release(). It recovers nothing and opens no pool.
     static Result<ImageService> open_for_holding(Settings const& settings);
@@ -147,7 +147,7 @@ public:
     /// An image from its manifest and its file.
     Result<Imported> install(std::string_view manifest, std::string const& file, ImportOptions const& options);
     Result<> remove(Uuid const& uuid);
-    /// Images that no machine is made from, no image is an increment of, and nobody has pinned.
+    /// Unpinned images that no machine is made from and no image is an increment of.
     Result<std::vector<Victim>> vacuum(bool is_dry_run);
     /// Resolves the tags of installed images again and imports what they mean now. Empty: of all of them. One that
     /// fails does not keep the others. Errors: `not_found`: a reference that no image was imported by.
@@ -158,7 +158,7 @@ public:
     Result<Created> create(Uuid const& machine, CreateOptions const& options);
     Result<> set_pinned(Uuid const& uuid, bool is_pinned);
 
-    // Who is made from an image. A machine holds its image so that it cannot be deleted; twice is once.
+    // Users of an image. A machine holds its image so that it cannot be deleted; twice is once.
     /// Errors: `not_found`: "image <uuid> is not installed".
     Result<> hold(Uuid const& uuid, std::string_view holder);
     /// Success too when it is not held, or not there.

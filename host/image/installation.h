@@ -14,7 +14,7 @@
 
 namespace triton::image {
 
-/// What is to become an image, when everything about it is known but its content.
+/// A future image, when everything about it is known except its content.
 struct Plan {
     Image image;                               ///< without tree, size and time
     std::vector<Layer> layers = {};            ///< lowest first

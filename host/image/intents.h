@@ -22,7 +22,7 @@ Result<> finish_intent(Workshop& shop, Intent const& intent);
 /// Finishes the intents of processes that have died. Those of living ones are left alone.
 Result<> recover_intents(Workshop& shop);
 
-/// What a command is about to do. When it is dropped before finish(), nothing is taken back now: the next command does.
+/// The intent of a command. If it is dropped before finish(), nothing is undone now: the next command does that.
 class OpenIntent {
 public:
     static Result<OpenIntent> begin(Workshop& shop, std::string_view purpose, std::optional<Uuid> const& image,

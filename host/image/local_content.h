@@ -12,7 +12,7 @@
 namespace triton::image {
 
 /// Brings files of this host into the content store: each is copied (reflinked where that can be) and the copy is
-/// verified by triton-verify, so that nobody can change what was verified.
+/// verified by triton-verify, so that verified content cannot change.
 
 /// A file of a known digest (empty: whatever it is), under a lease. `source` is borrowed.
 Result<content::Blob> store_file(Workshop& shop, content::LeaseId lease, int source, role::Expected const& expected,

@@ -15,13 +15,13 @@ namespace triton::image {
 /// How far an image is on its server. Only active ones can be installed.
 enum class ImageState : std::uint8_t { active, unactivated, disabled, creating, failed };
 
-/// What an image is made of.
+/// The components of an image.
 enum class ImageType : std::uint8_t { zone_dataset, lx_dataset, zvol, docker, lxd, other };
 
 /// Whether images of that type come as ZFS streams.
 bool is_dataset(ImageType type);
 
-/// An increment is at the end of a chain of so many images at most.
+/// The longest chain of images that ends in an increment.
 inline constexpr std::size_t most_origins = 32;
 
 enum class Compression : std::uint8_t { none, gzip, bzip2, xz, zstd };
@@ -65,7 +65,7 @@ struct Manifest {
     std::vector<std::string> acl;
     std::uint64_t image_size = 0;  ///< in MiB; of disks
 
-    /// All that it has, what only other programs know included.
+    /// Everything that it has, what only other programs know included.
     json::Node document;
 
     /// The document as JSON in one line.
@@ -74,7 +74,7 @@ struct Manifest {
     [[nodiscard]] std::string title() const { return name + "@" + version; }
 };
 
-/// What a manifest must have to be taken.
+/// The requirements for accepting a manifest.
 enum class ManifestUse : std::uint8_t {
     install,  ///< uuid, name, version, type and os
     create,   ///< nothing: what is missing is filled in
@@ -99,7 +99,7 @@ std::vector<std::string_view> manifest_keys();
 /// The reference page of a manifest's keys, in Markdown.
 std::string manifest_reference_page();
 
-/// What a document of ours says of an image that came without a manifest.
+/// Our own data of an image that came without a manifest.
 struct NewManifest {
     Uuid uuid;
     std::string name;

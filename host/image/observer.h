@@ -6,7 +6,7 @@
 
 namespace triton::image {
 
-/// What an import is doing.
+/// The current activity of an import.
 enum class Phase : std::uint8_t { resolving, downloading, unpacking, finishing };
 
 std::string_view name_of(Phase phase);
@@ -25,9 +25,9 @@ public:
     virtual ~Observer() = default;
     /// At most some times a second.
     virtual void progress(Progress const& progress) = 0;
-    /// What was done, as a sentence without a full stop: "Imported image ...".
+    /// Reports what was done, as a sentence without a full stop: "Imported image ...".
     virtual void message(std::string_view text) = 0;
-    /// What the user should know although it went on.
+    /// Reports what the user should know although the work continued.
     virtual void warning(std::string_view text) = 0;
 };
 

@@ -13,7 +13,7 @@
 
 namespace triton::image {
 
-/// What a descriptor of the OCI image format refers to. Docker's media types are read as those of OCI.
+/// The target of a descriptor of the OCI image format. Docker's media types are read as those of OCI.
 /// Source: OCI image-spec, media-types.md.
 enum class OciKind : std::uint8_t { index, manifest, config, layer, other };
 
@@ -38,7 +38,7 @@ struct OciManifest {
     std::vector<Descriptor> layers;  ///< lowest first
 };
 
-/// What an image says of itself. Source: image-spec, config.md.
+/// An image's own configuration. Source: image-spec, config.md.
 struct OciConfig {
     Platform platform;
     std::string created;
@@ -64,7 +64,7 @@ Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted
 /// that there are.
 Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what);
 
-/// What a registry is asked for in the header "Accept" of a manifest.
+/// The header "Accept" of a request for a manifest.
 std::vector<std::string> accepted_media_types();
 
 inline constexpr std::size_t most_layers = 4096;

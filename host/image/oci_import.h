@@ -10,7 +10,7 @@
 
 namespace triton::image {
 
-/// What an image is called that does not say it itself.
+/// The name of an image that has none of its own.
 struct OciName {
     std::string reference;  ///< what the user named, in its one form
     std::string source;     ///< "docker.io", "oci:/srv/x"
@@ -22,7 +22,7 @@ struct OciName {
 OciName name_of(RegistryReference const& reference);
 OciName name_of(LayoutReference const& reference);
 
-/// What the reference means now: the digest of the manifest or index. Nothing but that document is fetched.
+/// The current meaning of the reference: the digest of the manifest or index. Only that document is fetched.
 Result<OciDocument> resolve(OciOrigin& origin);
 
 /// Reads manifest and configuration for the wanted platform. Errors: `not_found`, `corrupt`, `unsupported`.

@@ -24,7 +24,7 @@ struct OciDocument {
     std::string json;
 };
 
-/// Where the documents and layers of an OCI image come from. All that it gives is verified and in the content store,
+/// Where the documents and layers of an OCI image come from. Everything from it is verified and in the content store,
 /// under the lease that it was made with.
 class OciOrigin {
 public:

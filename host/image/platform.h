@@ -10,7 +10,7 @@
 
 namespace triton::image {
 
-/// What an image runs on. Source: OCI image-spec, image-index.md, "platform".
+/// The platform of an image. Source: OCI image-spec, image-index.md, "platform".
 struct Platform {
     std::string os = "linux";
     std::string architecture;  ///< as Go names it: "amd64", "arm64"

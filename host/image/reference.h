@@ -9,7 +9,7 @@
 
 namespace triton::image {
 
-/// What a user may name when an image is imported. Each has been checked in form, and nothing of it has been looked at.
+/// The origins that a user may name for an import. Each was checked for its form only.
 
 /// An image in a registry: "docker.io/library/alpine:3.20", "host:5000/name@sha256:<hex>".
 struct RegistryReference {
@@ -36,7 +36,7 @@ struct LayoutReference {
     bool operator==(LayoutReference const&) const = default;
 };
 
-/// A file or directory: a root tarball, a ZFS stream, a tree. What it is shows when it is opened.
+/// A file or directory: a root tarball, a ZFS stream, a tree. Opening it shows which.
 struct PathReference {
     std::string path;
     bool operator==(PathReference const&) const = default;
@@ -44,10 +44,10 @@ struct PathReference {
 
 using Reference = std::variant<Uuid, RegistryReference, LayoutReference, PathReference>;
 
-/// Reads what stands on a command line:
+/// Reads a reference from a command line:
 ///
 ///     <uuid>                                    an image of a source
-///     HOST[:PORT]/NAME[:TAG][@sha256:HEX]       an image of a registry; "docker://" may stand before it
+///     HOST[:PORT]/NAME[:TAG][@sha256:HEX]       an image of a registry; optionally with "docker://" before it
 ///     oci:DIRECTORY[:TAG|@sha256:HEX]           an image of an OCI layout
 ///     oci-archive:FILE[:TAG]                    the same in a tar archive
 ///     /PATH, ./PATH, ../PATH                    a file or a directory

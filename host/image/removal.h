@@ -8,11 +8,11 @@
 
 namespace triton::image {
 
-/// Deletes an image: at once it is not listed any more; then its trees and blobs go, but for those that others need.
+/// Deletes an image: at once it is no longer listed; then its trees and blobs go, except for those that others need.
 /// Errors: `not_found`; `busy`: "image ... has dependent clones: ..."; `refused` when it is pinned.
 Result<> remove_image(Workshop& shop, Uuid const& uuid);
 
-/// The images that nothing is made from and nobody has pinned, increments before what they are increments of.
+/// The unpinned images that nothing is made from, increments before what they are increments of.
 Result<std::vector<Image>> unused_images(Workshop& shop);
 
 /// What is to be collected, or was, as the command shows it: blobs that nothing refers to, and trees of no image.

@@ -84,7 +84,7 @@ using Type = json::Kind<read_type, type_text>;
 
 std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Reading>) {
     static constexpr std::array<json::Field<Source, Reading>, 10> rows{{
-        {.name = "type", .value = as<&Source::type, Type>, .description = "What answers there. Default: `imgapi`."},
+        {.name = "type", .value = as<&Source::type, Type>, .description = "The type of the server. Default: `imgapi`."},
         {.name = "url",
          .need = Need::required,
          .value = as<&Source::url, Url>,
@@ -92,11 +92,10 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
                         "a source of type `directory`."},
         {.name = "insecure",
          .value = as<&Source::is_insecure, json::Boolean>,
-         .description = "Whether plain HTTP to another machine is good enough. Default: false."},
+         .description = "Whether plain HTTP to another machine is allowed. Default: false."},
         {.name = "signature",
          .value = as<&Source::signature, json::Choice<SignaturePolicy, policy_names>>,
-         .description = "Whether what comes from there must be signed. With `required` what has no good signature is "
-                        "refused; with `if-present` only what has a bad one. Default: `none`."},
+         .description = "Whether its images must be signed. With `required` an image without a valid signature is refused; with `if-present` only one with an invalid signature. Default: `none`."},
         {.name = "keys",
          .value = as<&Source::keys, json::List<json::Path>>,
          .description = "Files with the public keys: of minisign (`*.pub`), or key rings of OpenPGP."},

@@ -29,8 +29,8 @@ struct Job {
     bool is_slow = false;     ///< the machine has taken its time before
 };
 
-/// What has to be read again, and when. Many notifications of one machine are one job (see WorkQueue); a full refresh
-/// is a scan, and then a job for each machine that it finds. Whoever waits is answered by jobs that have begun after
+/// The machines to read again, and when. Many notifications of one machine are one job (see WorkQueue); a full refresh
+/// is a scan, and then a job for each machine that it finds. Waiters are answered by jobs that have begun after
 /// the question, so that they see what was there when it was asked.
 ///
 /// Times are those of a monotonic clock. Several jobs may be under way at once, but no two that read the host's parts,
@@ -74,7 +74,7 @@ public:
     /// be read. Each is tried once, at once: one that is tried again later, or that pauses, holds nobody up. A scan
     /// that fails is tried again, most_failures times in all.
     Ticket wait_all();
-    /// Nobody waits for it any more.
+    /// Cancels a wait.
     void forget(Ticket ticket);
 
     struct Queue {

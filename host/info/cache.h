@@ -27,7 +27,7 @@ public:
 
     /// Null: there is no such machine. `name`: a uuid in lower case, or the name of a broken machine's file.
     [[nodiscard]] DocumentPtr find(std::string_view name) const;
-    /// By name. A change of the cache changes this, so whoever goes on later copies the pointers.
+    /// By name. A change of the cache changes this, so callers that continue later copy the pointers.
     [[nodiscard]] Documents const& all() const { return documents_; }
 
     struct Counts {
@@ -36,7 +36,7 @@ public:
         std::map<std::string, std::size_t, std::less<>> states = {};  ///< "running": how many
     };
     [[nodiscard]] Counts counts() const;
-    /// What the documents take in memory.
+    /// The memory of the documents.
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
 private:

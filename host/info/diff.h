@@ -11,7 +11,7 @@
 
 namespace triton::info {
 
-/// What a machine has become: the steps from one state to the next.
+/// The changes of a machine: the steps from one state to the next.
 struct Change {
     enum class Action : std::uint8_t { added, changed, removed };
 
@@ -27,7 +27,7 @@ struct Change {
 /// More changes than this of one property become one change of the whole property.
 inline constexpr std::size_t most_changes = 1000;
 
-/// What must change to make `after` of `before`, as a view shows both. Elements of lists are matched by what names
+/// The changes from `before` to `after`, as a view shows both. Elements of lists are matched by what names
 /// them: NICs by mac, filesystems by target, snapshots by name, programs of a launcher by name and their processes by
 /// number; other lists are whole values.
 std::vector<Change> diff(Document const& before, Document const& after, View view);

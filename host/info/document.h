@@ -19,15 +19,15 @@ namespace triton::info {
 class Document;
 using DocumentPtr = std::shared_ptr<Document const>;
 
-/// Reads what stands in a document: it is valid JSON.
+/// Reads what is in a document: it is valid JSON.
 json::Node parse_value(std::string_view value);
 
-/// One machine as it was found: its JSON object in one line for each view, and where in it each property stands. It is
+/// One machine as it was found: its JSON object in one line for each view, and the place of each property in it. It is
 /// made once, by whoever has read the machine, and shared by all that show it. The properties are found without
 /// parsing, so a comparison or a filter reads only what it is about.
 class Document {
 public:
-    /// Where the value of a property stands in the line of each view.
+    /// Where the value of a property is in the line of each view.
     struct Field {
         struct Range {
             std::uint32_t begin = 0;
@@ -52,7 +52,7 @@ public:
     /// A name of the table, which lives as long as the program.
     static std::string_view name_of(Field const& field);
 
-    /// What it takes in memory.
+    /// Its memory.
     [[nodiscard]] std::size_t bytes() const;
 
     class Maker;  ///< in document.cpp

@@ -20,7 +20,7 @@ std::string_view name_of(EventType type);
 /// A machine has come, changed or gone. Its lines are written once and shared by all who read them.
 class Event {
 public:
-    /// What has happened: `after` null: it has gone; `before` null: it has come.
+    /// The change: `after` null: it has gone; `before` null: it has come.
     /// `at`: microseconds since 1970.
     Event(std::uint64_t sequence, std::int64_t at, Document const* before, Document const* after);
 
@@ -36,7 +36,7 @@ public:
     /// What server-sent events have before the line: "id: 7\nevent: modify\ndata: ".
     [[nodiscard]] Text const& stream_head() const { return stream_head_; }
 
-    /// What it takes in memory.
+    /// Its memory.
     [[nodiscard]] std::size_t bytes() const;
 
 private:

@@ -8,7 +8,7 @@
 
 namespace triton::info {
 
-/// The latest events, oldest first. What is too old for its bounds is dropped; a reader that needs it starts again.
+/// The latest events, oldest first. Events beyond its bounds are dropped; a reader that needs one starts again.
 class Feed {
 public:
     struct Bounds {
@@ -28,7 +28,7 @@ public:
     [[nodiscard]] std::uint64_t first() const { return next_ - events_.size(); }
     /// Of the event that comes next.
     [[nodiscard]] std::uint64_t next() const { return next_; }
-    /// Null: it is not here any more, or not yet.
+    /// Null: it is no longer here, or not yet.
     [[nodiscard]] EventPtr at(std::uint64_t sequence) const;
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
     /// How many were dropped.

@@ -7,7 +7,7 @@
 
 namespace triton::info {
 
-/// What a machine is made of, by where it is read.
+/// The parts of a machine, by where they are read.
 enum class Part : std::uint8_t {
     stored = 1,     ///< its files
     unit = 2,       ///< systemd's unit
@@ -44,7 +44,7 @@ private:
 
 constexpr Parts operator|(Part left, Part right) { return Parts(left) | right; }
 
-/// What the host itself answers, so that no machine can delay it.
+/// The parts that the host itself answers, so that no machine can delay them.
 inline constexpr Parts host_parts = Part::stored | Part::unit | Part::snapshots;
 inline constexpr Parts all_parts = host_parts | Part::launcher;
 

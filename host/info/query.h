@@ -16,7 +16,7 @@
 
 namespace triton::info {
 
-/// What is asked of all machines: conditions that each must meet, and which of its properties are wanted.
+/// A query on all machines: conditions that each must meet, and the wanted properties.
 class Query {
 public:
     using Pairs = std::vector<std::pair<std::string, std::string>>;

@@ -44,8 +44,8 @@ private:
     std::size_t taken_ = 0;
 };
 
-/// Where one subscriber stands in the feed. It holds a position and never a queue: whoever falls behind gets one
-/// `resync` record with all machines and goes on from there.
+/// Where one subscriber is in the feed. It holds a position and never a queue: a reader that falls behind gets one
+/// `resync` record with all machines and continues from there.
 ///
 /// The first record is `ready` with all machines when a snapshot was asked for, else `ack`. Its `seq` is the event
 /// after which the stream begins: asking with `since` = the latest `seq` continues without a gap.

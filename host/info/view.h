@@ -12,7 +12,7 @@ enum class View : std::uint8_t {
     open,  ///< without what the property table calls secret: for every user of the host
 };
 
-/// A text that many share and nobody changes.
+/// A shared, constant text.
 using Text = std::shared_ptr<std::string const>;
 
 }  // namespace triton::info

@@ -36,7 +36,7 @@ public:
         std::size_t most_slow = 2;                      ///< jobs of slow machines at once
         Duration slow_pause = std::chrono::seconds(5);  ///< after a slow job; doubles each time
         Duration longest_slow_pause = std::chrono::minutes(5);
-        Duration suspicion = std::chrono::minutes(10);  ///< a machine is a slow one for so long, and until it is quick
+        Duration suspicion = std::chrono::minutes(10);  ///< how long a machine counts as slow, unless it is quick
     };
     explicit WorkQueue(Settings settings) : settings_(settings) {}
 

@@ -6,7 +6,7 @@
 
 namespace triton::machine {
 
-/// What the processes of a control group use now, and may use. What the kernel does not tell is missing; a limit that
+/// The current use and the limits of a control group. Values that the kernel does not report are missing; a limit that
 /// is missing may also be none.
 struct CgroupUsage {
     std::optional<std::uint64_t> cpu_nanoseconds = {};  ///< since it was started

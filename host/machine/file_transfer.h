@@ -26,7 +26,7 @@ struct Transferred {
     std::vector<std::string> skipped_names = {};  ///< some of these
 };
 
-/// Copies a file, or a directory with all that is in it, as cp(1) does: into `to` when that is a directory, else to
+/// Copies a file, or a directory with everything in it, as cp(1) does: into `to` if that is a directory, otherwise to
 /// that name. A machine may change everything in its root meanwhile, and neither leads us out of it nor gives us
 /// rights:
 ///

@@ -18,7 +18,7 @@ namespace triton::machine {
 
 /// What machines need of the rest of the host. Programs join these with host/image and host/systemd, tests with fakes.
 
-/// What a machine is made from.
+/// The origin of a machine.
 struct ImageTree {
     storage::TreeName tree;
     storage::SnapshotName snapshot;

@@ -77,7 +77,7 @@ std::string pretty(json::Node const& node);
 json::Node selection(json::Node const& machine, std::span<ListColumn const> columns);
 
 /// What standard error gets of an error: for people its text and its details, made harmless, because machines choose
-/// names of files, and whoever sends a machine chooses what is wrong with it; for programs one JSON object.
+/// names of files, and the sender of a machine chooses what is wrong with it; for programs one JSON object.
 std::string error_text(Error const& error, bool as_json);
 
 /// `text` without control characters and without what may confuse a terminal: each becomes "?".

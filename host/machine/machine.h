@@ -49,12 +49,12 @@ struct Filesystem {
 /// How far the provisioning of a machine has come, as its file says it: that outlives a reboot.
 enum class Phase : std::uint8_t {
     configuring,  ///< its parts are being made; `vmadm recover` takes them away
-    configured,   ///< complete but for install(): made with `create_only`
+    configured,   ///< complete except for install(): made with `create_only`
     installed,    ///< creation is complete
     failed,       ///< something could not be undone, see `failure`
 };
 
-/// What a machine does now, as far as systemd and the phase tell.
+/// The current state of a machine, according to systemd and its phase.
 enum class State : std::uint8_t { provisioning, configured, stopped, starting, running, stopping, failed };
 
 struct Snapshot {

@@ -12,9 +12,9 @@
 namespace triton::machine {
 
 /// A machine as a stream of bytes; docs/host/machine-stream.md has the format. What it says is checked when it arrives:
-/// whoever wrote it decides about the content of one machine, and about nothing else.
+/// its writer decides the content of one machine, and nothing else.
 
-/// What it says before the machine's tree.
+/// The head before the machine's tree.
 struct StreamHead {
     std::string storage;  ///< which pools can read the tree: "zfs", or "tree": all others
     std::string payload;  ///< JSON: that of `vmadm create`, with the uuid

@@ -71,7 +71,7 @@ public:
     /// A machine with the content of another one: of one of its snapshots, or, without a name, as it is now. The two
     /// have nothing in common afterwards. Errors: as create(); `not_found` snapshot.
     Result<> clone(Uuid const& source, std::string_view snapshot, Creation const& creation);
-    /// The payload of such a copy, before anybody changes it: all that was asked for, without what only one machine can
+    /// The payload of such a copy, before anybody changes it: everything requested, except what only one machine can
     /// have (uuid, alias, NICs, and names that are made of the uuid).
     Result<json::Object> payload_of_copy(Uuid const& source);
 

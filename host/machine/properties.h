@@ -61,7 +61,7 @@ struct PropertyRules {
     bool is_secret = false;     ///< only root and those whom root trusts see it
 };
 
-/// One property of a machine: its reader, its writer and all that is known about it. The table drives the reading and
+/// One property of a machine: its reader, its writer and everything known about it. The table drives the reading and
 /// checking of payloads, updates, `get`, `list`, filters, the reference page and the completions.
 struct Property {
     std::string_view name = {};

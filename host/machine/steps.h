@@ -57,7 +57,7 @@ public:
 using Progress = std::function<void(std::string_view operation, std::string_view step)>;
 
 /// Does the steps, each after its mark. When one fails, an operation that is undone after a kill is undone now; of one
-/// that is finished after a kill the mark stays, and the next command goes on with it.
+/// that is finished after a kill the mark stays, and the next command continues with it.
 /// Errors: the step's; what could not be taken back is in the details, and the mark then stays.
 Result<> perform(Operation const& operation, Journal& journal, Progress const& progress = {});
 

@@ -74,7 +74,7 @@ inline constexpr std::string_view raised_name = "raised.json";  ///< the ports o
 inline constexpr std::string_view inside_name = "inside.json";  ///< likewise for the next start
 inline constexpr std::string_view connect_name = "connect.json";  ///< what the machine of this start sees
 
-/// Where all that is on a real host, and what connects a machine before its PID 1 runs.
+/// Where everything that is on a real host, and what connects a machine before its PID 1 runs.
 inline constexpr std::string_view directory = "/run/triton/network";
 
 }  // namespace triton::network

@@ -24,7 +24,7 @@ public:
     std::vector<std::string> look();
 
 private:
-    /// Of all that its files are: another value when one of them is another file, or has another content.
+    /// Of everything that its files are: another value when one of them is another file, or has another content.
     [[nodiscard]] std::uint64_t signature(std::string const& name) const;
 
     machine::Store const& store_;

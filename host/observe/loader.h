@@ -17,7 +17,7 @@
 namespace triton::observe {
 
 /// Does the jobs of an agenda that read the host. It blocks, and belongs to one thread; what it works with is used by
-/// no other thread, but for the watches and the records.
+/// no other thread, except for the watches and the records.
 class Loader {
 public:
     /// All borrowed.

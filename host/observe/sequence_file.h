@@ -16,7 +16,7 @@ public:
     explicit SequenceFile(std::string path) : path_(std::move(path)) {}
 
     /// Moves the mark by `reserve`, durably. Returns the number after which this life's events begin. Of a file
-    /// that is garbage nobody knows what it said: then it is `fallback`.
+    /// that is garbage: then it is `fallback`.
     /// Errors: those of writing the file.
     Result<std::uint64_t> begin(std::uint64_t fallback);
     /// Moves the mark so that numbers after `next` are kept, too. Errors: the same.

@@ -13,7 +13,7 @@ namespace triton::observe {
 class Worker {
 public:
     Worker();
-    /// Waits for the piece that is being done; what has not begun is dropped.
+    /// Waits for the piece in progress; pieces that have not begun are dropped.
     ~Worker();
     Worker(Worker const&) = delete;
     Worker& operator=(Worker const&) = delete;

@@ -12,7 +12,7 @@
 namespace triton::observe {
 
 /// Reads what `zpool events -f -H -v` writes, as it comes: which machines' trees something has happened to, and whether
-/// the kernel has dropped events. All that is about other datasets is passed over. Source: zpool-events(8).
+/// the kernel has dropped events. Everything that is about other datasets is passed over. Source: zpool-events(8).
 class ZfsEventText {
 public:
     /// A longer line is passed over.

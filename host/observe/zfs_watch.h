@@ -20,7 +20,7 @@ public:
         std::string program = "zpool";
         Duration first_pause = std::chrono::seconds(1);
         Duration longest_pause = std::chrono::minutes(5);
-        Duration short_life = std::chrono::seconds(10);  ///< a child that ends sooner has told nothing
+        Duration short_life = std::chrono::seconds(10);  ///< a child that ends sooner has reported nothing
     };
     struct Notices {
         std::function<void(Uuid const& machine)> machine;

@@ -42,7 +42,7 @@ struct Used {
     std::optional<storage::Usage> disk;
 };
 
-/// The object that `vmadm stats -j` has of it, in bytes; what is not known is left out.
+/// The object that `vmadm stats -j` has of it, in bytes; unknown values are left out.
 json::Object usage_row(Used const& used);
 
 }  // namespace triton::parts

@@ -7,7 +7,7 @@
 
 namespace triton::role {
 
-/// The SHA-256 of something, as "sha256:<64 lower-case hexadecimal digits>". Whoever has one may use it in a path or a
+/// The SHA-256 of something, as "sha256:<64 lower-case hexadecimal digits>". A valid one may be used in a path or a
 /// URL: no text becomes one unless it is one.
 /// Source: image-spec, descriptor.md, "Digests".
 class Digest {

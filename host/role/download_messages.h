@@ -36,7 +36,7 @@ struct Download {
     std::uint64_t stall_milliseconds = 30'000;
 };
 
-/// What a server wants to see. It is sent to this host only.
+/// Credentials for a server. They are sent to this host only.
 struct HostCredential {
     std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's
     std::string user = {};

@@ -20,15 +20,15 @@ struct Started {
     std::uint32_t group = 0;
 };
 
-/// What a role does first. Errors: `invalid`: "triton-verify is started by imgadm, not by hand".
+/// The first step of a role. Errors: `invalid`: "triton-verify is started by imgadm, not by hand".
 Result<Started> take_over(Role role, std::span<char* const> arguments);
 
-/// What a role may still do once it has confined itself. Whatever is not here is gone: all of the file system, all
+/// The rights of a role once it has confined itself. All others are gone: all of the file system, all
 /// capabilities, all other users' processes, and every system call that its work does not need (the kernel kills it
 /// for one).
 struct Confinement {
     Role role = Role::verify;
-    /// What it sees as its root directory, writable: a detached mount (open_tree(2)). None: an empty directory, which
+    /// Its root directory, writable: a detached mount (open_tree(2)). None: an empty directory, which
     /// nobody can write to. Used up.
     UniqueFd root = {};
     /// Files and directories of the host that it may still read below its root, where they are there.

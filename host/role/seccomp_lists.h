@@ -4,7 +4,7 @@
 
 namespace triton::role {
 
-// What a confined role may ask of the kernel: names of system calls, separated by blanks. Everything else kills it.
+// The system calls of a confined role: names, separated by blanks. Everything else kills it.
 // Those with a condition on their arguments are in sandbox.cpp: clone (threads only), mmap and mprotect (nothing
 // executable), ioctl, fcntl, mknodat, socket.
 
@@ -37,7 +37,7 @@ inline constexpr std::string_view download_calls =
     "readlink readlinkat stat lstat getdents64 getuid geteuid getgid getegid getrusage uname sysinfo select pselect6 "
     "getppid dup getcwd";
 
-/// What the sanitizers' runtime asks beside it, to report. Not in what is shipped.
+/// Further calls of the sanitizers' runtime, for its reports. Not in released programs.
 inline constexpr std::string_view sanitizer_calls =
     "openat readlink getrlimit pipe2 prlimit64 prctl sched_getaffinity tgkill getppid";
 

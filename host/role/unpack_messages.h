@@ -15,7 +15,7 @@ namespace triton::role {
 enum class Compression : std::uint8_t { automatic, none, gzip, zstd, xz, bzip2 };
 inline constexpr std::array<std::string_view, 6> compression_names{"auto", "none", "gzip", "zstd", "xz", "bzip2"};
 
-/// What an archive may cost.
+/// The limits of an archive.
 struct UnpackLimits {
     std::uint64_t entries = 4'000'000;
     std::uint64_t bytes = std::uint64_t{256} << 30;  ///< of the archive, uncompressed, and of all files, holes included

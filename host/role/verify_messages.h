@@ -24,7 +24,7 @@ std::span<Row<Interval> const> table(json::TableOf<Interval>);
 inline constexpr std::size_t most_intervals = 512;
 inline constexpr std::uint32_t most_ranges = 16;  ///< open at a time
 
-/// What the bytes must be. Size or digest may be unknown, `maximum` never is.
+/// The expected bytes. Size or digest may be unknown, `maximum` never is.
 struct Expected {
     std::uint64_t maximum = 0;
     std::optional<std::uint64_t> size = {};
@@ -46,7 +46,7 @@ struct Range {
     std::uint64_t offset = 0;
     std::optional<std::uint64_t> length = {};
 };
-/// No range comes any more: the file has this size.
+/// No further range comes: the file has this size.
 struct End {
     static constexpr std::string_view name = "end";
     std::uint64_t size = 0;
@@ -77,7 +77,7 @@ struct ReadDocument {
     static constexpr std::string_view name = "document";
     DocumentKind kind = DocumentKind::other;
     Expected expected;
-    std::string media_type = {};  ///< what its parent, or else the server, says it is; empty: nobody said
+    std::string media_type = {};  ///< according to its parent, or otherwise the server; empty: unknown
     std::uint32_t most_layers = 128;
 };
 
@@ -96,7 +96,7 @@ struct CheckSignature {
 
 // Answers.
 
-/// What is in the file now; at most four a second.
+/// The current content of the file; at most four a second.
 struct Landed {
     static constexpr std::string_view name = "landed";
     std::vector<Interval> intervals;

@@ -19,7 +19,7 @@ bool is_subvolume(int directory);
 Result<> create(int parent, std::string const& name);
 /// Durable when it returns.
 Result<> snapshot(int subvolume, int parent, std::string const& name, bool is_read_only);
-/// Removes a subvolume that has no subvolume below it, with all that is in it. Its room comes back by and by. Returns
+/// Removes a subvolume without subvolumes below it, with everything in it. Its space is freed gradually. Returns
 /// whether it has gone; what is not a subvolume stays.
 bool destroy(int parent, std::string const& name);
 /// Takes the mark "read-only" off a subvolume; nothing happens to other directories.

@@ -37,7 +37,7 @@ struct Settings {
     std::chrono::milliseconds patience = std::chrono::seconds(30);
 };
 
-/// What a tree holds. All in bytes, as the file system counts them.
+/// The size of a tree. All in bytes, as the file system counts them.
 struct Usage {
     std::uint64_t used = 0;        ///< what destroying it and its snapshots would give back
     std::uint64_t referenced = 0;  ///< what its files take, whether or not others share the blocks

@@ -4,7 +4,7 @@
 
 namespace triton::storage {
 
-/// 16 hexadecimal digits that nobody else has.
+/// 16 unique hexadecimal digits.
 std::string random_name();
 
 }  // namespace triton::storage

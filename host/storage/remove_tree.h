@@ -6,7 +6,7 @@
 
 namespace triton::storage {
 
-/// Removes what has that name in a directory (borrowed), with all that is in it; what is not there is fine. Follows no
+/// Removes the entry with that name in a directory (borrowed), with everything in it; a missing one is fine. Follows no
 /// symbolic link. Takes files that are immutable, and subvolumes of btrfs. Two may remove one tree at once.
 /// Errors: `busy` when something is mounted in it, which is left alone with what is around it.
 Result<> remove_tree(int parent, std::string const& name);

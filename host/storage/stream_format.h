@@ -15,7 +15,7 @@ constexpr std::size_t longest_target = 4096;
 constexpr std::size_t longest_value = 64U << 10U;  // of an extended attribute: XATTR_SIZE_MAX
 constexpr std::size_t most_levels = 1U << 16U;
 
-/// What a record is; its letter is on the wire.
+/// The type of a record; its letter is on the wire.
 enum class Record : char {
     head = 'H',       ///< snapshot, from (empty: all of the tree)
     remove = 'R',     ///< name

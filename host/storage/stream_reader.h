@@ -12,7 +12,7 @@
 
 namespace triton::storage::tree_stream {
 
-/// Reads records from a descriptor (borrowed). Whoever wrote them controls all of them: each field is asked for, and
+/// Reads records from a descriptor (borrowed). Their writer controls all of them: each field is asked for, and
 /// one that is not there, is too long or is left over is an error of kind `corrupt`. Views are good until the next
 /// record.
 class Reader {

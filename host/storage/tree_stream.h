@@ -11,7 +11,7 @@
 /// One tree as a stream of bytes: docs/host/storage.md has the format.
 namespace triton::storage::tree_stream {
 
-/// What a stream says before its content.
+/// The head of a stream, before its content.
 struct Head {
     SnapshotName snapshot;
     std::optional<SnapshotName> from = {};  ///< it has only what has changed since that one
@@ -20,7 +20,7 @@ struct Head {
 /// Writes a tree. `base`: the tree of head.from. Errors: those of the system calls; `unavailable`: the reader has gone.
 Result<> send(Head const& head, UniqueFd tree, std::optional<UniqueFd> base, int to);
 
-/// Whether two trees have the same content, attributes but for the time of the last access, and names; which names are
+/// Whether two trees have the same content, names, and attributes except the time of the last access; which names are
 /// of one file does not count.
 Result<bool> is_same(UniqueFd tree, UniqueFd base);
 

@@ -30,14 +30,14 @@ public:
     enum class Left : std::uint8_t { names, content };  ///< what settle() has to make durable still
     /// A tree that can be written to, with the content of another one.
     virtual Result<Left> copy(int tree, int parent, std::string const& name, std::optional<std::uint64_t> quota) = 0;
-    /// The same of one that nobody writes to any more.
+    /// The same for one that is no longer written to.
     virtual Result<Left> copy_final(int tree, int parent, std::string const& name) = 0;
     /// Makes durable what the calls above have made below a directory.
     virtual Result<> settle(int directory, Left left) = 0;
 
     virtual Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) = 0;
     virtual Result<std::optional<std::uint64_t>> quota(int tree) = 0;
-    /// What is in a tree, and what nobody else has of that.
+    /// The content of a tree, and the part of it that is not shared.
     struct Size {
         std::uint64_t referenced = 0;
         std::uint64_t exclusive = 0;

@@ -37,7 +37,7 @@ public:
         [[nodiscard]] int fd() const { return directory_.get(); }
         [[nodiscard]] std::string const& name() const { return name_; }
         [[nodiscard]] int workshop() const { return workshop_; }
-        /// It has been moved out, and is not ours any more.
+        /// It has been moved out, and is no longer ours.
         void forget() { name_.clear(); }
         /// Removes it, as the destructor does, and tells of errors.
         Result<> remove();
@@ -53,7 +53,7 @@ public:
     /// Moves a directory in here that is open and locked. Errors: those of renameat(2).
     Result<Item> take(int parent, std::string const& name, UniqueFd directory, std::string_view purpose);
     /// Removes what nobody works on, and adds the purposes of that to a list. `before`, if there is one, is called with
-    /// each of them first. Errors: the first one; it goes on.
+    /// each of them first. Errors: the first one; it continues.
     using Before = std::function<Result<>(std::string const& purpose)>;
     Result<> recover(std::vector<std::string>& removed, Before const& before);
 

@@ -9,7 +9,7 @@
 namespace triton::storage {
 
 /// A pool on ZFS: the tree "layers/a" is the dataset "layers/a" below that of the pool, mounted below the pool's path.
-/// All that is done is done by zfs(8) as a child, with -H, and with -p where every version knows it; its messages for
+/// All work is done by zfs(8) as a child, with -H, and with -p where every version knows it; its messages for
 /// people are only looked through for the reason of a failure.
 ///
 /// A tree has the user property `triton:tree`; datasets above it that make its group are never mounted. What is being

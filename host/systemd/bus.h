@@ -32,7 +32,7 @@ struct ServiceFacts {
     std::int64_t restarts = 0;
 };
 
-/// What a change needs, by its name in org.freedesktop.systemd1(5).
+/// A property to change, by its name in org.freedesktop.systemd1(5).
 using NumberProperty = std::pair<std::string, std::uint64_t>;
 
 /// A connection to the system's bus, for what machines need of systemd and of systemd-machined. It blocks, each call
@@ -56,7 +56,7 @@ public:
     /// The path of its control group: "/machine.slice/..."; empty when it does not run.
     Result<std::string> control_group(std::string const& unit);
 
-    /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, and the job goes on; `refused` when
+    /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, while the job runs on; `refused` if
     /// it ends otherwise than well: "its job has failed (exit-code)".
     Result<> start(std::string const& unit, std::chrono::milliseconds limit);
     Result<> stop(std::string const& unit, std::chrono::milliseconds limit);

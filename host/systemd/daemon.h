@@ -10,13 +10,13 @@
 
 namespace triton::systemd {
 
-/// Tells the service manager how we are: "READY=1". Nobody listens when it has not started us. Source: sd_notify(3).
+/// Reports our state to the service manager: "READY=1". No effect if it has not started us. Source: sd_notify(3).
 void notify(std::string const& text);
 
 /// How often it wants to hear WATCHDOG=1; nullopt: it does not. Source: sd_watchdog_enabled(3).
 std::optional<Duration> watchdog_limit();
 
-/// A listening socket that was handed to us.
+/// A listening socket that was passed to us.
 struct HandedSocket {
     UniqueFd fd;
     bool is_unix = false;  ///< a Unix socket; else one of the Internet

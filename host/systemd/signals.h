@@ -11,7 +11,7 @@
 namespace triton::systemd {
 
 /// A connection to the system's bus of its own, on which systemd and systemd-machined tell what becomes of units and
-/// machines. What is told is only a name: who wants to know more asks.
+/// machines. A signal is only a name: details have to be asked for.
 class Signals {
 public:
     enum class About : std::uint8_t {

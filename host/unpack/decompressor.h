@@ -16,7 +16,7 @@ public:
     /// The descriptor is borrowed.
     explicit Input(int fd) : fd_(fd) {}
 
-    /// What waits to be used. Empty only at the end of the blob. Errors: those of read(2).
+    /// The available bytes. Empty only at the end of the blob. Errors: those of read(2).
     Result<std::span<unsigned char const>> peek();
     /// The same, with at least `least` bytes unless the blob ends before. `least` is small.
     Result<std::span<unsigned char const>> peek(std::size_t least);

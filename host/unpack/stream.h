@@ -34,7 +34,7 @@ public:
         std::uint64_t bytes;
         role::Digest diff_id;
     };
-    /// Reads what nobody has asked for, and waits for the hash of all of it. Errors: as of next().
+    /// Reads the rest, and waits for the hash of all of it. Errors: as of next().
     Result<End> finish();
 
     /// Of the blob, for showing.
@@ -68,7 +68,7 @@ private:
     bool is_abandoned_ = false;
     std::uint64_t bytes_ = 0;
     std::uint64_t bytes_read_ = 0;
-    std::optional<Result<>> ended_;  // no buffer comes any more, and why
+    std::optional<Result<>> ended_;  // no further buffer comes, and why
     std::string digest_;
 
     std::thread decompressing_;

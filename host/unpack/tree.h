@@ -77,7 +77,7 @@ private:
 /// openat2(2), close-on-exec. Returns the descriptor or -1 with errno.
 int open_beneath(int directory, char const* path, std::uint64_t flags, std::uint64_t mode, std::uint64_t resolve);
 
-/// Removes what is there, with all that is below; nothing is fine. Links are not followed. Bounded by `most_depth`.
+/// Removes what is there, with everything below; nothing is fine. Links are not followed. Bounded by `most_depth`.
 /// Errors: those of unlinkat(2), "remove <name>".
 Result<> remove_all(int parent, std::string const& name, unsigned most_depth);
 

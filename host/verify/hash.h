@@ -43,7 +43,7 @@ public:
     void add(std::span<char const> bytes);
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
-    /// What was hashed is what was expected. Size first: it is cheaper to be wrong about.
+    /// Checks the result against the expectation. Size first: that error is cheaper.
     /// Errors: `corrupt`: "size is 5 bytes instead of 6", "digest is sha256:... instead of sha256:...".
     [[nodiscard]] Result<role::Verified> check(role::Expected const& expected) &&;
 

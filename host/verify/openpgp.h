@@ -10,7 +10,7 @@
 
 namespace triton::verify {
 
-/// A file of sums that somebody who is trusted has signed.
+/// A file of sums with a trusted signature.
 struct SignedSums {
     std::string text;
     std::string key;  ///< fingerprint of the primary key

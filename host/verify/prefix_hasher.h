@@ -36,7 +36,7 @@ public:
     /// How far the file is hashed, or will be without another call.
     [[nodiscard]] std::uint64_t position() const { return position_; }
 
-    /// Hashes a buffer that stands at position(). Waits while too many wait. Returns one for the next bytes.
+    /// Hashes a buffer that is at position(). Waits while too many wait. Returns one for the next bytes.
     Buffer add(Buffer buffer);
     /// Hashes the file from position() to `end`, which is written.
     void add_file(std::uint64_t end);

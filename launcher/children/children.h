@@ -22,20 +22,20 @@
 namespace triton::launcher {
 
 /// The room of the children: which pid is whose, how one is started and reaped, and the helper commands with their time
-/// limits. Nobody else waits for a child, so a pid that is known here is not somebody else's yet.
+/// limits. Nothing else waits for a child, so a pid that is known here cannot be reused yet.
 ///
-/// Between a start that succeeded and its place in the table nothing allocates: a child does not get lost for want of
+/// Between a start that succeeded and its place in the table nothing allocates: a child does not get lost for lack of
 /// memory. A restart allocates nothing at all.
 class Children {
 public:
     using Key = process::CommandRunner::Key;
     using Outcome = process::CommandRunner::Outcome;
 
-    /// Who is told. All of it is called from inside reap(), run_command() and cancel_command(), or by a timer.
+    /// Gets the reports, from inside reap(), run_command() and cancel_command(), or by a timer.
     class Listener {
     public:
         virtual ~Listener() = default;
-        /// One process will be told of as ended. May throw bad_alloc: then nothing is reaped.
+        /// The end of one process will be reported. May throw bad_alloc: then nothing is reaped.
         virtual void make_room_for_an_end() = 0;
         /// It has ended and is not reaped: its pid is still its own, and so is its process group.
         virtual void before_reaping(ProcessId id, pid_t pid) = 0;
@@ -54,7 +54,7 @@ public:
     [[nodiscard]] Result<> check();
     /// So that the restarts of `count` processes allocate nothing. Throws bad_alloc.
     void make_room(std::size_t count);
-    /// What the next start() needs. Throws bad_alloc.
+    /// Allocates what the next start() needs. Throws bad_alloc.
     void make_room_for_a_start();
     std::expected<Pid, process::SpawnError> start(ProcessId id, std::shared_ptr<process::StartPlan const> const& plan,
                                                   process::StartFiles const& files);
@@ -75,16 +75,16 @@ public:
     void end_orphans_of(pid_t pid) { hunt_.end(pid); }
     /// See OrphanHunt.
     void finish_hunts() { hunt_.finish(); }
-    /// SIGCHLD has come, of `pid` and perhaps of others: reaps what has ended. In a storm of orphans those are reaped
+    /// SIGCHLD has come, of `pid` and perhaps of others: reaps ended ones. In a storm of orphans those are reaped
     /// at most a millisecond later.
     void note_end(pid_t pid) {
         if (!is_letting_die_ || processes_.contains(pid)) reap();
     }
-    /// Reaps what has ended: at most so many at a time as keep a round short, and the others in the next round.
+    /// Reaps ended children: at most as many at a time as keep a round short, and the others in the next round.
     void reap();
-    /// Tells of what has executed by now.
+    /// Reports the starts that have executed by now.
     void look_for_executions() { executions_.look(); }
-    /// What is started from now on belongs to another round.
+    /// Starts from now on belong to another round.
     void end_round() { executions_.end_round(); }
     /// From now on each child is looked at before it is reaped.
     void look_before_reaping() { looks_first_ = true; }

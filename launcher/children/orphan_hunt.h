@@ -9,13 +9,13 @@
 
 namespace triton::launcher {
 
-/// Ends what a process has left behind outside of its process group, where it has no control group: daemons in a
+/// Ends what a process without a control group has left behind outside of its process group: daemons in a
 /// session of their own. As PID 1 or subreaper we become their parent when theirs dies.
 ///
-/// They are told by a mark that every descendant inherits (process::StartFiles::mark): nothing that a program does with
-/// its environment, session or user takes it away, and reading it needs no privilege. What a marked orphan has started
-/// comes to us when it is killed, so that the hunt goes on until nobody is found. Programs decide how many orphans
-/// there are: a round looks at `most_per_round`, and the next one goes on.
+/// They are found by a mark that every descendant inherits (process::StartFiles::mark): nothing that it does with
+/// its environment, session or user removes it, and reading it needs no privilege. What a marked orphan has started
+/// comes to us when it is killed, so the hunt continues until none is found. Programs decide how many orphans
+/// there are: a round looks at `most_per_round`, and the next one continues.
 class OrphanHunt {
 public:
     /// Both outlive this.
@@ -28,12 +28,12 @@ public:
     std::uint64_t next_mark();
 
     /// The process has ended and is not reaped. Kills its orphans that are there, at the latest in the next round, and
-    /// goes on until there are none.
+    /// continues until there are none.
     void end(pid_t process);
-    /// A child that nobody knows was reaped: its own children are ours now.
+    /// An unknown child was reaped: its own children are ours now.
     void orphan_reaped();
-    /// Before the launcher ends without being PID 1: waits a moment for what it hunts, whose parent will be somebody
-    /// else.
+    /// Before the launcher ends without being PID 1: waits a moment for what it hunts, whose parent will be another
+    /// process.
     void finish();
     /// The events that follow belong to another round.
     void begin_round() { has_looked_ = false; }

@@ -8,7 +8,7 @@
 
 namespace triton::launcher {
 
-/// What a supervisor does to its own process before anything else, and its children get back.
+/// What a supervisor changes in its own process first of all, and restores for its children.
 struct ProcessSetup {
     process::Inherited inherited;
     UniqueFd signals;  ///< a signalfd(2) for everything

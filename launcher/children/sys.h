@@ -18,11 +18,11 @@
 
 namespace triton::launcher {
 
-/// What a copy of the launcher may use: whoever writes what it works on chooses how much it asks for. The limits are
-/// soft ones, since what is tried there may be a program's own hard limits.
+/// What a copy of the launcher may use: the writer of its input chooses how much it needs. The limits are
+/// soft ones, because a program's own hard limits may be tried there.
 struct CopyLimits {
     static constexpr unsigned processor_seconds = 5;      ///< then SIGXCPU ends it
-    static constexpr unsigned long memory = 128UL << 20;  ///< bytes beside what we have
+    static constexpr unsigned long memory = 128UL << 20;  ///< bytes in addition to ours
     static constexpr unsigned long file = 8UL << 20;      ///< bytes of the longest file that it writes
 };
 
@@ -30,8 +30,8 @@ struct CopyLimits {
 /// that answers by a script.
 ///
 /// Time, descriptors that are waited for, and files are not in here: the EventLoop has the first two, and a temporary
-/// directory is fake enough for the third. An error is an errno, as the kernel gave it: EINTR is not hidden, since who
-/// must try again is what the tests want to see.
+/// directory is fake enough for the third. An error is an errno, as the kernel gave it: EINTR is not hidden: the
+/// tests check who tries again.
 class Sys : public process::Starts {
 public:
     /// See process::Spawner: take_error(), is_idle(), trim().
@@ -59,7 +59,7 @@ public:
     /// getpgid(2); -1: there is no such process.
     virtual pid_t group_of(pid_t pid) = 0;
     virtual pid_t own_pid() = 0;
-    /// Replaces the content by our children, as many as a bounded read gives: those that have ended, too.
+    /// Replaces the content with our children, as many as a bounded read gives, including ended ones.
     virtual void list_children(std::vector<pid_t>& children) = 0;
     /// The mark that the process was started with or has inherited, see process::StartFiles; 0: none, or no such
     /// process.

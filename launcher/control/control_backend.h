@@ -21,7 +21,7 @@
 
 namespace triton::launcher {
 
-/// What a process is doing, as the supervisor tells it. The names stand in the interface description too.
+/// What a process is doing, as the supervisor reports it. The interface description has the names, too.
 inline constexpr std::array<std::string_view, process_states> process_state_names{
     "down",    "waiting", "starting", "activating", "up",   "draining",  "pre_stop", "stopping",
     "killing", "backoff", "done",     "failed",     "held", "executing", "undoing"};
@@ -44,7 +44,7 @@ struct LastExit {
 struct ProcessStatus {
     std::uint32_t number = 1;
     ProcessState state = ProcessState::down;
-    bool is_unwell = false;  ///< up, but not ready any more: a check that only reports has failed
+    bool is_unwell = false;  ///< up, but no longer ready: a check that only reports has failed
     std::optional<pid_t> pid;
     std::optional<Duration> uptime;       ///< of the running process
     std::optional<Duration> since_start;  ///< since the latest start, of a process that has ended too
@@ -55,7 +55,7 @@ struct ProcessStatus {
     std::string version;                 ///< of the configuration that it was started from; empty: none
 };
 
-/// What a process uses: from its cgroup, else from /proc (process_usage.h).
+/// What a process uses: from its cgroup, otherwise from /proc (process_usage.h).
 struct ProcessUsage {
     std::optional<std::uint64_t> memory;  ///< bytes
     std::optional<Duration> cpu_time;     ///< of its whole life
@@ -75,7 +75,7 @@ struct ProgramStatus {
     std::vector<std::string> groups;
 };
 
-/// What a person wants to know of one program beside its status.
+/// Details of one program beyond its status.
 struct ProgramDescription {
     std::string version;               ///< empty: none
     std::vector<std::string> command;  ///< of process 1, after substitution
@@ -89,7 +89,7 @@ struct ProgramDescription {
     std::string output;                ///< "inherit", "null", a path
 };
 
-/// How the agent gets on with telling others what happens here, in its own words.
+/// How the agent's reports to others succeed, in its own words.
 struct ReporterStatus {
     std::string state;  ///< one of reporter_state_names
     std::string detail;
@@ -112,16 +112,16 @@ struct LauncherStatus {
     std::uint64_t configuration_changes = 0;         ///< configurations that were accepted so far
     std::optional<std::int64_t> configuration_time;  ///< of the last of them: microseconds since 1970, UTC
     bool is_isolated = false;                        ///< the pod's annotation holds the processes back
-    std::optional<ReporterStatus> reporter;          ///< nullopt: no agent has told of one
+    std::optional<ReporterStatus> reporter;          ///< nullopt: no agent has reported one
 };
 
-/// What the launcher's command line may have it copy.
+/// What the launcher's command line can make it copy.
 enum class StagingKind : std::uint8_t { all, files, binaries, libraries, monitor_conf };
 inline constexpr std::array<std::string_view, 5> staging_kind_names{"all", "files", "binaries", "libraries",
                                                                     "monitor_conf"};
 static_assert(staging_kind_names.size() == static_cast<std::size_t>(StagingKind::monitor_conf) + 1);
 
-/// What has become of a staging: the targets that are as they should be now, and one line for each that is not.
+/// The outcome of a staging: the targets that are now up to date, and one line for each that is not.
 struct StagingAnswer {
     std::vector<std::string> files;
     std::vector<std::string> errors;
@@ -131,7 +131,7 @@ struct StagingAnswer {
 
 /// The configuration that runs, and why the latest was not taken. All of it is borrowed for the call.
 struct ActiveConfiguration {
-    std::uint64_t sequence = 0;            ///< grows at each change of what follows
+    std::uint64_t sequence = 0;            ///< grows with each change of the members below
     std::optional<std::string_view> text;  ///< nullopt: none yet
     /// Every variable that a `source` names (of an IPList the address that was chosen), and BINARY_DIR.
     std::span<std::pair<std::string, std::string> const> environment;
@@ -140,7 +140,7 @@ struct ActiveConfiguration {
     std::optional<std::int64_t> rejected_at;  ///< likewise; nullopt: the latest was taken
 };
 
-/// What the pod says by its annotations, and its node by its labels.
+/// What the pod's annotations and its node's labels say.
 struct PodState {
     bool is_isolated = false;   ///< foundationdb.org/isolate-process-group
     Duration shutdown_delay{};  ///< foundationdb.org/delay-shutdown; not negative
@@ -170,7 +170,7 @@ enum class ProcessOwner : std::uint8_t {
     agent
 };
 
-/// Whose a connection is, and so what it may call: see the table in control_calls.cpp.
+/// Who owns a connection, which decides what it may call: see the table in control_calls.cpp.
 enum class ControlRole : std::uint8_t {
     person,   ///< came through the control socket
     agent,    ///< came from our own agent (ControlServer::adopt())
@@ -212,7 +212,7 @@ struct UpgradeVersions {
 ///
 /// Programs are named by their index in a table, which may change from one round of the loop to the next, never while
 /// one of these functions runs. The server looks an index up by name again whenever it comes back to it.
-/// When it is known what has become of a reload.
+/// When the outcome of a reload is known.
 enum class Reloaded : std::uint8_t { now, later };
 
 class ControlBackend {
@@ -234,26 +234,26 @@ public:
     /// Names of the programs that run and require this one, directly or not: each behind those that require it.
     [[nodiscard]] virtual std::vector<std::string> running_on(std::size_t index) const = 0;
 
-    // Commands. They return when what they ask for has begun; how it goes on is told by ControlServer::state_changed().
+    // Commands. They return when what they ask for has begun; progress is reported by ControlServer::state_changed().
     virtual Result<> start(ProcessSelection const& which) = 0;
     virtual Result<> stop(ProcessSelection const& which) = 0;
     virtual Result<> restart(ProcessSelection const& which) = 0;
     /// Errors: refused when nothing of it runs.
     virtual Result<> signal(ProcessSelection const& which, int signo) = 0;
     /// Reads the configuration now. One that takes long is judged by another process: then
-    /// ControlServer::answer_reload() tells later. Errors: failed, with the problems as details; refused while
+    /// ControlServer::answer_reload() gives it later. Errors: failed, with the problems as details; refused while
     /// stopping.
     virtual Result<Reloaded> reload() = 0;
-    /// Begins to replace the launcher by the program at `path`. What becomes of it is told by
+    /// Begins to replace the launcher with the program at `path`. The outcome is reported by
     /// ControlServer::answer_upgrade(), which may be called from in here too. Errors: refused when one is under way.
     virtual Result<> upgrade(std::string const& path) = 0;
-    /// Begins to copy again what the command line says, or one kind of it. What becomes of it is told by
+    /// Begins to copy again what the command line says, or one kind of it. The outcome is reported by
     /// ControlServer::answer_stage() with this ticket, which may be called from in here too.
     /// Errors: refused when there is nothing of that kind to copy, while stopping, or when too many are under way.
     virtual Result<> stage(StagingKind what, std::uint64_t ticket) = 0;
 
     /// Hands the kept lines of a program's output to the sink, newest first, until it wants no more. Returns which
-    /// lines of the program are there, or have been: what is not in between is not known here. Errors: refused when the
+    /// lines of the program exist, or have existed: others in between are unknown here. Errors: refused when the
     /// program's output is not captured ("inherit").
     struct KeptLines {
         std::uint64_t first = 0;  ///< no line before this sequence is kept
@@ -264,19 +264,19 @@ public:
     /// Asked when a call begins to watch it, and after ControlServer::configuration_changed().
     [[nodiscard]] virtual ActiveConfiguration active_configuration() const = 0;
 
-    // What the agent tells. The server has checked the form and the bounds of it.
+    // Reports of the agent. The server has checked their form and bounds.
     virtual void set_pod(PodState state) = 0;
     virtual void set_reporter(ReporterStatus status) = 0;
     /// An agent listens for probes from now on: those that are due are sent by ControlServer::send_probe(), perhaps
-    /// from in here. Or it has gone, and what it was asked for will not be answered; that is told by a callback of the
-    /// loop or by time_passed(), never inside of what the launcher has called to send something. There is one listener
+    /// from in here. Or it has gone, and requests to it will not be answered; that is reported by a callback of the
+    /// loop or by time_passed(), never inside a call of the launcher that sends something. There is one listener
     /// at a time: a second one ends the first (false, then true).
     virtual void probes_wanted(bool is_wanted) = 0;
-    /// `id`: of any number; one that is unknown (any more) means nothing. `detail`: for people, at most 1 KiB.
+    /// `id`: any number; one that is (no longer) known means nothing. `detail`: for people, at most 1 KiB.
     virtual void probe_result(std::uint64_t id, bool ok, std::string_view detail) = 0;
 
     // Whether somebody may command: see PeerRights.
-    /// Of what we have started and not reaped.
+    /// Of processes that were started and not reaped.
     [[nodiscard]] virtual ProcessOwner owner_of(pid_t pid) const = 0;
     /// Whether any program has a sandbox (ProcessOwner::sandboxed).
     [[nodiscard]] virtual bool has_sandboxes() const = 0;

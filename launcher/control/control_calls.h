@@ -16,14 +16,14 @@ inline constexpr std::string_view launcher_interface = "org.tritonlaunch.Launche
 /// The full name of an error or method of that interface.
 std::string launcher_name(std::string_view name);
 
-/// The text of its description, as it stands beside this file.
+/// The text of its description, from the file beside this one.
 std::string_view interface_description();
 
 class ControlMethods;
 
 enum class WaitCondition : std::uint8_t { ready, up, down, done };
 
-/// What a call may say, of all methods together.
+/// The parameters of all methods together.
 struct CallParameters {
     std::optional<std::string> program;
     std::optional<std::uint32_t> process;  ///< from 1
@@ -35,7 +35,7 @@ struct CallParameters {
     bool waits = false;
     bool is_alone = false;
     bool follows = false;
-    bool is_live = false;  ///< Subscribe: without what is kept
+    bool is_live = false;  ///< Subscribe: without kept events
     StagingKind what = StagingKind::all;
     std::uint64_t id = 0;
     bool is_ok = false;
@@ -46,15 +46,15 @@ struct CallParameters {
 
 inline constexpr std::int64_t most_log_lines = 10'000;  ///< that one call of Logs may ask for
 
-/// Bounds of what the agent tells.
+/// Bounds of the agent's reports.
 inline constexpr std::size_t most_variables = 1000;
 inline constexpr std::size_t most_variable_bytes = 64 * 1024;  ///< names and values together
-inline constexpr std::size_t most_detail_bytes = 1024;         ///< what is longer is cut off
+inline constexpr std::size_t most_detail_bytes = 1024;         ///< longer text is cut off
 
 using ParameterRow = varlink::Parameter<CallParameters>;
 using MethodRow = varlink::Method<ControlMethods, CallParameters>;
 
-/// The methods of the interface, in the order of its description: also the table of who may call what.
+/// The methods of the interface, in the order of its description, and who may call them.
 std::span<MethodRow const> control_methods();
 
 }  // namespace triton::launcher

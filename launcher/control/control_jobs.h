@@ -13,7 +13,7 @@
 
 namespace triton::launcher {
 
-/// What the methods and their jobs work with. Lives as long as the server.
+/// Shared by the methods and their jobs. Lives as long as the server.
 struct ControlContext {
     varlink::Server* server = nullptr;  // null only while the server is being made
     ControlBackend& backend;
@@ -32,7 +32,7 @@ bool is_left_over(ProgramStatus const& program, ProcessStatus const& process);
 
 enum class JobTag : std::uint8_t { list, wait, logs, subscribe, follow, reload, upgrade, stage, configuration, probes };
 
-/// A job that its tag tells from the others.
+/// A job that its tag distinguishes from the others.
 template <JobTag Tag>
 class TaggedJob : public varlink::Job {
 public:
@@ -56,11 +56,11 @@ private:
     ControlContext& context_;
     std::optional<std::string> program_;    // nullopt: all
     std::optional<std::uint32_t> process_;  // nullopt: all
-    std::size_t index_ = 0;                 // of the program in hand
+    std::size_t index_ = 0;                 // of the current program
     std::string name_;                      // of it, when it is open
     std::uint32_t next_ = 1;                // its next process
     bool is_begun_ = false;                 // the text has its head
-    bool is_open_ = false;                  // the program in hand has its head
+    bool is_open_ = false;                  // the current program has its head
     json::Writer text_;
 };
 
@@ -107,13 +107,13 @@ public:
           follows_(follows) {}
     [[nodiscard]] bool is_due() const override { return true; }
     [[nodiscard]] bool is_answering() const override { return true; }
-    [[nodiscard]] bool may_tell_lost() const override { return false; }  // what is older comes first
+    [[nodiscard]] bool may_tell_lost() const override { return false; }  // older lines come first
     void run(varlink::Session& session) override;
 
     /// Takes the newest lines, newest first, until there are as many as were asked for, or the one after which they
     /// were asked for comes.
     bool take(OutputLine const& line) override;
-    /// After them: whether what was asked for is not all there any more.
+    /// After them: whether some of the requested lines are no longer there.
     void compare(ControlBackend::KeptLines const& kept);
     /// All have been taken. `room`: of the one answer without "more", in which the oldest have no place; 0: there are
     /// several.
@@ -145,7 +145,7 @@ private:
     bool follows_;
     bool is_cut_ = false;      // there were more lines than were asked for
     std::uint64_t end_ = 0;    // as KeptLines has it
-    bool is_missing_ = false;  // lines behind after_, and nobody has been told
+    bool is_missing_ = false;  // lines after after_, which was not reported yet
     std::string text_;
     std::vector<Line> lines_;  // oldest first, once all have been found
     std::size_t next_ = 0;     // of them

@@ -28,7 +28,7 @@ private:
     std::uint64_t lost_ = 0;
 };
 
-/// org.tritonlaunch.Launcher: one handler for each method, and what they tell to those who listen.
+/// org.tritonlaunch.Launcher: one handler for each method, and the news for those who listen.
 class ControlMethods : public varlink::Service {
 public:
     using Session = varlink::Session;
@@ -51,7 +51,7 @@ public:
     [[nodiscard]] bool has_deferred() const override { return has_lost_prober(); }
     void do_deferred() override;
 
-    // What the launcher tells; see ControlServer.
+    // News of the launcher; see ControlServer.
     void publish(std::string_view record, bool is_of_note);
     [[nodiscard]] bool wants_records() const;
     void publish_output(std::string_view program, OutputLine const& line);

@@ -28,7 +28,7 @@ struct ControlSettings {
     bool keeps_for_agent = false;                    ///< what our agent was not there to hear: see publish()
 };
 
-/// What may become of our memory and time, whatever the clients do.
+/// Limits of our memory and time, whatever the clients do.
 struct ControlLimits {
     std::size_t clients = 64;
     std::size_t reserved = 8;                      ///< beside them, for root and our own user
@@ -36,8 +36,8 @@ struct ControlLimits {
     std::size_t output_bytes = 256 * 1024;         ///< of one client
     std::uint32_t work = 64;                       ///< in one round of the loop: processes rendered, calls count for 4
     std::size_t line_bytes = 512 * 1024;           ///< of kept output that one client is still to be sent
-    Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to come
-    Duration unread = std::chrono::seconds(30);    ///< for a client to take any of what waits for it
+    Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to arrive
+    Duration unread = std::chrono::seconds(30);    ///< for a client to read any of its waiting data
     Duration evictable = std::chrono::seconds(5);  ///< a client that idles longer gives way when all places are taken
     std::size_t adopted = 8;                       ///< connections of our agent; the oldest gives way to one more
     std::size_t adopted_input_bytes = 512 * 1024;  ///< of one of them: SetPod, with its escapes, fits
@@ -46,12 +46,12 @@ struct ControlLimits {
 };
 
 /// Serves org.tritonlaunch.Launcher: joins the launcher with its methods (control_methods.h) and with the server that
-/// bounds what they cost (lib/varlink/server.h). No exception leaves it.
+/// bounds their cost (lib/varlink/server.h). No exception leaves it.
 class ControlServer {
 public:
     /// Makes the socket (and the last part of its directory, 0755, if that is missing) and listens.
     /// Errors: those of mkdir(2), bind(2), chown(2); EADDRINUSE when another launcher answers there; EEXIST when the
-    /// path is something else than a socket; ENAMETOOLONG. A socket that nobody answers is replaced.
+    /// path is something else than a socket; ENAMETOOLONG. A socket without a listener is replaced.
     static Result<std::unique_ptr<ControlServer>> create(EventLoop& loop, ControlSettings settings,
                                                          ControlBackend& backend, ControlLimits const& limits = {});
     /// Removes the socket's file if it is still ours.
@@ -64,27 +64,27 @@ public:
     void publish(std::string_view record, bool is_of_note = false) noexcept;
     /// Whether publish() would do anything.
     [[nodiscard]] bool wants_records() const;
-    /// One new line of output, for those who follow it. Costs nothing when there are none.
+    /// One new line of output, for those who follow it. Costs nothing without followers.
     void publish_output(std::string_view program, OutputLine const& line) noexcept;
     [[nodiscard]] bool has_followers() const;
 
     /// Some process or program is in another state than before: calls that wait are looked at in end_round(). Cheap.
     void state_changed() noexcept;
 
-    /// Serves a connection that came another way than through the socket, from the next round on. What is not a Unix
-    /// stream socket is closed and told (ControlBackend::control_failed()). One of the role `agent` takes no place of
+    /// Serves a connection that did not come through the socket, from the next round on. Anything but a Unix
+    /// stream socket is closed and reported (ControlBackend::control_failed()). The role `agent` takes no place of
     /// the clients and never gives way to one; garbage from it, or an agent that does not read, ends that connection
     /// alone, and it comes back by another.
     void adopt(UniqueFd connection, ControlRole role) noexcept;
 
-    /// How long the agent has left unread what it was told of the configuration; none: it reads, or nobody listens.
+    /// How long the agent has not read the news of the configuration; none: it reads, or does not listen.
     [[nodiscard]] Duration agent_deaf_for() const;
 
-    /// What has become of ControlBackend::stage(). Nothing happens when the caller has gone.
+    /// The outcome of ControlBackend::stage(). Nothing happens if the caller has gone.
     void answer_stage(std::uint64_t ticket, Result<StagingAnswer> const& answer) noexcept;
 
-    /// For the agent that listens for probes (ControlBackend::probes_wanted()), else for nobody. An agent that has left
-    /// so many unread that no more fit is cut off: the probes are not wanted any more then, which is told later.
+    /// For the agent that listens for probes (ControlBackend::probes_wanted()), if there is one. An agent that has left
+    /// so many unread that no more fit is cut off: the probes are then no longer wanted, which is reported later.
     void send_probe(ProbeRequest const& request) noexcept;
     void cancel_probe(std::uint64_t id) noexcept;
 
@@ -92,21 +92,21 @@ public:
     /// once for all changes of a round. Cheap.
     void configuration_changed() noexcept;
 
-    /// What has become of ControlBackend::reload(), where that was to be told later. Errors: as there.
+    /// The outcome of ControlBackend::reload(), if that was to be given later. Errors: as there.
     void answer_reload(Result<> const& answer) noexcept;
 
-    /// What has become of ControlBackend::upgrade(): versions just before the new program is executed, or why it will
+    /// The outcome of ControlBackend::upgrade(): versions just before the new program is executed, or why it will
     /// not be. After a success an error may follow when the execution itself has failed.
     void answer_upgrade(Result<UpgradeVersions> const& answer) noexcept;
 
     /// When time_passed() is due; "now" when more was asked than one round may cost. nullopt: nothing waits for time.
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed() noexcept;
-    /// Answers calls that have waited and writes what waits: at the end of each round in which something may have
-    /// changed, after all that is more urgent.
+    /// Answers waiting calls and writes waiting data: at the end of each round in which something may have
+    /// changed, after everything that is more urgent.
     void end_round() noexcept;
 
-    /// For the state that an upgrade hands on; the descriptor stays close-on-exec and owned here.
+    /// For the state that an upgrade passes on; the descriptor stays close-on-exec and owned here.
     [[nodiscard]] varlink::HandedSocket socket() const;
 
 private:

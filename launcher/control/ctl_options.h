@@ -25,7 +25,7 @@ enum class CtlTakes : std::uint8_t {
     maybe_kind
 };
 
-/// A command of `ctl`: all that there is to say of it.
+/// Everything about a command of `ctl`.
 struct CtlCommand {
     std::string_view name;
     CtlTakes takes;
@@ -47,7 +47,7 @@ struct CtlTarget {
     bool operator==(CtlTarget const&) const = default;
 };
 
-/// What a command line of `ctl` asks for.
+/// A parsed command line of `ctl`.
 struct CtlOptions {
     CtlCommand const* command = nullptr;  ///< null with wants_help
     std::string socket;
@@ -56,7 +56,7 @@ struct CtlOptions {
     bool shows_all = false;                       ///< status, top, names: the launcher's own programs, too
     bool waits = true;                            ///< start, stop, restart
     bool starts_required = true;                  ///< start
-    bool is_forced = false;                       ///< stop: whoever requires it
+    bool is_forced = false;                       ///< stop: in spite of those that require it
     bool stops_dependents = false;                ///< stop
     bool follows = false;                         ///< logs
     std::uint32_t lines = 10;                     ///< logs
@@ -69,7 +69,7 @@ struct CtlOptions {
     std::vector<CtlTarget> targets;
 };
 
-/// Reads what stands behind "ctl". `socket`: where nothing else is said.
+/// Reads the words after "ctl". `socket`: the default.
 /// Errors: one line, for which the caller exits with 2.
 Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string socket);
 

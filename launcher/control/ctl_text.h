@@ -50,12 +50,12 @@ void merge_programs(std::vector<json::Object>& programs, json::Object& reply);
 /// Without the launcher's own.
 void drop_internal(std::vector<json::Object>& programs);
 
-/// The version of a program that runs, and the one that it has from its next start on, stand there when they are not
+/// The version of a running program, and the one that it has from its next start on, are shown if they are not
 /// the same for all.
 std::vector<std::string> status_lines(std::vector<json::Object> const& programs, bool is_colored);
 
-/// What is wrong with the configuration, what keeps processes back, and how the reporting to the cluster goes; nothing
-/// when there is nothing to tell. `now`: seconds since 1970.
+/// Errors of the configuration, what keeps processes back, and whether reports reach the cluster; nothing
+/// if there is nothing to show. `now`: seconds since 1970.
 std::vector<std::string> launcher_lines(json::Object const& launcher, double now);
 
 /// The beginning of a line with its newline and its colors, as long as it fits into a terminal's width.
@@ -63,7 +63,7 @@ std::string cut_line(std::string_view line, std::size_t width);
 
 /// Processor time of each process at one time, to be compared with the next.
 using CpuTimes = std::map<std::pair<std::string, std::int64_t>, double>;  // by program and pid
-/// `elapsed`: seconds since `before` was filled; 0: no share is shown. `before` becomes what is now.
+/// `elapsed`: seconds since `before` was filled; 0: no share is shown. `before` becomes the current state.
 std::vector<std::string> top_lines(std::vector<json::Object> const& programs, CpuTimes& before, double elapsed,
                                    bool is_colored);
 

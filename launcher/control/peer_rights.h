@@ -27,14 +27,14 @@ struct ProcessRights {
 /// `proc`: the directory; another one is for tests.
 std::optional<ProcessRights> read_rights(pid_t pid, std::string const& proc = "/proc");
 
-/// Decides whether somebody who could connect may command. A uid alone does not authorize anybody: a program of ours
+/// Decides whether a connected client may command. A uid alone does not authorize anybody: a program of ours
 /// may have our uid, and yet less than our rights.
 class PeerRights {
 public:
     explicit PeerRights(ControlBackend const& backend, std::string proc = "/proc", pid_t own = ::getpid())
         : backend_(backend), proc_(std::move(proc)), own_(own) {}
 
-    /// What it may do, or why it is refused. `is_by_uid`: nothing but its uid lets it in. Reads some files of /proc:
+    /// What it may do, or why it is refused. `is_by_uid`: only its uid lets it in. Reads some files of /proc:
     /// its own and those of its ancestors, of which a hostile process can make many: at most 32 count.
     [[nodiscard]] std::expected<ControlRole, std::string> role_of(varlink::Peer const& peer, bool is_by_uid) const;
 

@@ -26,15 +26,15 @@ public:
     /// written. Nobody else may watch these descriptors in the same loop.
     void attach(EventLoop& loop, std::function<void()> on_room);
 
-    /// Writes what waits, as far as the readers take it, and watches those that stand still.
+    /// Writes waiting data, as far as the readers take it, and watches those that are blocked.
     void flush();
     /// The same, and waits for slow readers, at most that long.
     void drain(milliseconds limit);
-    /// Whether a reader stands still: it will be written on by itself.
+    /// Whether a reader is blocked: writing continues by itself.
     [[nodiscard]] bool is_blocked() const { return out_.is_blocked() || (err_ && err_->is_blocked()); }
     /// Something is not written yet.
     [[nodiscard]] bool has_pending() const { return out_.has_pending() || (err_ && err_->has_pending()); }
-    /// Something waits that no descriptor will tell about: a disk was full. Call flush() again after a moment.
+    /// Data waits for something that no descriptor signals: a disk was full. Call flush() again after a moment.
     [[nodiscard]] bool needs_retry() const;
 
 private:

@@ -12,10 +12,10 @@ enum class OutputStream : std::uint8_t { out, err };
 /// "stdout" or "stderr".
 std::string_view stream_name(OutputStream stream);
 
-/// The longest line that is kept whole; longer ones are told in pieces of at most so many bytes.
+/// The longest line that is kept whole; longer ones are split into pieces of at most this many bytes.
 constexpr std::size_t longest_line = 64 * 1024;
 
-/// Room that one piece needs at most: its text and what stands around it.
+/// The most space that one piece needs: its text and what surrounds it.
 constexpr std::size_t longest_piece = longest_line + 512;
 
 /// How many bytes of `text`, at most `limit`, form a piece that does not end inside of a UTF-8 sequence.

@@ -12,7 +12,7 @@
 namespace triton::launcher {
 
 /// What one process wrote at one time to one stream: whole lines with their newlines, or (`is_partial`) a piece of a
-/// line that goes on in the next chunk of the same process and stream.
+/// line that continues in the next chunk of the same process and stream.
 struct LogChunk {
     std::uint64_t sequence = 0;     ///< of the program's chunks, from 1
     std::int64_t microseconds = 0;  ///< since the epoch, when it was read
@@ -22,7 +22,7 @@ struct LogChunk {
     std::string_view text = {};
 };
 
-/// Where a line of a chunk stands in the output of its program: it grows from line to line, over upgrades, too. A chunk
+/// Where a line of a chunk is in the output of its program: it grows from line to line, even across upgrades. A chunk
 /// is shorter than what its low bits count.
 inline constexpr unsigned line_bits = 14;
 [[nodiscard]] inline std::uint64_t line_sequence(LogChunk const& chunk, std::string_view line) {
@@ -36,16 +36,16 @@ public:
     /// `capacity`: at least 1024; 0: nothing is kept.
     explicit LogRing(std::size_t capacity = default_capacity);
 
-    /// Adds text; what is long becomes several chunks. Calls `each` for every one of them.
+    /// Adds text; long text becomes several chunks. Calls `each` for every one of them.
     void append(LogChunk chunk, std::function<void(LogChunk const&)> const& each = {});
 
-    /// The chunks from `sequence` on, oldest first, as long as `each` returns true. Returns the sequence to go on with.
+    /// The chunks from `sequence` on, oldest first, while `each` returns true. Returns the sequence to continue with.
     std::uint64_t read(std::uint64_t sequence, std::function<bool(LogChunk const&)> const& each) const;
     /// Of the oldest chunk that is kept, or of the next one when none is.
     [[nodiscard]] std::uint64_t first_sequence() const { return first_sequence_; }
     [[nodiscard]] std::uint64_t next_sequence() const { return next_sequence_; }
 
-    /// Everything in it as one text, and back: for an upgrade. What is not of that form is not taken.
+    /// Everything in it as one text, and back: for an upgrade. Text of another form is not accepted.
     [[nodiscard]] std::string save() const;
     void load(std::string_view saved);
 

@@ -22,15 +22,15 @@
 
 namespace triton::launcher {
 
-/// A process as the one who asks names it: its program's number in some table, its number in the program.
+/// A process as the caller names it: its program's number in some table, its number in the program.
 struct OutputKey {
     std::uint32_t program = 0;
     std::uint32_t process = 1;
     auto operator<=>(OutputKey const&) const = default;
 };
 
-/// Everything that an OutputCapture of another version of us needs to go on with. Descriptors are borrowed: they stay
-/// open over execve(2) when whoever calls it takes FD_CLOEXEC off.
+/// Everything that an OutputCapture of another version of us needs to continue. Descriptors are borrowed: they stay
+/// open across execve(2) if the caller removes FD_CLOEXEC.
 struct OutputState {
     struct Pipe {
         OutputKey key = {};
@@ -41,7 +41,7 @@ struct OutputState {
         bool is_continued = false;    ///< a piece of that line was passed on already
         std::string held = {};        ///< read, and waiting for room
         bool is_ending = false;       ///< the process has ended ..
-        std::uint64_t until_end = 0;  ///< .. and has left so many bytes in the pipe
+        std::uint64_t until_end = 0;  ///< .. and has left this many bytes in the pipe
     };
     struct Program {
         std::uint32_t program = 0;
@@ -57,13 +57,13 @@ struct OutputState {
 /// Takes what processes write to their standard output and error, and passes it on in whole lines.
 ///
 /// Each process number has one pipe for both streams (raw format, to a file: their order is kept) or one for each. We
-/// hold both ends, from the number's first start until remove(): what a process wrote is not lost when it dies, a
-/// successor writes into the same pipe, nobody gets SIGPIPE, and a grandchild that keeps the pipe open holds up
+/// hold both ends, from the number's first start until remove(): output of a process is not lost when it dies, a
+/// successor writes into the same pipe, no process gets SIGPIPE, and a grandchild that keeps the pipe open holds up
 /// nothing. The price is two descriptors a pipe, so the soft RLIMIT_NOFILE should be at the hard one.
 ///
 /// Memory is bounded: by RotatingFile::capacity or Console's buffer, and for each pipe by three times longest_line.
 /// When the destination takes no more, "block" leaves the rest in the pipes, so that the program waits when these are
-/// full; "drop" counts lines and goes on.
+/// full; "drop" counts lines and continues.
 class OutputCapture {
 public:
     /// Each may be empty. Called from inside of this class's methods; must not call them.
@@ -102,12 +102,12 @@ public:
     /// The program has been configured. Opens pipes at the first call for a number. Errors: those of pipe2(2).
     Result<WriteEnds> write_ends(OutputKey key);
     /// The process was reaped: takes what is left in its pipes, as far as the destination has room, and ends the line
-    /// that it did not end. What a successor writes comes after that.
+    /// that it did not end. Output of a successor comes after that.
     void process_ended(OutputKey key);
-    /// The number is not wanted any more: drains its pipes and closes them.
+    /// The number is no longer wanted: drains its pipes and closes them.
     void remove(OutputKey key);
 
-    /// SIGHUP: opens the files of all programs again under their names. Failures are told by Callbacks::failed.
+    /// SIGHUP: opens the files of all programs again under their names. Failures are reported by Callbacks::failed.
     void reopen_files();
 
     /// Whether a destination takes nothing now (its disk is full), and is tried again after a moment.
@@ -116,7 +116,7 @@ public:
     void retry();
     /// The console has room again.
     void resume();
-    /// Before the launcher ends: takes all that is in the pipes and writes it, as long as `limit` allows.
+    /// Before the launcher ends: takes everything that is in the pipes and writes it, as long as `limit` allows.
     void flush(milliseconds limit);
 
     // For `ctl logs`.
@@ -136,7 +136,7 @@ public:
 
     // For an upgrade.
 
-    /// Nothing is read any more after this, unless the upgrade fails and resume_reading() is called.
+    /// Reading ends with this, unless the upgrade fails and resume_reading() is called.
     [[nodiscard]] OutputState export_state();
     void resume_reading();
     /// Takes the pipes and texts of programs that have been configured; those of others are closed.
@@ -183,9 +183,9 @@ private:
     Callbacks callbacks_;
     std::map<std::uint32_t, std::shared_ptr<Program>> programs_;  // and, with error_bit, standard errors of their own
     std::map<OutputKey, Process> processes_;
-    std::vector<std::unique_ptr<Pipe>> leaving_;     // their number is not wanted any more, but they are not empty
-    std::vector<std::shared_ptr<Program>> waiting_;  // they are not there any more, but their file has not taken all
-    std::vector<Pipe*> paused_;                      // in the order in which they go on
+    std::vector<std::unique_ptr<Pipe>> leaving_;     // their number is no longer wanted, but they are not empty
+    std::vector<std::shared_ptr<Program>> waiting_;  // removed ones, whose file has not taken everything
+    std::vector<Pipe*> paused_;                      // in the order in which they continue
     std::unique_ptr<char[]> buffer_;                 // for one read
     std::string rendered_;
     TimeText time_text_;

@@ -15,16 +15,16 @@ namespace triton::launcher {
 
 /// A log file that is renamed to FILE.1 (FILE.1 to FILE.2 ..) before it grows beyond its size.
 ///
-/// Files end at ends of lines: a line that was begun is written on beyond the size, by at most `overshoot`. What cannot
+/// Files end at ends of lines: a line that was begun is written beyond the size, by at most `overshoot`. What cannot
 /// be written (a full disk) waits here, in order, up to `capacity`.
 class RotatingFile {
 public:
     struct Settings {
         std::string path;
         std::uint64_t max_size = 10 << 20;  ///< at least 1
-        std::uint32_t max_files = 5;        ///< FILE.1 to FILE.max_files; 0: what is full is removed
+        std::uint32_t max_files = 5;        ///< FILE.1 to FILE.max_files; 0: a full file is removed
         std::optional<mode_t> mode =
-            {};  ///< of FILE, whoever has made it; without: 0644 less the umask when it is made
+            {};  ///< of FILE, even an existing one; absent: 0644 less the umask when it is made
         bool operator==(Settings const&) const = default;
     };
     static constexpr std::size_t capacity = 256 * 1024;
@@ -35,13 +35,13 @@ public:
     /// Opens the file, or opens it again under its name (SIGHUP, after somebody renamed it). Unless it can be opened
     /// the one that was open stays. The program may own the directory: see Place.
     /// Errors: those of open(2), a missing directory among them; `denied` for a link of somebody else; `refused` for a
-    /// file with other names; `invalid` for what is neither a file nor a device.
+    /// file with other names; `invalid` for anything that is neither a file nor a device.
     Result<> open();
 
     /// Takes all of `text`, which has whole lines and at most one that is not ended, at its end. Check has_room()
     /// first.
     void write(std::string_view text);
-    /// Tries again to write what waits.
+    /// Tries again to write waiting text.
     void flush();
 
     [[nodiscard]] bool has_room(std::size_t bytes) const { return pending() + bytes <= capacity; }
@@ -53,7 +53,7 @@ public:
     /// Why something waits, or why the file could not be rotated and grows beyond its size; code 0: all is well.
     [[nodiscard]] Error const& error() const { return error_.code != 0 ? error_ : rotation_error_; }
 
-    /// What waits, to be given to restore() of another instance.
+    /// The waiting text, to be given to restore() of another instance.
     [[nodiscard]] std::string_view waiting() const { return std::string_view(waiting_).substr(written_); }
     void restore(std::string_view waiting, bool is_mid_line);
 

@@ -21,7 +21,7 @@ struct AgentPlan {
 /// How the agent is run: as a program like any other, auxiliary to us. Its descriptors are the listening sockets
 /// (plan->sockets), then the link's ("launcher"), then the output directory ("output") where there is one.
 ///
-/// Its user: as the options say. Else nobody (65534) when we are root and may become another; its supplementary groups
+/// Its user: as the options say. Otherwise nobody (65534) if we are root and may change users; its supplementary groups
 /// are ours without root's then, so that files which a pod shares by a group stay readable. Else it runs as we do.
 /// Errors: everything that keeps it from running, one line.
 Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& source, char const* const* environment);

@@ -14,7 +14,7 @@ struct CheckOptions {
     std::optional<std::uint32_t> process_number;
     bool is_strict = false;
     bool as_json = false;
-    bool is_merged = false;  ///< print the document instead, as it is with all that it includes
+    bool is_merged = false;  ///< print the document instead, merged with what it includes
 };
 
 /// What `check` prints and its exit code: 0, or 1 when something is wrong with the content.

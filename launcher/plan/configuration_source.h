@@ -18,8 +18,8 @@ inline constexpr std::string_view command_name = "triton-command";
 
 /// A configuration that passed every check: it can be started without looking at anything again.
 struct Accepted {
-    std::string text;  ///< as it was read; of a document of several files what they say together
-    config::ProcessConfiguration configuration;  ///< but for its programs, which their plans have
+    std::string text;  ///< as it was read; the merged text if there are several files
+    config::ProcessConfiguration configuration;  ///< without its programs, which the plans have
     /// In the document's order; one, unnamed, for the design's form.
     std::vector<std::shared_ptr<ProgramPlan const>> programs;
     std::vector<config::Reference> variables;  ///< what it takes from the environment
@@ -27,7 +27,7 @@ struct Accepted {
     /// (of an IPList the chosen address), and BINARY_DIR, the directory of the first program's binary. Each name once.
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> warnings;
-    std::vector<std::string> remarks;           ///< which binaries stand in for others that are missing
+    std::vector<std::string> remarks;           ///< which binaries replace missing ones
     std::vector<std::string> missing_binaries;  ///< paths of those others, and of further files that it is made of:
                                                 ///< their change is one of the configuration
 
@@ -40,7 +40,7 @@ struct Accepted {
 /// Why a configuration is not used: everything that is wrong with it.
 struct Rejected {
     std::vector<std::string> errors{};
-    std::vector<std::string> warnings{};          ///< what is odd beside them
+    std::vector<std::string> warnings{};          ///< oddities beside them
     std::vector<std::string> remarks{};           ///< see Accepted
     std::vector<std::string> missing_binaries{};  ///< paths whose appearance may change that
     std::size_t document = 0;                     ///< a hash of its text; 0: it could not be read
@@ -48,7 +48,7 @@ struct Rejected {
     bool is_too_much = false;                     ///< of a small or a first load: nothing else is known then
 };
 
-/// What a configuration is made of, as it was read.
+/// The inputs of a configuration, as they were read.
 struct SourceTexts {
     Result<std::vector<config::Layer>> document;
     Result<std::string> environment_file;  ///< empty when there is none
@@ -63,7 +63,7 @@ std::size_t hash_of(std::vector<config::Layer> const& document);
 /// A document that is one text.
 Result<std::vector<config::Layer>> one_layer(Result<std::string> text);
 
-/// What a load has found out that takes long, in the order of its questions, so that another process need not ask
+/// The slow findings of a load, in the order of its questions, so that another process need not ask
 /// again.
 struct Findings {
     std::vector<process::SeccompFilter::Code> filters;
@@ -93,13 +93,13 @@ enum class BinaryCheck : std::uint8_t { required, skipped };
 /// Takes the text of a configuration (or why there is none) and of the additional environment file, and makes the
 /// safety checks of the design: the binary exists, is a file, is not empty and can be executed by us; every variable
 /// has a value; the arguments can be made for every process, and what its probes ask is good for every process.
-/// `environment`: as execve(2) takes it; what only concerns the launcher itself is not handed on. With
+/// `environment`: as execve(2) takes it; what only concerns the launcher itself is not passed on. With
 /// BinaryCheck::skipped a binary that is not there is taken at its word
 /// (`check` on another machine). `findings`: filled by LoadKind::whole, used up by LoadKind::follow; may be null.
 std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, SourceOptions const& options,
                                                      char const* const* environment, BinaryCheck binary_check,
                                                      LoadKind kind, Findings* findings);
-/// A whole load, which reads the additional environment file, too.
+/// A whole load, which also reads the additional environment file.
 std::expected<Accepted, Rejected> load_configuration(Result<std::string> const& text, SourceOptions const& options,
                                                      char const* const* environment,
                                                      BinaryCheck binary_check = BinaryCheck::required);

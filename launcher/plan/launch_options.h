@@ -23,8 +23,8 @@ struct SourceOptions {
     std::vector<std::pair<std::string, std::string>> variables{};
     bool export_environment_file = false;
     std::uint32_t server_count = 1;
-    std::string missing_version;  ///< why binary.container_version is empty: told when a binary is chosen by it
-    ProgramPolicy defaults;       ///< what a configuration does not say
+    std::string missing_version;  ///< why binary.container_version is empty: reported if a binary depends on it
+    ProgramPolicy defaults;       ///< for what a configuration does not say
     /// Beside the programs, when they are up, in the foreground of the terminal: its end is the container's. Empty:
     /// none.
     std::vector<std::string> command{};
@@ -46,14 +46,14 @@ struct AgentOptions {
     std::vector<std::string> listen;        ///< HOST:PORT, [V6]:PORT, :PORT: opened by us, served by it
     std::vector<std::string> probe_listen;  ///< for probes alone, plain
     std::string output_directory;           ///< whose files it may be asked for; empty: none
-    std::string user;                       ///< a name or a number; empty: nobody when we are root, else ours
+    std::string user;                       ///< a name or a number; empty: nobody if we are root, otherwise ours
     bool is_wanted = false;                 ///< else it is started when a configuration needs it
-    bool is_reporting = false;              ///< to Kubernetes; else nobody believes what it says of a pod
+    bool is_reporting = false;              ///< to Kubernetes; otherwise its reports of a pod are ignored
     bool may_command = false;               ///< its page may start, stop and signal programs and read their output
     bool watches_node = false;              ///< the labels of the pod's node come by it, as variables
 };
 
-/// Fixed programs in the place of a configuration: what the modes init and sidecar run beside the agent.
+/// Fixed programs instead of a configuration: what the modes init and sidecar run beside the agent.
 struct BuiltIn {
     std::string configuration;            ///< a document; empty: launch mode, with a file
     std::vector<std::string> stage_once;  ///< arguments of our own program for one staging, the kind comes in between
@@ -73,7 +73,7 @@ struct LaunchOptions {
     bool kill_group = false;
     bool exit_on_bad_configuration = false;
     CgroupMode cgroup = CgroupMode::automatic;
-    Duration wait_for_pod{};            ///< at the start, for what is to be known of it: it may be isolated
+    Duration wait_for_pod{};            ///< at the start, for its annotations: it may be isolated
     bool is_control_asked_for = false;  ///< then to have no socket is an error, not a remark
     std::string control_socket = "/run/triton-launch/control";  ///< empty: none
     unsigned control_mode = 0600;                               ///< permission bits of that socket

@@ -8,7 +8,7 @@
 
 namespace triton::launcher {
 
-/// What is wrong with what a probe asks, for the first process for which something is: the others repeat it. The
+/// Errors of a probe's target, for the first process that has any: the others repeat them. The
 /// document controls how many processes there are and how long their targets: `budget` bounds the bytes that are
 /// rendered, and is lowered by them. When it does not reach for all processes, the first and the last ones are looked
 /// at, at least one of each; the agent refuses what is wrong with another.

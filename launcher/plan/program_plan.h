@@ -18,7 +18,7 @@
 
 namespace triton::launcher {
 
-/// What is asked over the network whether a process is well.
+/// A network probe that tells whether a process is healthy.
 struct NetworkProbe {
     config::ProbeKind kind = config::ProbeKind::tcp;
     process::CommandTemplate target;  ///< one argument: HOST:PORT or the URL, checked for every process
@@ -55,7 +55,7 @@ enum class StreamTarget : std::uint8_t {
 /// How a process may say that it is ready.
 enum class ReadyChannel : std::uint8_t { none, socket, pipe };
 
-/// What a start hands to its process beside the plan of the start: decided when a configuration is accepted.
+/// What a start gives its process beside the plan of the start: decided when a configuration is accepted.
 struct StartNeeds {
     bool has_null_input = false;                    ///< several programs cannot share one terminal
     std::string input_file = {};                    ///< opened at each start; empty: none

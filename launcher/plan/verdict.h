@@ -11,7 +11,7 @@
 
 namespace triton::launcher {
 
-/// What a helper process says of a configuration. Its content is bounded by the bytes of its text, and reading it takes
+/// A helper process's judgement of a configuration. It is bounded by the bytes of its text, and reading it takes
 /// time in proportion to them.
 struct Verdict {
     std::optional<Rejected> rejected{};  ///< nullopt: it is good, and to be loaded with LoadKind::follow
@@ -33,7 +33,7 @@ inline constexpr Duration time_to_follow = milliseconds(500);
 Verdict judge(SourceTexts const& texts, SourceOptions const& options, char const* const* environment,
               Duration most = time_to_follow);
 
-/// Both are of the same program: a helper is a copy of who reads its verdict.
+/// Both are of the same program: a helper is a copy of the reader of its verdict.
 std::string write_verdict(Verdict const& verdict);
 /// Errors: `corrupt`.
 Result<Verdict> read_verdict(std::string_view text);

@@ -25,14 +25,14 @@ inline constexpr std::size_t most_stagings = 4;
 inline constexpr Children::Key judge_key = upgrade_key - 1;
 inline constexpr Children::Key first_own_key = judge_key - most_stagings;
 
-/// The room of the agent: how it is run, the link by which it connects, and what it tells of the pod. And what is done
+/// The room of the agent: how it is run, the link by which it connects, its reports of the pod, and what is done
 /// for or by it: network probes, which it makes for us, and stagings, which it asks for.
 class AgentHost {
 public:
     class Listener {
     public:
         virtual ~Listener() = default;
-        /// A connection of the agent: whoever serves the control socket takes it.
+        /// A connection of the agent, for the server of the control socket.
         virtual void agent_connected(UniqueFd connection) = 0;
         /// Told at each word about the pod. `have_changed`: the variables for substitution.
         virtual void pod_told(PodState const& pod, bool have_changed) = 0;
@@ -52,14 +52,14 @@ public:
     [[nodiscard]] std::shared_ptr<ProgramPlan const> const& plan() const { return plan_; }
     /// By the command line, or by this configuration (null: none).
     [[nodiscard]] bool is_needed(Accepted const* configuration) const;
-    /// What it is handed after its listening sockets, in the order of its plan's names.
+    /// What it is passed after its listening sockets, in the order of its plan's names.
     void add_descriptors(std::vector<int>& listen) const;
 
     // The pod.
     [[nodiscard]] PodState const& pod() const { return pod_; }
     void set_pod(PodState state);
     void set_reporter(ReporterStatus status) { reporter_ = std::move(status); }
-    /// What the agent has told last, unless it is not there to tell. `runs`: whether its process lives.
+    /// The agent's latest report, if there is an agent. `runs`: whether its process lives.
     [[nodiscard]] std::optional<ReporterStatus> reporter(bool runs) const;
 
     // Probes over the network.
@@ -75,14 +75,14 @@ public:
 
     // For an upgrade.
     void save(UpgradeState& state) const;
-    /// The agent goes on, too, and connects again. Where this version cannot have one, it is stopped like a program
-    /// that is not configured any more.
+    /// The agent also continues, and connects again. If this version cannot have one, it is stopped like a program
+    /// that is no longer configured.
     void restore(UpgradeState const& state, Accepted const* active);
     void restore_pod(UpgradeState const& state) { pod_ = state.pod; }
     void restore_probes(UpgradeState& state);
 
 private:
-    /// One staging that somebody waits for, with what it has printed.
+    /// One requested staging, with its output.
     struct Staging {
         Children::Key key = 0;
         std::uint64_t ticket = 0;

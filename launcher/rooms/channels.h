@@ -35,26 +35,26 @@ public:
     // Before a configuration is accepted.
 
     /// Looks, once, for a tree of control groups: before the first process of a named program, since it has to be empty
-    /// but for us.
+    /// except for us.
     void open_groups();
     /// Why there are none; empty: there are.
     [[nodiscard]] std::string const& groups_error() const { return groups_error_; }
     [[nodiscard]] bool has_groups() const { return groups_.has_value(); }
     /// Opens the output and readiness of named programs, once.
     void open();
-    /// Everything that may be refused of what these programs share. What was opened for nothing is closed again then,
-    /// and what was changed is put back to what `current` says. Errors: one line.
+    /// Takes everything that programs share and that may be refused. On an error, what was opened is closed again,
+    /// and changes are put back to what `current` says. Errors: one line.
     Result<> prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current);
-    /// For the agent, whose sockets nobody else has. Errors: see SocketTable::open().
+    /// For the agent, which shares its sockets with none. Errors: see SocketTable::open().
     Result<> open_sockets(std::vector<SocketRequest> const& wanted) { return sockets_.open(wanted); }
     void close_sockets_but(Plans const& plans);
     [[nodiscard]] std::vector<int> listening(ProgramPlan const& plan) const;
-    /// What runs gets the new limits too; what cannot be set is tried again, and told, at its next start.
+    /// Running processes also get the new limits; a failure is tried again, and reported, at the next start.
     static void apply_limits(ProgramTable::Entry& program);
 
     // For each process.
 
-    /// What a start hands to its process; lives until the start is done.
+    /// What a start gives its process; lives until the start is done.
     struct Hands {
         process::StartFiles files;
         UniqueFd input;
@@ -64,15 +64,15 @@ public:
     std::expected<Hands, process::SpawnError> for_start(ProcessId id);
     /// The same for a helper command of the process. Errors: those of pipe2(2).
     Result<process::StartFiles> for_command(ProcessId id, bool is_probe);
-    /// It was reaped. What it said last comes before its end.
+    /// It was reaped. Its last messages come before its end.
     void process_ended(ProcessId id);
     /// Whether the OOM killer has ended something in its group since it was started.
     bool has_died_of_memory(ProcessId id);
-    /// Kills all that are in its group.
+    /// Kills all processes in its group.
     void kill_group(ProcessId id);
     /// Whether the signal has reached its group. One that comes into being meanwhile may be missed.
     bool signal_group(ProcessId id, int signo);
-    /// The number is not wanted any more.
+    /// The number is no longer wanted.
     void close(ProcessId id);
     /// The program no longer exists.
     void forget(ProgramId id);
@@ -92,7 +92,7 @@ public:
         sockets_.import_state(state.sockets);
         links_.import_state(state.links);
     }
-    /// Where its file cannot be opened any more, standard output takes what it says: without a reader it would die.
+    /// If its file can no longer be opened, standard output takes its output: without a reader it would die.
     void capture_again(ProgramId id);
     void restore_instances(UpgradeState const& state);
     /// After that.

@@ -19,7 +19,7 @@
 namespace triton::launcher {
 
 /// The room of the configuration: reads it, makes a good one the active one and rejects a bad one. The ledger remembers
-/// which is which; the reload watch says when to look again. At a start it may have to wait for what the agent tells of
+/// which is which; the reload watch says when to look again. At a start it may have to wait for the agent's news of
 /// the pod and its node.
 class ConfigurationKeeper {
 public:
@@ -30,26 +30,26 @@ public:
 
     // The start.
 
-    /// What has become of the first look.
+    /// The outcome of the first look.
     struct FirstLook {
         std::optional<Rejected> rejected;  ///< nullopt: its programs run
-        bool may_be_good = false;          ///< it lacks what comes later, or is to be judged by a helper process
+        bool may_be_good = false;          ///< it lacks something that comes later, or a helper process must judge it
     };
-    /// Nothing is told of it yet. A configuration that takes long is left to the first of the later looks.
+    /// Reports nothing yet. A configuration that takes long is left to the first of the later looks.
     FirstLook look_first();
     void tell(FirstLook first);
-    /// From now on changes are seen; what changed before it was watched is, too.
+    /// From now on changes are seen, including those from before the watch.
     void begin_to_watch() { watch_.read_now(); }
 
     // Later.
 
     /// Reads and watches the files anew. What came of it is in the ledger, at once or when is_judging() ends.
     void look_again();
-    /// Whether a helper process judges the configuration. Afterwards ControlLine::answer_reload() is told.
+    /// Whether a helper process judges the configuration. Afterwards ControlLine::answer_reload() is called.
     [[nodiscard]] bool is_judging() const { return judge_.is_busy(); }
     /// The child of judge_key has ended.
     void judged(Children::Outcome const& outcome);
-    /// What has become of the latest look. Errors: it was rejected, with the reasons as details.
+    /// The outcome of the latest look. Errors: it was rejected, with the reasons as details.
     [[nodiscard]] Result<> outcome() const;
     void stop_judging();
     /// Looks again, if stop_judging() has stopped something.
@@ -58,9 +58,9 @@ public:
     void ask_for_reload() { watch_.ask(); }
     /// The same programs, as something else has become of them than their configuration says. Errors: one line.
     Result<> activate_again();
-    /// The node has told its variables.
+    /// The variables of the node are known.
     void know_node(std::vector<std::pair<std::string, std::string>> const& variables, bool have_changed);
-    /// Nothing is read any more: see ReloadWatch::forget().
+    /// Reading ends: see ReloadWatch::forget().
     void forget_files();
 
     // What there is to tell.
@@ -71,7 +71,7 @@ public:
 
     // For an upgrade.
     void save(UpgradeState& state) const { ledger_.save(state); }
-    /// The text that was active. The programs are restored by whoever restores programs.
+    /// The text that was active. The programs are restored elsewhere.
     void restore(UpgradeState const& state);
 
 private:
@@ -108,8 +108,8 @@ private:
     std::vector<std::string> watched_includes_;  // and when the latest look began
     std::optional<SourceTexts> first_texts_;     // of a first look that was good, until the next one
     TimePoint began_;
-    bool is_node_known_ = false;       // the agent has told of it
-    bool waits_for_labels_ = false;    // it is told that we do
+    bool is_node_known_ = false;       // the agent has reported it
+    bool waits_for_labels_ = false;    // it was reported that we do
     bool has_waited_for_pod_ = false;  // and that we did, in vain
     bool has_news_ = false;
     bool is_first_deferred_ = false;  // the first look has left it to a later one

@@ -41,7 +41,7 @@ public:
     // For an upgrade.
     void save(UpgradeState& state) const;
     void restore(UpgradeState const& state);
-    /// The text that was active, read again. It was told of already.
+    /// The text that was active, read again. It was reported already.
     void restore(Accepted accepted) { active_ = std::move(accepted); }
 
 private:

@@ -23,7 +23,7 @@
 namespace triton::launcher {
 
 /// The room of the control socket: opens it, and answers what its clients and the agent ask by asking the other rooms.
-/// It decides nothing but what may not be asked now.
+/// It only decides what may not be asked now.
 class ControlPort final : private ControlBackend {
 public:
     /// Whom it asks. All outlive this.
@@ -40,12 +40,12 @@ public:
         EventSink& events;
     };
     ControlPort(LaunchOptions const& options, EventLoop& loop, log::Log& log, ControlLine& line, Rooms const& rooms);
-    /// The line is cut: nobody asks any more.
+    /// The line is cut: no more requests.
     ~ControlPort() override;
     ControlPort(ControlPort const&) = delete;
     ControlPort& operator=(ControlPort const&) = delete;
 
-    /// After the processes have been started: nobody waits for it, and a container without a place for it runs as well.
+    /// After the processes have been started: nothing waits for it, and a container without a place for it also runs.
     void open(std::optional<varlink::HandedSocket> adopted);
     /// The agent comes another way, and needs no socket of a name.
     void open_for_agent();

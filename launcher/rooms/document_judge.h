@@ -17,7 +17,7 @@ public:
     DocumentJudge(SourceOptions const& source, char const* const* environment, Children& children)
         : source_(source), environment_(environment), children_(children) {}
 
-    /// Begins. The end is told to ended(), which may be called from in here; until then is_busy().
+    /// Begins. The end is reported to ended(), which may be called from in here; until then is_busy().
     void begin(SourceTexts texts);
     [[nodiscard]] bool is_busy() const { return texts_.has_value(); }
     /// Nothing happens when none is under way.
@@ -29,7 +29,7 @@ public:
         Variables variables;  ///< of SourceOptions, as the copy has them
         Verdict verdict;
     };
-    /// The child of judge_key has ended. nullopt: it was cancelled, or could not be started. Rejected for want of a
+    /// The child of judge_key has ended. nullopt: it was cancelled, or could not be started. Rejected for lack of a
     /// verdict:
     /// "checking it takes more than 5s of the processor's time", "checking it was ended by SIGKILL".
     std::optional<Judged> ended(Children::Outcome const& outcome);

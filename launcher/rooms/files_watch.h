@@ -13,9 +13,9 @@
 
 namespace triton::launcher {
 
-/// Sees when a file changes that a program has named under `files`, and asks for what the program wants then.
+/// Sees when a file changes that a program has named under `files`, and asks for the program's action.
 ///
-/// One inotify instance does for all: a node may have few. Whoever may write to the files chooses how often they
+/// One inotify instance serves all: a node may have few. Writers of the files choose how often they
 /// change, so where the paths lead is looked up at a rate, and a change counts when no other has followed it for the
 /// program's quiet time. As long as one of the files is missing (a pattern aside), something is under way.
 class FilesWatch {
@@ -23,9 +23,9 @@ public:
     /// All outlive this.
     FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, EventSink& events);
 
-    /// Watches for what these programs name, and for nothing else. What was seen for one that stays is not forgotten.
+    /// Watches only for what these programs name. Changes seen for one that stays are not forgotten.
     void set(std::vector<ProgramId> const& ids);
-    /// Nothing is watched any more: see ReloadWatch::forget().
+    /// Watching ends: see ReloadWatch::forget().
     void forget();
 
 private:

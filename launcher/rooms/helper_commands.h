@@ -17,7 +17,7 @@ namespace triton::launcher {
 /// The process that a helper command is for.
 ProcessId process_of_helper(Children::Key key);
 
-/// What is done for a process beside it: its hooks and probes. A command is run as a child, a probe over a network is
+/// Work for a process beside it: its hooks and probes. A command is run as a child, a probe over a network is
 /// left to the agent; both end with one event::HelperEnded.
 class HelperCommands {
 public:

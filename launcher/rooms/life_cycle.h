@@ -19,16 +19,16 @@
 namespace triton::launcher {
 
 /// The room of the launcher's own life: which signals it gets and what they mean, the stop, whether it stays for a
-/// while after that, its exit code, and what the service manager above it is told.
+/// while after that, its exit code, and the reports to the service manager above it.
 ///
-/// Who may send signals chooses how many come. A round reads one batch of them, in which those that end things come
-/// first: TERM, INT, QUIT, then the children that have ended, then all others. What is left waits for the next round.
+/// Senders of signals choose how many come. A round reads one batch of them, in which those that end things come
+/// first: TERM, INT, QUIT, then the children that have ended, then all others. The rest waits for the next round.
 class LifeCycle {
 public:
     class Listener {
     public:
         virtual ~Listener() = default;
-        /// SIGCHLD has come, of `pid` and of whoever else has ended meanwhile.
+        /// SIGCHLD has come, of `pid` and of others that have ended meanwhile.
         virtual void children_ended(pid_t pid) = 0;
         /// The first request has been dispatched, or a further one.
         virtual void stop_asked() = 0;
@@ -55,9 +55,9 @@ public:
     /// Restarts the machine if that was asked for. Returns where it may not.
     void reboot_if_asked();
 
-    /// The service manager is told of a reload, changed or not.
+    /// Reports a reload to the service manager, changed or not.
     void note_reload() { is_reloaded_ = true; }
-    /// What has changed. `wanted`: processes of the active configuration; nullopt: there is none. Source: sd_notify(3).
+    /// Reports changes. `wanted`: processes of the active configuration; nullopt: there is none. Source: sd_notify(3).
     void tell_manager(std::optional<std::uint32_t> wanted);
 
     [[nodiscard]] TimePoint began() const { return began_; }

@@ -18,14 +18,14 @@ namespace triton::launcher {
 
 using Plans = std::vector<std::shared_ptr<ProgramPlan const>>;
 
-/// What is kept for each program, by ProgramId, and which of them there are to tell of.
+/// The data kept for each program, by ProgramId, and which programs are reported.
 ///
 /// A program keeps its id as long as it keeps its name and anything of it is left. Changed by the room of the programs
 /// (programs.h) alone, when a configuration is accepted; what is kept for a single process is changed by whoever
 /// learns of it. No system call but those of Cgroup.
 class ProgramTable {
 public:
-    /// What is kept for each process of a program that needs it.
+    /// The data kept for each process of a program that needs it.
     struct Instance {
         std::optional<process::Cgroup> cgroup;
         std::uint64_t oom_kills = 0;  ///< in that group, so far
@@ -45,11 +45,11 @@ public:
         /// Process `number` is started now, from the version that is configured.
         void note_start(ProcessNumber number);
         [[nodiscard]] std::string_view version_of(std::uint32_t number) const;
-        /// Processes that go on keep what they were started with; the next ones get what the plan says.
+        /// Running processes keep what they were started with; the next ones get what the plan says.
         void remember_version();
         Instance& instance(ProcessNumber number);
     };
-    /// More of them than this are not told apart: the oldest counts as the one after it.
+    /// More of them than this are not distinguished: the oldest counts as the one after it.
     static constexpr std::size_t most_versions = 200;
 
     /// Outlives this.
@@ -75,7 +75,7 @@ public:
     /// A larger table with the same programs, to be taken by replace(); and room for as many to be shown.
     [[nodiscard]] std::vector<Entry> make_room(std::vector<ProgramId> const& ids);
     void replace(std::vector<Entry> larger);
-    /// To be told of: these, then what is not configured any more and still runs.
+    /// To be reported: these, then running ones that are no longer configured.
     void show(std::vector<ProgramId> const& ids);
     [[nodiscard]] std::vector<ProgramId> const& shown() const { return shown_; }
 

@@ -16,8 +16,8 @@
 
 namespace triton::launcher {
 
-/// The room of the programs: makes an accepted configuration the one that runs, and lets go of what it does not have
-/// any more. Everything that may be refused comes first, then all memory is taken that so many processes may need; what
+/// The room of the programs: makes an accepted configuration the active one, and releases what it does not have
+/// any longer. Everything that may be refused comes first, then all memory is taken that its processes may need; what
 /// follows does not fail. So a configuration is taken whole or not at all.
 class Programs {
 public:
@@ -35,13 +35,13 @@ public:
     Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor, Channels& channels,
              AgentHost& agent, EventSink& events, Owner& owner);
 
-    /// `wanted`: null: none, but what is our own. `is_new`: it is not the one that is active already. `taken` is called
-    /// when nothing can fail any more, before the supervisor is told. Errors: one line; throws bad_alloc.
+    /// `wanted`: null: only our own programs. `is_new`: it is not the one that is already active. `taken` is called
+    /// when nothing can fail any longer, before the supervisor is told. Errors: one line; throws bad_alloc.
     Result<> activate(Accepted const* wanted, bool is_new, std::function<void()> const& taken = {});
 
     /// nullopt: the program is not scheduled.
     [[nodiscard]] std::optional<Duration> next_run_in(ProgramId id) const;
-    /// In a stop nothing is restarted for a file any more.
+    /// In a stop, files restart nothing.
     void forget_files() { files_.forget(); }
     /// Something has changed that leaves something to let go of.
     void settle_soon();

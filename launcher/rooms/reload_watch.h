@@ -13,7 +13,7 @@
 namespace triton::launcher {
 
 /// Says when the configuration is to be read again: when one of its files has changed. A burst of changes is one
-/// reading, and readings keep to a rate, since whoever may write to the files chooses how often they change.
+/// reading, and readings keep to a rate, because writers of the files choose how often they change.
 class ReloadWatch {
 public:
     /// `read`: calls begin_look(), watch() and end_look() in this order. The loop and the log outlive this.
@@ -29,11 +29,11 @@ public:
     void begin_look();
     /// From now on these are watched. Errors: those of inotify, whose instances and watches a node may have used up.
     Result<> watch(std::vector<std::string> const& paths);
-    /// `watched`: what watch() has said last. Files that nobody can watch are looked at now and then instead: this is
+    /// `watched`: the latest result of watch(). Files that cannot be watched are checked now and then instead: this is
     /// the one thing that is ever polled.
     void end_look(Result<> const& watched);
 
-    /// Nothing is read any more. The kernel frees watches after a grace period, and closing inotify waits for that: up
+    /// Reading ends. The kernel frees watches after a grace period, and closing inotify waits for that: up
     /// to 20 ms at our end. Called when a stop begins, the period passes while the processes stop.
     void forget();
 

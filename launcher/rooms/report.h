@@ -16,26 +16,26 @@ class StartPlan;
 
 namespace triton::launcher {
 
-/// What the log needs to know of a program.
+/// The log's data of a program.
 struct ProgramName {
     std::string_view name;    ///< empty: the unnamed one
-    bool has_numbers = true;  ///< a number tells something: there is more than one process, or no name
+    bool has_numbers = true;  ///< numbers are shown: there is more than one process, or no name
     process::StartPlan const* plan = nullptr;
     std::span<config::Health const> checks = {};
 };
 
-/// What the log tells of: every report, and the one effect that people want to see.
+/// The content of the log: every report, and the one effect that people want to see.
 using Told = std::variant<action::Signal, Report>;
 
-/// Tells of what the supervisor wanted done, one log record for each.
+/// Logs the supervisor's decisions, one record for each.
 class ReportWriter {
 public:
     using WhyOfCheck = std::function<std::string_view(ProcessId, std::size_t check)>;
-    /// `names`, `why` (of a health check's latest failure): what they return is for the call only. All outlive this.
+    /// `names`, `why` (of a health check's latest failure): their results are for the call only. All outlive this.
     ReportWriter(log::Log& log, std::function<ProgramName(ProgramId)> names, WhyOfCheck why)
         : log_(log), names_(std::move(names)), why_(std::move(why)) {}
 
-    /// `is_stopping`: the launcher as a whole, which was told in one line for all.
+    /// `is_stopping`: the launcher as a whole, which was reported in one line for all.
     void tell(Told const& told, bool is_stopping);
 
     /// "process 2" of the unnamed program, "web" or "web:2" of a named one.

@@ -13,35 +13,35 @@
 
 namespace triton::launcher {
 
-// How the rooms of the launcher know each other. The Shell (shell.h) is the event pump: what happens goes in as events,
-// the Supervisor decides, and what it wants done comes out as actions. Around it are rooms of one subject each:
+// How the rooms of the launcher know each other. The Shell (shell.h) is the event pump: events go in,
+// the Supervisor decides, and actions come out. Around it are rooms of one subject each:
 //
 //     ../children/sys.h       the kernel, in our words; a test has a fake
 //     ../children/children.h  pids, starts, reaping, helper commands
 //     channels.h              what programs are given: output, readiness, control groups, listening sockets
-//     files_watch.h           files that programs have named, and what follows when they change
-//     program_table.h         what is kept for each program; programs.h changes it when a configuration is accepted
+//     files_watch.h           files that programs have named, and the actions when they change
+//     program_table.h         the data of each program; programs.h changes it when a configuration is accepted
 //     helper_commands.h       hooks and probes of a process
 //     document_judge.h        the helper process that checks large documents
 //     configuration_keeper.h  which configuration is active, which was rejected (configuration_ledger.h), and when to
 //                             look again (reload_watch.h)
-//     agent_host.h            the agent, what it is asked for and what it tells
-//     control_port.h          what the control socket asks (ControlBackend)
+//     agent_host.h            the agent, requests to it and its reports
+//     control_port.h          requests of the control socket (ControlBackend)
 //     upgrader.h              becoming another version
 //     life_cycle.h            signals, the stop, the exit code, the service manager
 //
-// A room is given what it needs at its construction: the Supervisor to look at, the table, rooms that stand below it in
-// this list, and an interface of its own (`Listener`, `Owner`) or one of those here for what it brings about elsewhere.
+// A room gets what it needs at its construction: the Supervisor to look at, the table, rooms below it in
+// this list, and its own interface (`Listener`, `Owner`) or one of those here for its effects elsewhere.
 // No room holds the Shell.
 
-/// Takes what happens to the supervisor. What the actions do about it may be done later than this returns.
+/// Passes events to the supervisor. Its actions may be performed after this returns.
 class EventSink {
 public:
     virtual ~EventSink() = default;
     virtual void dispatch(Event const& event) = 0;
 };
 
-/// The line to the clients of the control socket. Nothing is told as long as nobody serves one.
+/// The line to the clients of the control socket. Silent while no socket is served.
 class ControlLine {
 public:
     void connect(std::unique_ptr<ControlServer> server) { server_ = std::move(server); }

@@ -16,18 +16,18 @@
 
 namespace triton::launcher {
 
-/// The room of the upgrade: first a child of the new version says whether it can go on from our state, then we become
-/// it. Until then, and whenever it fails, everything goes on as it was.
+/// The room of the upgrade: first a child of the new version says whether it can take over our state, then we become
+/// it. Until then, and whenever it fails, everything continues as it was.
 class Upgrader {
 public:
     class Owner {
     public:
         virtual ~Owner() = default;
-        /// Everything that another version goes on with, but what output() adds.
+        /// Everything that another version needs to continue, except what output() adds.
         virtual UpgradeState state() = 0;
-        /// Reaps what has ended and tells what there is to tell.
+        /// Reaps ended processes and reports what there is to report.
         virtual void bring_up_to_date() = 0;
-        /// From here on no output is read: adds what was. Until resume_output().
+        /// From here on no output is read: adds what was read. Until resume_output().
         virtual void stop_output(UpgradeState& state) = 0;
         virtual void resume_output() = 0;
     };
@@ -78,7 +78,7 @@ private:
     EventLoop::Timer try_timer_;
 };
 
-/// What was handed over is to be closed in every child. Each by itself: that works whatever a seccomp profile refuses.
+/// Inherited descriptors must be closed in every child. One by one: that works whatever a seccomp profile refuses.
 void set_close_on_exec(std::vector<int> const& descriptors, bool is_set);
 
 /// What `upgrade-check` answers: one line that the version which runs knows, or why it cannot be.
@@ -86,7 +86,7 @@ struct UpgradeCheck {
     std::string output;
     int exit_code = 0;
 };
-/// Whether this version can go on from that state, with these options. `text`: see write_upgrade_state().
+/// Whether this version can continue from that state, with these options. `text`: see write_upgrade_state().
 UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, char const* const* environment);
 
 }  // namespace triton::launcher

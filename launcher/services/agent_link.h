@@ -10,18 +10,18 @@
 
 namespace triton::launcher {
 
-/// How the agent reaches us: a pair of message sockets, of which it is handed one end at each start. For each
+/// How the agent reaches us: a pair of message sockets, of which it is passed one end at each start. For each
 /// connection that it wants it makes a pair of stream sockets and sends one of them over (unix(7), SCM_RIGHTS).
 ///
 /// So it needs no name in a file system, no right to one, and no descriptor that is made for it at each start. Both
-/// ends stay open here, over its restarts and over our upgrades: what it sends meanwhile waits, and it sees an end
+/// ends stay open here, across its restarts and our upgrades: its messages wait meanwhile, and it sees an end
 /// only when we are gone.
 class AgentLink {
 public:
     using Connected = std::function<void(UniqueFd)>;
 
     /// `connected` gets each connection: a connected stream socket, close-on-exec, looked at in `quarantine`, where
-    /// anything else is closed. Its flags are the agent's too, so nobody may rely on O_NONBLOCK. Both outlive this.
+    /// anything else is closed. The agent shares its flags, so O_NONBLOCK is not reliable. Both outlive this.
     /// Errors: those of socketpair(2) and epoll_ctl(2).
     static Result<std::unique_ptr<AgentLink>> create(EventLoop& loop, process::Quarantine& quarantine,
                                                      Connected connected);
@@ -38,7 +38,7 @@ public:
     static Result<std::unique_ptr<AgentLink>> adopt(EventLoop& loop, process::Quarantine& quarantine,
                                                     State const& state, Connected connected);
 
-    /// What the agent is handed, borrowed.
+    /// The agent's end, borrowed.
     [[nodiscard]] int descriptor() const { return theirs_.get(); }
 
 private:

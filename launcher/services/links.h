@@ -10,7 +10,7 @@
 
 namespace triton::launcher {
 
-/// What another version of us needs to go on with the same pipes. Descriptors are borrowed.
+/// What another version of us needs to continue with the same pipes. Descriptors are borrowed.
 struct LinkState {
     std::string reader;
     int read_end = -1;
@@ -20,7 +20,7 @@ struct LinkState {
 };
 
 /// The pipes by which programs write to the standard input of others, one for each reader. We hold both ends, so that
-/// neither side notices the end of the other: what was written waits for the next reader, and nobody gets SIGPIPE. What
+/// neither side notices the end of the other: written data waits for the next reader, and no writer gets SIGPIPE. What
 /// is inside is for them alone. A pipe stays until the container's end: somebody may still write to it.
 class Links {
 public:
@@ -31,7 +31,7 @@ public:
     /// Of the pipe to this reader, which is made at the first call. Borrowed. Errors: those of pipe2(2).
     Result<Ends> ends(std::string_view reader);
 
-    /// In the container's end: readers to whom nobody writes any more find the end of their input. `written`: the
+    /// When the container ends: readers without writers find the end of their input. `written`: the
     /// readers that have writers, in ascending order.
     void close_unwritten(std::span<std::string_view const> written);
     [[nodiscard]] bool is_writing_open() const;

@@ -12,9 +12,9 @@
 namespace triton::launcher {
 
 /// The tcp and http probes that are under way. The agent makes them, since we do not speak to a network; here is only
-/// who waits for which verdict, and until when.
+/// which probes wait for a verdict, and until when.
 ///
-/// Every run() is answered by exactly one call of `done`. Without an agent nobody can tell: a probe waits for one
+/// Every run() is answered by exactly one call of `done`. Without an agent there is no verdict: a probe waits for one
 /// then, and its time begins when it is sent. So an agent that dies makes no healthy process a sick one.
 class NetworkProbes {
 public:
@@ -39,21 +39,21 @@ public:
         std::function<void(std::uint64_t id)> cancel;
         std::function<void(Key key, Verdict const& verdict)> done;
     };
-    /// `last_id`: no probe that an agent may still speak of has a higher one; a version before us has had agents, too.
+    /// `last_id`: the highest id that an agent may still report; a previous version has had agents, too.
     explicit NetworkProbes(Calls calls, std::uint64_t last_id = 0) : calls_(std::move(calls)), last_id_(last_id) {}
 
     void run(Probe probe, TimePoint now);
     /// `done` is called, without success, before this returns. Nothing happens when none runs. Returns whether one did.
     bool cancel(Key key);
-    /// Whether there is an agent that takes probes. A new one is sent all that wait, those of its predecessor too.
+    /// Whether there is an agent that takes probes. A new one gets all waiting probes, including its predecessor's.
     void set_listening(bool is_listening, TimePoint now);
-    /// The agent's word. What nobody waits for is ignored.
+    /// The agent's verdict. One that nothing waits for is ignored.
     void result(std::uint64_t id, bool ok, std::string_view detail);
 
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed(TimePoint now);
 
-    /// For an upgrade: all that wait.
+    /// For an upgrade: all waiting probes.
     [[nodiscard]] std::vector<Probe> waiting() const;
 
 private:

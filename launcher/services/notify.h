@@ -7,7 +7,7 @@
 
 namespace triton::launcher {
 
-/// Speaks the notify protocol (sd_notify(3), "Notes") to whoever set NOTIFY_SOCKET. libsystemd has no static library,
+/// Speaks the notify protocol (sd_notify(3), "Notes") to the owner of NOTIFY_SOCKET. libsystemd has no static library,
 /// and the protocol is one datagram.
 class Notifier {
 public:

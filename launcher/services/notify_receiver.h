@@ -35,20 +35,20 @@ struct Notification {
 };
 Notification parse_notification(std::string_view datagram);
 
-/// A process as the one who asks names it.
+/// A process as the caller names it.
 struct NotifyKey {
     std::uint32_t program = 0;
     std::uint32_t process = 1;
     auto operator<=>(NotifyKey const&) const = default;
 };
 
-/// Who has sent a datagram: as it was then, though the process may be gone by now.
+/// The sender of a datagram as it was then, though the process may be gone by now.
 struct NotifySender {
     pid_t pid = 0;  ///< 0: of another PID namespace
     uid_t user = 0;
 };
 
-/// What a NotifyReceiver of another version of us goes on with. Descriptors are borrowed.
+/// What a NotifyReceiver of another version of us continues with. Descriptors are borrowed.
 struct NotifyState {
     struct Socket {
         NotifyKey key;
@@ -65,9 +65,9 @@ struct NotifyState {
 
 /// Hears of the readiness of processes: by a notify socket of their own (NOTIFY_SOCKET) or by a pipe (a newline).
 ///
-/// A process that asks for neither costs nothing. Its socket is its own, so that what comes through it is about it, and
+/// A process that asks for neither costs nothing. Each has its own socket: messages through it are about it, and
 /// it stays over restarts. Its address is a path where there is a private directory, else, and for programs with a root
-/// directory of their own, an abstract name that the kernel chooses. Who may speak is asked for each datagram.
+/// directory of their own, an abstract name that the kernel chooses. The sender is checked for each datagram.
 class NotifyReceiver {
 public:
     struct Callbacks {
@@ -99,10 +99,10 @@ public:
     /// Errors: those of pipe2(2).
     Result<UniqueFd> open_pipe(NotifyKey key);
 
-    /// Reads what waits for `key` before the process is forgotten, so that nothing it said is lost. Call when it was
+    /// Reads waiting messages of `key` before the process is forgotten, so that none is lost. Call when it was
     /// reaped, while is_allowed() still knows it; ends its pipe, without a callback for the end.
     void process_ended(NotifyKey key);
-    /// The number is not wanted any more.
+    /// The number is no longer wanted.
     void close(NotifyKey key);
 
     [[nodiscard]] NotifyState export_state() const;
@@ -134,7 +134,7 @@ private:
     EventLoop& loop_;
     process::Quarantine& quarantine_;
     std::string directory_;
-    std::optional<bool> has_directory_;  // nullopt: nobody has looked yet
+    std::optional<bool> has_directory_;  // nullopt: not checked yet
     Callbacks callbacks_;
     std::map<NotifyKey, Socket> sockets_;
     std::map<NotifyKey, Pipe> pipes_;

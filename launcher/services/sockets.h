@@ -17,14 +17,14 @@ namespace triton::launcher {
 /// One entry of `sockets`, its user and group looked up.
 struct SocketRequest {
     config::SocketAddress address;
-    mode_t mode = 0660;          ///< of what has a path
-    std::optional<uid_t> user;   ///< of what has a path
-    std::optional<gid_t> group;  ///< of what has a path
+    mode_t mode = 0660;          ///< if it has a path
+    std::optional<uid_t> user;   ///< if it has a path
+    std::optional<gid_t> group;  ///< if it has a path
     int backlog = 4096;
     std::string place;  ///< for texts: programs.web.sockets[0]
 };
 
-/// What a SocketTable of another version of us goes on with.
+/// The state with which a SocketTable of another version of us continues.
 struct SocketState {
     struct Entry {
         config::SocketAddress address;
@@ -36,12 +36,12 @@ struct SocketState {
     std::vector<Entry> entries;
 };
 
-/// Listening sockets and FIFOs that outlive the processes they are handed to. Each address is opened once, however many
+/// Listening sockets and FIFOs that outlive the processes they are passed to. Each address is opened once, however many
 /// programs ask for it, and stays open as long as any of them does.
 ///
 /// "tcp::80" listens on IPv6 and IPv4 (on IPv4 alone where there is no IPv6), "tcp:[::]:80" on IPv6 alone, so that it
 /// can stand beside "tcp:0.0.0.0:80". A name in the file system that an earlier listener left behind is replaced if
-/// nobody listens there; the FIFO that is there is used. FIFOs are open for writing too, so that readers never see an
+/// nobody listens there; an existing FIFO is used. FIFOs are also open for writing, so that readers never see an
 /// end. The program may own the directory: owner and mode are changed by descriptor, of the file that was made only.
 class SocketTable {
 public:
@@ -52,12 +52,12 @@ public:
     /// Closes all, and removes the names that this table has made and that still are its own.
     ~SocketTable();
 
-    /// Opens what is new in `wanted`. What is open already stays as it is, but for mode, user, group and backlog, which
+    /// Opens what is new in `wanted`. Open ones stay as they are, except for mode, user, group and backlog, which
     /// are set anew. Nothing is closed: see keep_only().
     /// Errors: "programs.web.sockets[0]: cannot listen on tcp:0.0.0.0:80: Address already in use"; what this call has
     /// opened is closed again then.
     Result<> open(std::vector<SocketRequest> const& wanted);
-    /// Closes what is not in `wanted`, after a configuration was taken.
+    /// Closes what is not in `wanted`, after a configuration was accepted.
     void keep_only(std::vector<SocketRequest> const& wanted);
 
     /// The descriptor of an address, borrowed, blocking, close-on-exec; -1: not open.

@@ -36,7 +36,7 @@ public:
     };
     explicit Handover(Rooms const& rooms) : rooms_(rooms) {}
 
-    /// Everything but what is captured of output, which must be read no more by then: see Channels.
+    /// Everything except captured output, which must not be read any longer by then: see Channels.
     [[nodiscard]] UpgradeState collect() const;
     /// Before any room has done anything.
     void restore(SupervisorPolicy const& policy, UpgradeState& state);

@@ -30,11 +30,11 @@
 
 namespace triton::launcher {
 
-/// Launch mode: the event pump between the rooms (rooms.h) and the Supervisor. What happens goes in as an event, the
+/// Launch mode: the event pump between the rooms (rooms.h) and the Supervisor. Events go in, the
 /// supervisor decides, and each action is given to the room that can perform it. Everything that has an effect comes
-/// before everything that only tells of it: reports wait for the end of the round.
+/// before everything that only reports it: reports wait for the end of the round.
 ///
-/// An exception (for want of memory, that is) interrupts a round, not the launcher: the action in hand is tried again
+/// An exception (for lack of memory, that is) interrupts a round, not the launcher: the current action is tried again
 /// with the next event, and after a moment in any case.
 class Shell final : private EventSink,
                     private Children::Listener,

@@ -9,7 +9,7 @@
 
 namespace triton::launcher {
 
-/// What the supervisor wants, in this order: effects, which the shell performs, and reports, which tell what happened.
+/// The supervisor's decisions, in this order: effects, which the shell performs, and reports, which say what happened.
 namespace action {
 
 // Effects.
@@ -106,13 +106,13 @@ struct ReportUnhealthy {
     std::size_t check = 0;  ///< of ProgramPolicy::checks
     bool operator==(ReportUnhealthy const&) const = default;
 };
-/// A check that was told to fail has succeeded again.
+/// A check that was reported as failing has succeeded again.
 struct ReportHealthy {
     ProcessId id;
     std::size_t check;
     bool operator==(ReportHealthy const&) const = default;
 };
-/// A due run found all places taken, by others than what a command holds.
+/// A due run found all places taken, not counting held ones.
 struct ReportSkipped {
     ProgramId program;
     bool operator==(ReportSkipped const&) const = default;
@@ -131,7 +131,7 @@ using Effect =
 using Report = std::variant<action::ReportStarted, action::ReportReady, action::ReportExited, action::ReportStartFailed,
                             action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut, action::ReportUnhealthy,
                             action::ReportHealthy, action::ReportSkipped, action::ReportEnding>;
-/// Two types, so that whoever takes actions has an overload for each alternative: a new one that nobody handles does
+/// Two types, so that code that takes actions has an overload for each alternative: an unhandled new one does
 /// not compile.
 using Action = std::variant<Effect, Report>;
 

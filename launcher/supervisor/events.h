@@ -65,27 +65,27 @@ struct ScheduleDue {
 struct StopAsked {
     int exit_code = 0;
 };
-/// A signal to pass on to every process but the auxiliary ones.
+/// A signal to pass on to every process except auxiliary ones.
 struct SignalReceived {
     int signo;
 };
 enum class Verb : std::uint8_t {
-    start,    ///< what is held, has ended, or waits for the end of a backoff
+    start,    ///< processes that are held, have ended, or wait for the end of a backoff
     stop,     ///< and hold until it is started by command
     restart,  ///< stop it if it runs, then start it without a backoff
-    renew,    ///< restart what runs, and nothing else
-    reload,   ///< ProgramPolicy::change_signal for what is up; what starts gets it when it is
+    renew,    ///< restart running processes, and no others
+    reload,   ///< ProgramPolicy::change_signal for processes that are up; starting ones get it once they are
     signal,
 };
 /// What somebody asks for. Applies to all numbers of the program without `number`. A start of a scheduled program is a
-/// run now. Ignored in a stop of all (but for a signal), and for a process that the configuration does not have.
+/// run now. Ignored in a stop of all (except for a signal), and for a process that the configuration does not have.
 struct Command {
     Verb verb;
     ProgramId program;
     std::optional<ProcessNumber> number{};
     int signo = 0;  ///< for Verb::signal
 };
-/// waitpid(2) has no child left to wait for, or action::Sweep has found nobody.
+/// waitpid(2) has no child left to wait for, or action::Sweep has found none.
 struct NoChildLeft {};
 /// The deadline has passed. May come early or too often.
 struct TimePassed {};

@@ -28,7 +28,7 @@ struct ProcessId {
     auto operator<=>(ProcessId const&) const = default;
 };
 
-// What a program wants.
+// The settings of a program.
 
 enum class ProgramKind : std::uint8_t {
     service,    ///< all its numbers run all the time
@@ -59,7 +59,7 @@ struct StartLimit {
 /// `interval` after the end of the one before.
 struct Health {
     Duration interval = std::chrono::seconds(10);
-    std::uint32_t retries = 3;                    ///< so many failures in a row are one too many
+    std::uint32_t retries = 3;                    ///< this many failures in a row are one too many
     Duration start_period{};                      ///< from the start of the process; failures within it do not count
     HealthAction action = HealthAction::restart;  ///< report: the process is not ready, either, until a probe succeeds
 
@@ -104,20 +104,20 @@ struct ProgramPolicy {
     bool has_pre_stop = false;
     Duration pre_stop_timeout = std::chrono::seconds(10);  ///< enforced by the shell; here it only shares out time
     StopScope stop_scope = StopScope::process;
-    bool kills_tree = false;  ///< what a process leaves behind is killed; the shell does that when it reaps
+    bool kills_tree = false;  ///< the shell kills what a process leaves behind when it reaps
 
     OnChange on_change = OnChange::keep;
     int change_signal = 1;          ///< for OnChange::signal, and Verb::reload
     bool is_told_of_files = false;  ///< Verb::reload comes for it
     bool has_on_failure = false;
     bool has_on_success = false;
-    bool has_on_stop = false;                             ///< of a one-shot that is done: what it did is undone
+    bool has_on_stop = false;                             ///< a completed one-shot is undone
     Duration on_stop_timeout = std::chrono::seconds(10);  ///< as pre_stop_timeout
 
     /// Acyclic. Every start waits for them, restarts too; every stop of all goes the other way.
     std::vector<ProgramId> after;
     std::vector<ProgramId> requires_;
-    std::vector<ProgramId> binds_to;  ///< each is in `requires_`, too: what runs is stopped while one is not ready
+    std::vector<ProgramId> binds_to;  ///< each is in `requires_`, too: the program is stopped while one is not ready
 
     Readiness readiness = Readiness::started;
     Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start
@@ -126,7 +126,7 @@ struct ProgramPolicy {
     std::vector<Health> checks{};                       ///< at most `most_checks`
 
     bool is_sequential = false;         ///< a number starts when all lower ones are ready, have ended, or are held
-    std::uint32_t max_unavailable = 0;  ///< a restart of all numbers takes no more than so many out of service; 0: all
+    std::uint32_t max_unavailable = 0;  ///< a restart of all numbers takes at most this many out of service; 0: all
 
     bool operator==(ProgramPolicy const&) const = default;
 };
@@ -134,7 +134,7 @@ struct ProgramPolicy {
 struct ProgramSpec {
     ProgramId id{};
     ProgramPolicy policy;
-    bool has_changed = true;  ///< not what runs; false: whatever it starts would be what was started before
+    bool has_changed = true;  ///< differs from what runs; false: it would start the same
 
     bool operator==(ProgramSpec const&) const = default;
 };
@@ -143,7 +143,7 @@ struct ProgramSpec {
 struct SupervisorPolicy {
     Duration stop_limit = std::chrono::seconds(30);     ///< for the whole stop; then the launcher ends anyway
     Duration sweep_timeout = std::chrono::seconds(10);  ///< PID 1: from SIGTERM to SIGKILL for all others
-    bool is_pid_1 = false;                              ///< then what remains in the PID namespace is ended too
+    bool is_pid_1 = false;                              ///< then everything left in the PID namespace is also ended
     std::uint64_t seed = 0;                             ///< of the jitter
 };
 

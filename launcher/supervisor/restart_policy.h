@@ -22,7 +22,7 @@ struct RestartPolicy {
 struct Run {
     Duration length;
     bool is_clean;              ///< a success
-    bool is_permanent = false;  ///< a failure that another start would not mend
+    bool is_permanent = false;  ///< a failure that another start would not fix
 };
 
 struct RestartDecision {

@@ -16,7 +16,7 @@ enum class ProcessState : std::uint8_t {
     starting,    ///< action::Spawn has no result yet
     activating,  ///< runs and is not ready; a one-shot until it ends
     up,          ///< runs and is ready
-    draining,    ///< is to stop, and has the drain delay before anything tells it so
+    draining,    ///< is to stop, and waits for the drain delay first
     pre_stop,    ///< the helper is under way
     stopping,    ///< has got the stop signal, or SIGABRT of the watchdog
     killing,     ///< has got SIGKILL
@@ -32,10 +32,10 @@ inline constexpr std::size_t process_states = 15;
 
 enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
 
-/// For what a process was stopped, or killed, by us, if that was not asked for.
+/// Why we stopped or killed a process, if that was not requested.
 enum class Fault : std::uint8_t { none, start_timeout, watchdog, unhealthy, run_timeout };
 
-// All that a supervisor knows, as plain data: what one of another version needs to go on with the same processes.
+// All that a supervisor knows, as plain data: what one of another version needs to continue with the same processes.
 
 /// Times are of CLOCK_MONOTONIC, which an exec does not change; TimePoint::max() is never.
 struct ProcessRecord {
@@ -43,16 +43,16 @@ struct ProcessRecord {
     bool is_to_be_held = false;       ///< when it has ended, or in place of its start
     bool is_to_restart = false;       ///< when it has ended: it was stopped for that alone
     bool has_run_badly = false;       ///< its stop is for a failure, and its end counts as one
-    bool is_stale = false;            ///< what it runs has changed, and it has yet to be told or started again
+    bool is_stale = false;            ///< its program has changed, and it has yet to be told or restarted
     bool has_status = false;          ///< `last_status` is one
     bool is_untold = false;           ///< that it has started: not before it has executed, and before its end
     bool fails_once_more = false;     ///< Helper::on_failure was under way when it was wanted again
     bool succeeds_once_more = false;  ///< the same of Helper::on_success
     Fault fault = Fault::none;        ///< of the latest run
-    bool is_unwell = false;           ///< up, and not ready any more: a check that only reports has failed
+    bool is_unwell = false;           ///< up, but no longer ready: a check that only reports has failed
     bool is_to_roll = false;          ///< up, and to restart when enough others are ready
     std::uint16_t helpers = 0;        ///< bit n: Helper n is under way
-    std::uint16_t cancelled = 0;      ///< bit n: and its result means nothing any more
+    std::uint16_t cancelled = 0;      ///< bit n: and its result is ignored
     std::uint8_t stop_step = 0;       ///< stopping: which of the policy's stop_steps it has got
     std::uint8_t exit_code = 0;       ///< of the container, if the end of this process ends it
     std::uint8_t error_stage = 0;     ///< process::SpawnStage of `error_code`
@@ -70,7 +70,7 @@ struct ProcessRecord {
     bool operator==(ProcessRecord const&) const = default;
 };
 
-/// How one check of one process stands.
+/// The state of one check of one process.
 struct CheckRecord {
     TimePoint probe_at = TimePoint::max();  ///< of the next probe
     std::uint32_t failures = 0;             ///< in a row
@@ -107,7 +107,7 @@ struct SupervisorState {
     bool operator==(SupervisorState const&) const = default;
 };
 
-/// What there is to tell of a process.
+/// The data of a process for reports.
 struct ProcessView {
     ProcessState state = ProcessState::down;
     std::optional<Pid> pid{};                         ///< while it lives

@@ -71,12 +71,12 @@ namespace triton::launcher {
 ///   - a start limit that names one;
 ///   - 1 for HealthAction::exit;
 ///   - the process that failed first among those that are failed, else 0, when nothing runs, nothing else is held, no
-///     program is scheduled, at least one process is done or failed, and others wait only for such as have failed.
+///     program is scheduled, at least one process is done or failed, and others wait only for those that have failed.
 /// The first cause counts, StopAsked included. A stop that does not end within its limit gives 1 instead of 0.
 ///
 /// Auxiliary programs have no part in any of this: not in what ends the container, and not in what keeps it. It ends
 /// while they run, if nothing else does. Where nothing else has ended, since no other program is configured or all
-/// have the count 0, it goes on and waits for a configuration, whether they run, are done or have failed.
+/// have the count 0, it continues and waits for a configuration, whether they run, are done or have failed.
 ///
 /// The stop of all has phases of its own: stopping the processes, then (PID 1 only) sweeping what remains in the
 /// namespace, then finished. Nothing starts in it, probes and watchdogs end with its beginning. Programs stop when all
@@ -91,14 +91,14 @@ public:
     using Phase = SupervisorPhase;
 
     explicit Supervisor(SupervisorPolicy const& policy);
-    /// Goes on where another one has stopped: the same events give the same actions.
+    /// Continues where another one has stopped: the same events give the same actions.
     /// Errors: throws bad_alloc.
     Supervisor(SupervisorPolicy const& policy, SupervisorState const& state);
 
     /// To be called between two events. Errors: throws bad_alloc.
     [[nodiscard]] SupervisorState state() const;
 
-    /// At most so many actions follow from one event; with `programs`, when that has become the configuration.
+    /// At most this many actions follow from one event; with `programs`, when that has become the configuration.
     [[nodiscard]] std::size_t most_actions(std::span<ProgramSpec const> programs = {}) const;
     /// Makes room for these programs; then no event allocates until another configuration comes.
     /// Errors: throws bad_alloc, with nothing changed.
@@ -137,8 +137,8 @@ private:
         std::shared_ptr<ProgramPolicy const> policy;
         std::uint32_t count = 0;  // the configured one; 0 when it is not configured
         bool is_configured = false;
-        bool is_new = false;      // the configuration in hand brings it
-        bool is_changed = false;  // by the configuration in hand
+        bool is_new = false;      // the current configuration brings it
+        bool is_changed = false;  // by the current configuration
         bool is_other_kind = false;
         bool is_held = false;
         bool is_run_owed = false;
@@ -156,7 +156,7 @@ private:
         // Nanoseconds that a stop may take: of this one alone, of what it waits for, of it and what waits for it.
         double need = 0, above = 0, below = 0;
     };
-    /// One process with all that belongs to it.
+    /// One process with everything that belongs to it.
     struct Place {
         Program& program;
         ProcessRecord& process;
@@ -321,7 +321,7 @@ private:
     TimePoint latest_kill_{};
     TimePoint earliest_ = never;  // not after any deadline; corrected when it passes
 
-    // Of the event in hand.
+    // Of the current event.
     TimePoint now_{};
     std::vector<Action>* actions_ = nullptr;
     bool has_news_ = false;     // something may start, or stop, that waits for others

@@ -24,7 +24,7 @@
 
 namespace triton::launcher {
 
-/// Everything that a launcher hands to the version of itself that it executes: what it knows, and which descriptors
+/// Everything that a launcher passes to the version of itself that it executes: its knowledge, and which descriptors
 /// stay open. Nothing in it is a pointer or a layout, so that versions understand each other.
 struct UpgradeState {
     struct Program {
@@ -53,7 +53,7 @@ struct UpgradeState {
     std::vector<Instance> instances;
     bool has_configuration = false;
     std::string configuration;          ///< the text that is active; the file may have become another, bad one
-    std::vector<std::string> warnings;  ///< what is odd about it, known to its author
+    std::vector<std::string> warnings;  ///< oddities, known to its author
     OutputState output;
     SocketState sockets;
     std::vector<LinkState> links;
@@ -80,7 +80,7 @@ struct UpgradeState {
     [[nodiscard]] std::vector<int> descriptors() const;
 };
 
-/// One JSON object. What has its default value is left out, so that an older version misses only what is used.
+/// One JSON object. Default values are left out, so that an older version misses only what is used.
 std::string write_upgrade_state(UpgradeState const& state);
 
 struct UpgradeProblems {

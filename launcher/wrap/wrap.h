@@ -29,13 +29,13 @@ struct WrapOptions {
     bool subreaper;        ///< asked for: not to get it is an error
     bool warn_on_reap;
     bool pause;                     ///< there is no command: reap until a stop signal comes
-    char const* stop_timeout_text;  ///< as given; parsing a duration is left to whoever has libc
+    char const* stop_timeout_text;  ///< as given; parsing a duration is left to code with libc
 };
 
 enum class WrapParse : std::uint8_t {
     wrap,         ///< options are filled
     not_wrap,     ///< another mode's command line
-    information,  ///< --help, --version or -l stands before the command
+    information,  ///< --help, --version or -l is before the command
     unknown_option,
     missing_value,
     unexpected_value,
@@ -47,7 +47,7 @@ enum class WrapParse : std::uint8_t {
     needless_command,
 };
 
-/// What the command line says, and where it goes wrong: `argv[index]`, or `envp[index]` when `in_environment`.
+/// The parsed command line, and where it is wrong: `argv[index]`, or `envp[index]` if `in_environment`.
 struct WrapParsed {
     WrapParse result;
     int index;
@@ -57,7 +57,7 @@ struct WrapParsed {
 /// `options` is zeroed by the caller.
 WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options);
 
-/// Whom to tell what happens (-v, -w); all may be null.
+/// Gets reports of what happens (-v, -w); all may be null.
 struct WrapObserver {
     void (*started)(int pid);
     void (*forwarded)(int signo, int pid);

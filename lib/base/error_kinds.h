@@ -12,7 +12,7 @@ struct ErrorKindRow {
     ErrorKind kind;
     std::string_view name;  ///< in JSON
     unsigned http_status;   ///< RFC 9110, section 15
-    int exit_code;          ///< of our commands: 1 refused or failed, 2 usage, 3 nobody to ask, 4 out of time
+    int exit_code;          ///< of our commands: 1 refused or failed, 2 usage, 3 unreachable, 4 timeout
     /// The error of an interface of ours, without the interface: its parameters are `reason` and `details`. "Refused"
     /// says that nothing was tried, so that asking again later is safe; "Failed" that it was.
     std::string_view varlink_error;

@@ -24,7 +24,7 @@ public:
     /// Borrowed; readable when there may be something to see.
     [[nodiscard]] int fd() const { return inotify_.get(); }
 
-    /// Watches for these paths from now on, as the file system stands now. Call it again after each change. The last
+    /// Watches for these paths from now on, as the file system is now. Call it again after each change. The last
     /// part of one may be a pattern of names (glob(7)).
     /// Errors: those of inotify_add_watch(2), the rest is watched all the same; directories that change all the time.
     Result<> watch(std::vector<std::string> const& paths);
@@ -32,19 +32,19 @@ public:
     /// Watches nothing any more.
     void forget();
 
-    /// Takes events, as many as are quick to judge: whoever may write to a directory chooses how many there are, and
+    /// Takes events, as many as are quick to judge: writers of a directory choose how many there are, and
     /// may make them faster than they are read. fd() stays readable while some are left. Returns whether one of them
     /// concerns a path.
     bool take_events() { return !take_changes().empty(); }
-    /// The same; returns which paths, by their places in what was watched for, each once. When events were lost: the
-    /// patterns, and what is another file than when its change was told of last, or has another time of change.
+    /// The same; returns which paths, by their indexes in the watched ones, each once. If events were lost: the
+    /// patterns, and paths whose file or time of change differs from the latest report.
     std::vector<std::size_t> take_changes();
     /// Whether the last component of a path is a pattern, glob(7).
     [[nodiscard]] static bool is_pattern(std::string_view path);
     /// Whether there are events to be taken.
     [[nodiscard]] bool has_events() const;
 
-    /// The directories inside which it is decided where these paths lead, as the file system stands now: those of the
+    /// The directories that decide where these paths lead, in the file system's current state: those of the
     /// links on the way and of the files, or of the first name that does not exist. Without links in them.
     static std::vector<std::string> deciding_directories(std::vector<std::string> const& paths);
 
@@ -76,7 +76,7 @@ private:
     UniqueFd inotify_;
     std::unordered_map<int, std::vector<Name>> names_;  // by watch descriptor
     std::vector<std::string> paths_;                    // that are watched for
-    std::unordered_map<std::string, Identity> told_;    // of each but patterns, when its change was told of last
+    std::unordered_map<std::string, Identity> told_;    // of each except patterns, at its latest report
 };
 
 }  // namespace triton

@@ -27,24 +27,24 @@ struct FileId {
 class Place {
 public:
     enum class LastLink : std::uint8_t {
-        keep,    ///< the name itself is meant: for sockets, FIFOs and what is removed
-        follow,  ///< what it leads to is meant, under the same rule: for log files
+        keep,    ///< the name itself: for sockets, FIFOs and removal
+        follow,  ///< the target, under the same rule: for log files
     };
     /// Errors: those of openat(2), `denied` for a link of somebody else; without `attempted`, which the caller knows.
     static Result<Place> find(std::string const& path, LastLink last);
 
     /// As openat(2), close-on-exec and never through a link; -1 and errno.
     [[nodiscard]] UniqueFd open(int flags, mode_t mode = 0) const;
-    /// What stands under the name, a link itself; nothing and errno when nothing does.
+    /// The file under the name, even a link; nothing and errno if there is none.
     [[nodiscard]] std::optional<struct stat> status() const;
     [[nodiscard]] bool is(FileId id) const;
 
     /// Gives owner, group and mode to the file if it is still that one, by descriptor, and only what differs.
-    /// Errors: those of chown(2) and chmod(2); `refused` when another file stands there; without `attempted`.
+    /// Errors: those of chown(2) and chmod(2); `refused` when another file is there; without `attempted`.
     [[nodiscard]] Result<> set_access(FileId id, std::optional<uid_t> user, std::optional<gid_t> group,
                                       std::optional<mode_t> mode) const;
 
-    /// Whether nobody but root and we can rename or remove what is ours there.
+    /// Whether only root and we can rename or remove our files there.
     [[nodiscard]] bool is_guarded() const;
     /// Makes a directory of that mode there, whatever the umask is. Returns whether it could; errno.
     bool make_directory(mode_t mode) const;
@@ -54,7 +54,7 @@ public:
     [[nodiscard]] bool rename(std::string const& from, std::string const& to) const;
     /// Whether it could be removed; errno.
     [[nodiscard]] bool remove() const;
-    /// Removes the name if it still stands for that file.
+    /// Removes the name if it still names that file.
     void remove_if(FileId id) const;
 
     [[nodiscard]] std::string const& name() const { return name_; }

@@ -12,7 +12,7 @@ namespace triton {
 /// A FIFO without a writer is not waited for: it reads as empty.
 Result<std::string> read_file(std::string const& path, std::size_t limit);
 
-/// The same of a file that is open (borrowed), from where it stands. `path`: for messages.
+/// The same for an open file (borrowed), from its current position. `path`: for messages.
 Result<std::string> read_open_file(int fd, std::string const& path, std::size_t limit);
 
 /// The same of standard input, to its end.

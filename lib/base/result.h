@@ -12,9 +12,9 @@ namespace triton {
 /// What a caller may have to tell apart. kind_table in error_kinds.h says what each means to a shell, an HTTP client
 /// and a Varlink client.
 enum class ErrorKind : std::uint8_t {
-    invalid,      ///< what was asked for makes no sense
-    not_found,    ///< what it names does not exist
-    exists,       ///< what it would make exists already
+    invalid,      ///< the request makes no sense
+    not_found,    ///< a named thing does not exist
+    exists,       ///< a thing to be made exists already
     refused,      ///< it is understood, and not done in this state
     busy,         ///< somebody else uses it now; later it may work
     unavailable,  ///< a resource or a peer that it needs is not there now
@@ -54,7 +54,7 @@ std::unexpected<Error> fail(ErrorKind kind, std::string_view what, std::string r
 /// The text as it is.
 std::unexpected<Error> fail(ErrorKind kind, std::string text);
 
-/// The same of kind `invalid`: what most of what we refuse is.
+/// The same of kind `invalid`, the most common one.
 std::unexpected<Error> fail(std::string text);
 
 /// The system's text for an errno, without a locale and without a static buffer.

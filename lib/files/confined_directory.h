@@ -9,11 +9,11 @@
 
 namespace triton::files {
 
-/// A directory whose files may be looked at by whoever asks over the network, and nothing else.
+/// A directory whose files may be read by clients over the network, and nothing else.
 ///
 /// The kernel confines each path (openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS): "..", absolute paths and
-/// symbolic links are followed as long as they stay inside, so that what is a link inside the directory works, and what
-/// leads outside fails whoever swaps it meanwhile. There is no comparing of strings to get wrong.
+/// symbolic links are followed as long as they stay inside, so that links inside the directory work, and one that
+/// leads outside fails, even if it is swapped meanwhile. There is no comparison of strings to get wrong.
 class ConfinedDirectory {
 public:
     /// Errors: those of open(2), "open directory <path>".
@@ -26,7 +26,7 @@ public:
         struct stat status;
     };
 
-    /// What is known of a regular file without opening it: it may be unreadable. Errors: as open_file().
+    /// The attributes of a regular file, without opening it: it may be unreadable. Errors: as open_file().
     [[nodiscard]] Result<struct stat> look_at_file(std::string const& path) const;
 
     /// A regular file for reading. Errors, each with "open <path>": EXDEV when it leads outside; ELOOP; ENOENT;

@@ -26,11 +26,11 @@ struct Source {
 /// a directory, not a file" (EISDIR), "... is a FIFO, not a file" and the like (EINVAL).
 Result<struct stat> look_at_source(std::string const& path);
 
-/// Opens it after such a look; to open what has not been looked at, a device perhaps, may do something. Errors: the
+/// Opens it after such a look; opening an unchecked file, perhaps a device, may have effects. Errors: the
 /// same.
 Result<Source> open_source(std::string const& path);
 
-/// Opens a directory and makes what is missing on the way, with mode 0777 less the umask. The path is ours: links are
+/// Opens a directory and creates missing ones on the way, with mode 0777 less the umask. The path is ours: links are
 /// followed. Errors: those of mkdirat(2) and openat(2), with the path.
 Result<UniqueFd> make_directories(std::string_view path);
 /// The same below an open directory (borrowed) that others may write to: nothing is made or opened outside of it.
@@ -74,18 +74,18 @@ struct Staged {
     std::string sha256;  ///< of the target, in hexadecimal; empty unless asked for
 };
 
-/// A file that is staged, but for its name.
+/// A file that is staged, except for its name.
 struct Prepared {
     Staged staged;
     std::optional<PendingFile> pending;  ///< when copied: the target to be, whole, for make_durable and put_in_place
 };
 
 /// Copies one file so that the target is, at any moment and after a crash, the old file, nothing or the new file whole,
-/// once what is pending is made durable and then put in place, in this order. The caller makes the directory durable
+/// once the pending file is made durable and then put in place, in this order. The caller makes the directory durable
 /// afterwards. Two that copy to one target at once both succeed.
 ///
 /// Kept: content, holes, permission bits, times. Not kept: owner (as the shipped program), extended attributes, and the
-/// bits setuid, setgid and sticky: the copy belongs to whoever runs us, often root, in a directory that other
+/// bits setuid, setgid and sticky: the copy belongs to our user, often root, in a directory that other
 /// containers may write to and run from. A symbolic link at the target is replaced, never followed.
 ///
 /// A target of the same size, permission bits and content is left alone; the content is always compared.
@@ -97,7 +97,7 @@ Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySe
 Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target const& target,
                               CopySettings const& settings);
 
-/// Puts what is pending in place, if anything is, and before that makes it durable unless it is known to be.
+/// Puts the pending file in place, if there is one, and before that makes it durable unless it is known to be.
 Result<Staged> publish(Prepared prepared, bool is_durable = false);
 
 }  // namespace triton::files

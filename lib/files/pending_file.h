@@ -11,14 +11,14 @@
 namespace triton::files {
 
 /// A file that is being written and gets its name only when it is whole. Until then it has none at all (O_TMPFILE), so
-/// that SIGKILL leaves nothing behind either, but for the moment between link and rename over an older file; where the
+/// that SIGKILL leaves nothing behind either, except between link and rename over an older file; where the
 /// file system or a missing /proc forbids that, it has a hidden unique name in the same directory, which the destructor
-/// removes. What SIGKILL has left under such a name, remove_abandoned() finds: who writes holds a lock (flock(2)), and
+/// removes. remove_abandoned() finds what SIGKILL has left under such a name: a writer holds a lock (flock(2)), and
 /// the kernel gives it back when he dies.
 class PendingFile {
 public:
     /// In `directory` (borrowed, must outlive it), to become `name` there. `shown`: its path for messages. `mode`: as
-    /// finish() will set it; less the umask the file has it at once, for file systems where nobody may change it.
+    /// finish() will set it; less the umask the file has it at once, for file systems where modes cannot be changed.
     /// Errors: those of openat(2), "create <shown>".
     static Result<PendingFile> create(int directory, std::string name, std::string shown, mode_t mode,
                                       bool may_be_unnamed);
@@ -30,11 +30,11 @@ public:
     [[nodiscard]] int directory() const { return directory_; }
     [[nodiscard]] bool has_name() const { return !temporary_.empty(); }
 
-    /// Gives it mode and times, when its content is whole. Where nobody may change times, they stay.
+    /// Gives it mode and times, when its content is complete. Where times cannot be changed, they stay.
     /// Errors: those of fchmod(2), unless all bits of the mode are there already, and futimens(2).
     Result<> finish(mode_t mode, timespec const (&times)[2]);
 
-    /// Makes all that it is durable: fsync(2). Errors: those of it.
+    /// Makes all of it durable. Errors: those of fsync(2).
     Result<> make_durable();
 
     /// Puts it under its name in one step, over what is there. The directory is not yet durable. Errors: those of the
@@ -66,8 +66,8 @@ private:
 [[nodiscard]] bool make_durable_together(std::span<PendingFile* const> files);
 
 /// Removes from a directory (open for reading, borrowed) what others have left in the middle of a copy: the regular
-/// files that are named as a PendingFile is before it is whole and that no process holds. What may not be opened or
-/// removed stays, and so does all where the file system knows no locks: it does no harm but for its room.
+/// files that are named like an unfinished PendingFile and that no process holds. Files that cannot be opened or
+/// removed stays, and so does all where the file system knows no locks: it only takes space.
 void remove_abandoned(int directory);
 
 }  // namespace triton::files

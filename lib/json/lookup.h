@@ -7,7 +7,7 @@
 
 #include "lib/json/reader.h"
 
-/// Members of objects that somebody else has written, for those who take them as they come: a member that is not there
+/// Members of foreign objects, for callers that accept them as they come: a member that is not there
 /// and one of another type are the same. Documents that are checked have a table (table.h).
 namespace triton::json {
 

@@ -34,7 +34,7 @@ public:
     [[nodiscard]] bool has_room() const { return problems_.size() < limit_; }
     [[nodiscard]] bool empty() const { return count() == 0; }
     [[nodiscard]] std::size_t count() const { return problems_.size() + left_out_; }
-    /// What was kept, and "and 17 more" when that is not all. The list is used up by this.
+    /// The kept problems, and "and 17 more" if there were others. This consumes the list.
     Problems take() &&;
 
 private:

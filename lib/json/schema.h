@@ -32,7 +32,7 @@ std::vector<DescribedKey> described_keys() {
     return keys;
 }
 
-/// What an object has, without saying that it is one: a key that may hold something else refers to it too. Into an
+/// The content of an object, without its type: a key that may hold something else also refers to it. Into an
 /// open object: "additionalProperties", "properties" and, if there are such keys, "required".
 void write_properties(Writer& out, std::span<DescribedKey const> keys);
 

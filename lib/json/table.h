@@ -48,7 +48,7 @@ struct NeededWhen {
     std::string_view text = {};  ///< for the reference page: "required without `programs`"
 };
 
-/// What a key may hold, and what is done with it. `parse` is called when the key is there and not null (for a required
+/// The type of a key, and its reader. `parse` is called if the key is there and not null (for a required
 /// key also then), in the order of the table.
 template <class Object, class Context>
 struct Value {
@@ -69,7 +69,7 @@ struct Field {
 template <class Object, class Context = Reading>
 struct TableOf {};
 
-/// A kind of value: what it may be, and how it is read. Read returns nullopt exactly when it has added a problem.
+/// A kind of value: its type, and how it is read. Read returns nullopt exactly when it has added a problem.
 template <auto Read, Shape const& shape_of>
 struct Kind {
     static constexpr Shape const& shape = shape_of;

@@ -97,7 +97,7 @@ struct Choice {
     }
 };
 
-/// An array; what cannot be read is left out.
+/// An array; unreadable elements are left out.
 template <class Element>
 struct List {
     static constexpr Shape shape{.types = "array", .elements = &Element::shape};

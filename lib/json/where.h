@@ -7,7 +7,7 @@
 
 namespace triton::json {
 
-/// Where a value stands in a document. Lives on the stack and costs nothing until a problem prints it.
+/// Where a value is in a document. Lives on the stack and costs nothing until a problem prints it.
 /// The default-constructed one is the document itself; a field is `Where{&at, "type"}`, an element `Where{&at, i}`.
 struct Where {
     using Step = std::variant<std::string_view, std::size_t>;

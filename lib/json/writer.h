@@ -11,7 +11,7 @@
 
 namespace triton::json {
 
-/// What stands between the parts of an object or array.
+/// Whitespace between the parts of an object or array.
 enum class Spacing : std::uint8_t {
     none,
     blanks,  ///< one after each comma and colon, for clients that compare the text
@@ -45,7 +45,7 @@ public:
     Writer& value(Object const& object);
     /// Microseconds since 1970 as seconds. A double of today keeps all six digits.
     Writer& seconds(std::int64_t microseconds);
-    /// What is JSON already.
+    /// Text that is already JSON.
     Writer& raw(std::string_view json);
 
     /// One key, which needs no escapes, with its value.
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] std::string const& text() const& { return text_; }
     [[nodiscard]] std::string text() && { return std::move(text_); }
 
-    /// Takes back all that was written since size() was `size` and a member or element was complete.
+    /// Takes back everything that was written since size() was `size` and a member or element was complete.
     void rewind(std::size_t size) {
         text_.resize(size);
         needs_comma_ = true;

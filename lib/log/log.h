@@ -30,7 +30,7 @@ struct LogField {
 /// One line an event, on standard output and, when asked for, in a file too: text or JSON.
 ///
 /// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as
-/// the reader takes them. What does not fit is dropped and counted, and the count is told when there is room again.
+/// the reader takes them. Lines that do not fit are dropped and counted, and the count is reported when there is room.
 class Log {
 public:
     struct Settings {
@@ -51,7 +51,7 @@ public:
     [[nodiscard]] bool is_enabled(LogLevel level) const;
     using Listener = std::function<void(LogLevel level, std::string_view record)>;
     /// `listener` gets each record of level info and above, whatever the settings say, as one JSON object in one line
-    /// without its newline. It must not write to this log. Empty: nobody listens, and nothing is rendered for them.
+    /// without its newline. It must not write to this log. Empty: there is no listener, and nothing is rendered.
     void listen(Listener listener) { listener_ = std::move(listener); }
     void write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields);
     void write(LogLevel level, std::string_view event, std::string_view message,
@@ -61,14 +61,14 @@ public:
 
     /// Opens the file that the settings name; while that fails, lines for it wait. Errors: those of open(2).
     Result<> open_file();
-    /// Opens it again under its name if it was renamed or removed, or in any case. Returns whether it did.
+    /// Reopens it under its name if it was renamed or removed, or unconditionally. Returns whether it did.
     Result<bool> reopen_file(bool in_any_case);
 
     /// From now on each record is written at once, as far as the reader takes it: for programs whose work has no rounds
     /// that end with a flush(). `on_blocked` is called when the console has not taken everything.
     void write_at_once(std::function<void()> on_blocked) { on_blocked_ = std::move(on_blocked); }
 
-    /// Writes what waits.
+    /// Writes waiting lines.
     void flush();
     /// The same, and waits for a reader that is slow, at most that long: for the end, when nothing else is left to do.
     void drain(milliseconds limit);

@@ -11,7 +11,7 @@ namespace triton::log {
 
 /// A bounded buffer in front of a descriptor that must never block us.
 ///
-/// O_NONBLOCK cannot be used: it belongs to the open file, which our children and whoever started us share. So each
+/// O_NONBLOCK cannot be used: it belongs to the open file, which we share with our children and our parent. So each
 /// kind of file has its own way of not waiting.
 class LogOutput {
 public:
@@ -24,7 +24,7 @@ public:
 
     /// Whole lines only. A line that does not fit is dropped and counted.
     void append(std::string_view line);
-    /// Writes until nothing is left or the reader takes no more. A reader that is gone for good ends this output.
+    /// Writes until nothing is left or the reader takes no more. A reader that is gone ends this output.
     void flush();
 
     [[nodiscard]] bool has_room(std::size_t bytes) const { return buffer_.size() - written_ + bytes <= capacity; }
@@ -33,7 +33,7 @@ public:
     [[nodiscard]] bool is_blocked() const { return is_blocked_; }
     [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
     void forget_dropped() { dropped_ = 0; }
-    /// From now on to another descriptor; what waits goes there.
+    /// From now on to another descriptor, which also gets waiting lines.
     void replace(UniqueFd fd);
     [[nodiscard]] int fd() const { return fd_; }
 

@@ -21,7 +21,7 @@ struct CertificateFiles {
     bool wants_tls13 = false;  ///< TLS 1.2 is not spoken
 };
 
-/// What TLS connections are made with. Connections keep what they were made with; new ones get the latest good files.
+/// The certificates of TLS connections. Connections keep theirs; new ones get the latest valid files.
 class Certificates {
 public:
     using Context = std::shared_ptr<SSL_CTX>;

@@ -12,7 +12,7 @@
 
 namespace triton::net {
 
-/// Tells when files may have changed: all that PathWatcher sees. It waits for a moment of quiet, because a certificate
+/// Tells when files may have changed, as PathWatcher sees it. It waits for a moment of quiet, because a certificate
 /// and its key change one after the other.
 class FileWatch {
 public:
@@ -29,7 +29,7 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// What must be readable for paths to be followed, so that they may also be swapped: the files, the directories that
+/// The paths that must be readable to follow other paths, even swapped ones: the files, the directories that
 /// decide where they are (a link's, a file's), and the one above that of each file, where its directory may be
 /// replaced. Never "/".
 std::vector<std::string> readable_for(std::vector<std::string> const& paths);

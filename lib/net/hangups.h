@@ -9,7 +9,7 @@
 
 namespace triton::net {
 
-/// Tells when a peer has ended its side of a connection that nobody reads from just now.
+/// Tells when a peer has ended its side of a connection that is not being read.
 class Hangups {
     struct State;
 
@@ -31,7 +31,7 @@ public:
         int socket_;
         std::uint64_t number_;
     };
-    /// `socket` is borrowed; once it is closed, nothing is told any more. `call` is called once at most.
+    /// `socket` is borrowed; once it is closed, reports end. `call` is called once at most.
     [[nodiscard]] std::unique_ptr<Watch> watch(int socket, std::function<void()> call);
 
 private:

@@ -22,7 +22,7 @@ struct HttpField {
     std::string value;
 };
 
-/// What is asked. Host and Content-Length are set by the client.
+/// A request. The client sets Host and Content-Length.
 struct HttpQuestion {
     std::string method = "GET";
     std::string target;

@@ -15,7 +15,7 @@ enum class HttpMethod : std::uint8_t {
 
 /// One thing that can be asked for.
 struct HttpRoute {
-    std::string_view path;  ///< a literal; one that ends in a slash, but for "/", is followed by the caller's own path
+    std::string_view path;  ///< a literal; one that ends in a slash, except "/", is followed by the caller's own path
     HttpMethod method = HttpMethod::get;
     bool is_open = false;    ///< for peers without a certificate too, where TLS asks for one
     bool is_urgent = false;  ///< cheap and never put off: probes

@@ -22,7 +22,7 @@
 
 namespace triton::net {
 
-/// Whoever asked, while his answer is made.
+/// The client of a request, while its answer is made.
 class HttpCaller {
 public:
     HttpCaller() = default;
@@ -83,7 +83,7 @@ public:
     /// Sends the pieces, which are not copied. Returns when the kernel has taken the last of them, so a peer that does
     /// not read costs nothing but these; false: the connection has ended.
     virtual Task<bool> write(std::span<Piece const> pieces) = 0;
-    /// The connection ends when the peer takes nothing for so long while something is written; Duration::max(): never.
+    /// The connection ends if the peer takes nothing for this long during a write; Duration::max(): never.
     /// HttpLimits::answer at first.
     virtual void limit_stalls(Duration limit) = 0;
     /// An endless stream's: leaves when the peer has gone, and when the server stops. The stream is to end then.
@@ -121,12 +121,12 @@ public:
     struct Surroundings {
         Loop& loop;
         HttpRouter const& router;
-        Answer answer;                         ///< of a known route, for somebody who may ask
+        Answer answer;                         ///< of a known route, for a permitted client
         Answered answered;                     ///< counts each answer
         Certificates* certificates = nullptr;  ///< null: no TLS
         HttpFigures& figures;
         log::Log& log;
-        std::function<void()> idle;  ///< for some time nobody was being answered
+        std::function<void()> idle;  ///< for some time there was no request
     };
 
     /// Errors: those of epoll_create1(2).

@@ -20,9 +20,9 @@ struct HttpLimits {
     std::size_t handshakes = 256;                 ///< under way; the one that waits the longest gives way
     std::size_t handshakes_of_peer = 64;
     std::size_t bodies = 32;    ///< read at the same time; the others wait in their peers' kernels
-    std::size_t answers = 512;  ///< being made, of routes that are not urgent; what is more gets 503
+    std::size_t answers = 512;  ///< being made, of routes that are not urgent; more get 503
     std::size_t answers_of_peer = 256;
-    std::size_t streams = 256;       ///< without an end; what is more gets 503
+    std::size_t streams = 256;       ///< without an end; more get 503
     std::size_t long_answers = 256;  ///< being sent piece by piece; the one that began first gives way
     int send_buffer = 256 * 1024;    ///< of those two, in the kernel
 };

@@ -9,7 +9,7 @@
 namespace triton::net {
 
 /// Has a log written at once, and again as soon as a reader that was behind takes more. The log's console is watched by
-/// an epoll of its own: Asio would set O_NONBLOCK on the open file, which belongs to others too.
+/// an epoll of its own: Asio would set O_NONBLOCK on the open file, which others share.
 class LogFlusher {
 public:
     /// Both must outlive it. Errors: those of epoll_create1(2).

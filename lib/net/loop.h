@@ -23,7 +23,7 @@ using Loop = boost::asio::io_context;
 template <class T = void>
 using Task = boost::asio::awaitable<T>;
 
-/// Begins a task that nobody waits for. An exception that leaves it is dropped, so it has to be caught in there.
+/// Begins a task that nothing waits for. An exception that leaves it is dropped, so it must be caught in there.
 void spawn(Loop& loop, Task<> task);
 
 /// Calls it in the loop, later; from any thread.
@@ -42,7 +42,7 @@ public:
 
     /// Returns whether it is open and there may be something to read, or its end.
     Task<bool> wait_readable();
-    /// Whoever waits for it learns that nothing comes any more.
+    /// Waiters learn that nothing more will come.
     void close();
     [[nodiscard]] bool is_open() const { return descriptor_.is_open(); }
     /// Borrowed.

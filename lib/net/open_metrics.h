@@ -31,7 +31,7 @@ public:
     using Labels = std::initializer_list<Label>;
 
     /// Of a counter `name` has no "_total"; its samples have. A legacy counter has none either: OpenMetrics knows no
-    /// such counter, and whoever graphs it wants the name it always had.
+    /// such counter, and existing graphs need its old name.
     void family(std::string_view name, Type type, std::string_view help);
     void sample(double value, Labels labels = {});
     /// A family with one sample.

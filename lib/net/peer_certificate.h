@@ -9,7 +9,7 @@
 
 namespace triton::net {
 
-/// What OpenSSL found wrong with a chain, collected while it is verified. The handshake goes on all the same, so that
+/// OpenSSL's errors of a chain, collected while it is verified. The handshake continues nevertheless, so that
 /// the peer gets an answer that says why, and so that rules may overlook faults.
 struct ChainFaults {
     ChainValidity validity = ChainValidity::valid;

@@ -29,7 +29,7 @@ struct ResolverPatience {
 /// What the content of a resolv.conf says about that, within the limits of glibc. Source: resolv.conf(5), "options".
 ResolverPatience parse_patience(std::string_view resolv_conf);
 
-/// What a Resolver reads whenever it is asked for a name. The last: query numbers that nobody can guess.
+/// The files that a Resolver reads for each lookup. The last: for query numbers that cannot be guessed.
 inline constexpr std::array resolver_files{"/etc/hosts", "/etc/resolv.conf", "/dev/urandom"};
 
 struct ResolverSettings {
@@ -51,7 +51,7 @@ public:
     Resolver(Resolver const&) = delete;
     Resolver& operator=(Resolver const&) = delete;
 
-    /// The addresses of a host, the best first (RFC 6724); never none. An address is itself, and nobody is asked. The
+    /// The addresses of a host, the best first (RFC 6724); never none. An address is itself, without a lookup. The
     /// resolver must outlive the coroutine. Errors, all "cannot resolve <host>: ...": no such name, no address, no
     /// server that answers in time, an unreadable configuration, stop().
     Task<Result<std::vector<Address>>> resolve(std::string host);

@@ -22,8 +22,8 @@ namespace triton::net {
 /// The bytes of a connection over TCP or a Unix socket, plain or by TLS, with one time limit for whatever is waited
 /// for. It is accepted from somebody (a server's side) or made (a client's).
 ///
-/// The errors of what waits: `timeout` when its limit has passed, `unavailable` when the peer has broken it off,
-/// `corrupt` with OpenSSL's reason for what is not TLS or not good enough; else those of the system call.
+/// The errors of waiting calls: `timeout` when their limit has passed, `unavailable` when the peer has aborted,
+/// `corrupt` with OpenSSL's reason for data that is not acceptable TLS; otherwise those of the system call.
 ///
 /// OpenSSL works on the socket itself. Asio's own TLS stream keeps four buffers of 17 kB for each connection, used or
 /// not; here a connection that waits has none.
@@ -37,13 +37,13 @@ public:
     Transport(Transport const&) = delete;
     Transport& operator=(Transport const&) = delete;
 
-    /// The connection is closed when this has passed; whoever waits for it learns that it has ended.
+    /// The connection is closed when this has passed; waiters learn that it has ended.
     void expires_after(Duration limit) { expires_at(std::chrono::steady_clock::now() + limit); }
     void expires_at(TimePoint when);
     void expires_never();
-    /// May be called at any time; whoever waits for it learns that it has ended.
+    /// May be called at any time; waiters learn that it has ended.
     void close();
-    /// The same for the peer, while the descriptor stays what it is: for whoever has lent its number.
+    /// The same for the peer, while the descriptor stays open: for callers that have lent its number.
     void break_off();
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
     [[nodiscard]] bool has_tls() const { return tls_ != nullptr; }
@@ -55,20 +55,20 @@ public:
 
     /// "10.0.0.1:4711"; "unix"; "?" when it has gone.
     [[nodiscard]] std::string peer_address();
-    /// Who shares the limits of one peer: "10.0.0.1", of IPv6 the first 64 bits, "unix".
+    /// The key of the limits of one peer: "10.0.0.1", of IPv6 the first 64 bits, "unix".
     [[nodiscard]] std::string peer_key();
     /// Borrowed.
     [[nodiscard]] int fd() { return socket_.native_handle(); }
 
-    /// Waits until there is something to read, which stays where it is. Returns whether the connection goes on.
+    /// Waits until there is something to read, which stays where it is. Returns whether the connection continues.
     Task<bool> wait_readable();
 
-    /// Goes on as the client's side of TLS. What the peer is asked for was set in prepare_tls()'s session.
+    /// Continues as the client's side of TLS. What the peer is asked for was set in prepare_tls()'s session.
     Task<Result<>> connect_tls();
-    /// Goes on as the server's side of TLS; each step of it, which costs signatures and checks, waits for its turn.
+    /// Continues as the server's side of TLS; each step of it, which costs signatures and checks, waits for its turn.
     /// Errors: what OpenSSL says, or that the peer has gone.
     Task<Result<>> accept_tls(Turns& turns, std::string peer);
-    /// First; for what is to be attached to it. nullptr: out of memory.
+    /// Called first, to attach data to it. nullptr: out of memory.
     SSL* prepare_tls(SSL_CTX* context);
 
     /// Returns 0 when the peer has ended the connection in order.
@@ -78,10 +78,10 @@ public:
 
     /// For servers, to whom it is all one: returns 0 at the end of the connection, whatever ended it.
     Task<std::size_t> read_some(std::span<char> buffer);
-    /// Returns whether the connection goes on.
+    /// Returns whether the connection continues.
     Task<bool> write(std::string_view text);
 
-    /// Sends what the kernel takes at once, and removes it from `parts`. Returns whether the connection goes on; what
+    /// Sends what the kernel takes at once, and removes it from `parts`. Returns whether the connection continues; what
     /// is left may be tried again, as it is, after wait_writable().
     bool send_some(std::span<std::string_view>& parts);
     Task<bool> wait_writable();
@@ -102,7 +102,7 @@ private:
     using Socket = boost::asio::generic::stream_protocol::socket;
     explicit Transport(Socket socket);
     void arm();
-    /// What OpenSSL needs before it can go on. Returns false when the peer has ended TLS in order.
+    /// What OpenSSL needs before it can continue. Returns false when the peer has ended TLS in order.
     Task<Result<bool>> wait_for_tls(int result);
     [[nodiscard]] Error failure(boost::system::error_code why) const;
 
@@ -111,8 +111,8 @@ private:
     TimePoint deadline_ = TimePoint::max();
     std::shared_ptr<Transport*> self_;  // for the timer, which cannot be called back once it has expired
     std::unique_ptr<SSL, Free> tls_;
-    bool is_tls_broken_ = false;  // nothing may be said by it any more
-    bool must_read_ = false;      // before send_some() can go on
+    bool is_tls_broken_ = false;  // it must not be used any longer
+    bool must_read_ = false;      // before send_some() can continue
     bool is_late_ = false;        // closed because its limit has passed
 };
 

@@ -10,7 +10,7 @@
 
 namespace triton::net {
 
-/// Lets expensive steps run one after the other, the peers in turn. Whoever asks for a thousand waits behind himself,
+/// Lets expensive steps run one after the other, the peers in turn. A peer that asks for many waits behind itself,
 /// and whatever is cheap and ready runs before the next step.
 class Turns {
 public:
@@ -19,9 +19,9 @@ public:
     explicit Turns(Loop& loop, std::size_t at_once = 1)
         : loop_(loop), at_once_(at_once), state_(std::make_shared<State>()) {}
 
-    /// Returns when it is this peer's turn; the turn ends at the next wait of whoever has it.
+    /// Returns when it is this peer's turn; the turn ends at the next wait of its holder.
     Task<> take(std::string peer);
-    /// Whether it is the turn of whoever asks, without a wait: everybody else had one a moment ago.
+    /// Whether it is the caller's turn, without a wait: everybody else had one a moment ago.
     [[nodiscard]] bool take_now() const;
 
 private:

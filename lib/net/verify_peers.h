@@ -32,7 +32,7 @@ struct AlternativeName {
 /// What the chain of a certificate is worth.
 enum class ChainValidity : std::uint8_t {
     valid,
-    expired,  ///< valid but for time: a certificate has expired or is not valid yet
+    expired,  ///< valid except for time: a certificate has expired or is not valid yet
     invalid
 };
 
@@ -76,7 +76,7 @@ public:
 
     /// Errors: "alternative 2, condition 1: unknown field \"XY\"" and the like. Also for what FoundationDB reads and
     /// then never matches (a subjectAltName of unknown kind) or matches always (an empty alternative among others):
-    /// nobody means that.
+    /// this is never intended.
     static Result<PeerRules> parse(std::string_view text);
 
     /// Whether the peer is let in. Errors: why not, for the log.

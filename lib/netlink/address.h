@@ -23,7 +23,7 @@ struct Address {
     /// Without the prefix.
     [[nodiscard]] std::string host_text() const;
     [[nodiscard]] std::string text() const;
-    /// The network: what is behind the prefix is zero.
+    /// The network: the bits after the prefix are zero.
     [[nodiscard]] Address network() const;
     /// Whether `other` is of the same network.
     [[nodiscard]] bool contains(Address const& other) const;

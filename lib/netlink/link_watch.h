@@ -6,7 +6,7 @@
 
 namespace triton::netlink {
 
-/// Tells that links of the network namespace have changed since it was opened. Whoever waits for a link opens it,
+/// Tells that links of the network namespace have changed since it was opened. To wait for a link, open it,
 /// looks, and waits as long as he has not seen what he wants: nothing is missed.
 class LinkWatch {
 public:

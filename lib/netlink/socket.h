@@ -32,7 +32,7 @@ struct NewVlan {
     std::uint16_t id = 0;
 };
 
-/// What is to be changed of a link; what is not given stays.
+/// Changes of a link; absent values stay.
 struct LinkChange {
     std::string name = {};
     std::string alias = {};
@@ -69,7 +69,7 @@ public:
     /// Success too when it is not there.
     Result<> remove(std::string const& name);
 
-    /// An IPv6 address can be used at once: nobody is asked whether he has it.
+    /// An IPv6 address can be used at once: no duplicate address detection takes place.
     Result<> add_address(int link, Address const& address);
     Result<> add_route(NewRoute const& route);
 

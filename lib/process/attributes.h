@@ -49,7 +49,7 @@ std::vector<unsigned long> cpu_mask(std::vector<std::uint32_t> const& cpus);
 
 struct LoadMemory;
 
-/// Looks up and prepares what is asked for. `at` is its place in the document. `memory`: of the other programs of the
+/// Looks up and prepares requested attributes. `at` is their place in the document. `memory`: of the others of the
 /// same load. Errors: all of them, such as "programs.web.user: no user \"www\" in /etc/passwd",
 /// "programs.web.seccomp.deny[0]: unknown system call \"foo\"", "programs.web.landlock: this kernel has no Landlock",
 /// and those of try_attributes(). With MachineCheck::skipped only what is wrong everywhere is one, and the result

@@ -18,7 +18,7 @@ namespace triton::process {
 /// Source: proc_pid_mountinfo(5), cgroups(7).
 std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup);
 
-/// The group of one process and all that it starts, in a cgroup v2 tree. It is removed when this is dropped, if nobody
+/// The group of one process and everything that it starts, in a cgroup v2 tree. Dropping this removes it, if nothing
 /// is in it any more. Holds no descriptor: there may be thousands.
 /// Source: Linux Documentation/admin-guide/cgroup-v2.rst.
 class Cgroup {
@@ -35,11 +35,11 @@ public:
     [[nodiscard]] Result<UniqueFd> directory() const;
     [[nodiscard]] std::string const& path() const { return path_; }
 
-    /// Sets what is given, and puts back to the kernel's default what was set before and is not given now.
+    /// Sets given limits, and resets those that were set before and are not given now to the kernel's default.
     /// Errors: "the memory controller is not delegated to /x", "cannot write /x/web-1/memory.max: <reason>".
     Result<> set_limits(CgroupLimits const& limits);
 
-    /// SIGKILL to all that are in it, and to what they start meanwhile: by a freeze, signals and a thaw. Does not wait
+    /// SIGKILL to all processes in it, and to what they start meanwhile: by a freeze, signals and a thaw. Does not wait
     /// for their end. The group can be used again.
     Result<> kill() const;
     /// `signo` to each process in it, once.
@@ -70,7 +70,7 @@ private:
 class CgroupTree {
 public:
     /// Finds our own cgroup, makes sure that it is ours, moves us into its leaf and turns on what controllers it has of
-    /// memory, cpu and pids. Ours means: it is not the machine's root, nobody is in it or below it but ourselves, and
+    /// memory, cpu and pids. Ours means: it is not the machine's root, nothing is in it or below it except us, and
     /// we may write there. To be called before anything is started. Does nothing to a cgroup that is not ours.
     /// Errors: why there is no such tree: "there is no cgroup v2 here", "cgroup /x is shared with process 17",
     /// "cannot write cgroup /x: Read-only file system".

@@ -53,7 +53,7 @@ public:
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed(TimePoint now);
 
-    /// For an upgrade, and for what must not be swept at the end: all that have not been reaped.
+    /// For an upgrade, and to protect them from the sweep at the end: all that have not been reaped.
     struct Running {
         Key key = 0;
         pid_t pid = 0;

@@ -16,7 +16,7 @@ namespace triton::process {
 /// each of them, and without looking again and again.
 ///
 /// The starts between two calls of end_round() are a round. Its children inherit the write end of one close-on-exec
-/// pipe, which nobody else holds when the round has ended: the pipe's end of file means that all of them have executed
+/// pipe, which nothing else holds when the round has ended: the pipe's end of file means that all of them have executed
 /// or died. Starts::take_left() tells which. They are also looked at whenever something else wakes the loop, and, while
 /// a child that is stuck before execve may hold up the news of others, after 1 ms, 2 ms and so on up to 100 ms.
 class ExecutionWatch {
@@ -31,9 +31,9 @@ public:
     /// Starts::spawn(), watched. Errors: those of spawn().
     std::expected<Pid, SpawnError> spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
                                          StartFiles const& files = {});
-    /// A child was reaped: it is not watched any more. To be called before its pid can be used again.
+    /// A child was reaped: it is no longer watched. To be called before its pid can be used again.
     void reaped(Pid pid);
-    /// Tells of all that have executed by now. May call back into this.
+    /// Reports all that have executed by now. May call back into this.
     void look();
     void end_round();
     /// Whether it looks again by itself after a while.
@@ -48,7 +48,7 @@ private:
         UniqueFd pipe;  // the read end; none: time tells
         EventLoop::Watch watch;
         std::uint32_t waiting = 0;  // watched children that have not left
-        bool is_shared = false;     // with a child that nobody watches
+        bool is_shared = false;     // with an unwatched child
     };
 
     void open_round();
@@ -67,7 +67,7 @@ private:
     std::uint64_t starts_before_ = 0;  // of all, when the round's pipe was opened
     std::uint32_t started_ = 0;        // watched ones, in this round
     std::uint32_t waiting_ = 0;        // of all rounds
-    std::vector<Starts::Left> left_;   // to be told of; an exception in between loses nobody
+    std::vector<Starts::Left> left_;   // to be reported; an exception in between loses none
     std::size_t next_left_ = 0;
     bool is_looking_ = false;
     Duration delay_{};

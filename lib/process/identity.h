@@ -31,7 +31,7 @@ struct User {
     bool operator==(User const&) const = default;
 };
 
-/// Where users and groups stand. A static program has no NSS: these files are all that it knows, as in containers
+/// Where users and groups are listed. A static program has no NSS: it knows only these files, as in containers
 /// they are all that there is.
 struct AccountFiles {
     std::string passwd = "/etc/passwd";
@@ -57,7 +57,7 @@ private:
     std::string group_;
 };
 
-/// The ids of a program's processes. What is ours already is not set, so that a launcher without privileges can say its
+/// The ids of a program's processes. Ids that equal ours are not set, so an unprivileged launcher can name its
 /// own user's name. Names are those of our files, also for a program with a root directory of its own.
 /// Errors: all of them: "<at>.user: no user \"www\" in /etc/passwd", "<at>.group: is needed, because user 4711 is not
 /// in /etc/passwd".

@@ -11,11 +11,11 @@
 
 namespace triton::process {
 
-/// What a process may do with files, as landlock(7) rules: nothing but what the paths say; and whom it may reach where
+/// What a process may do with files, as landlock(7) rules: only what the paths say; and whom it may reach if
 /// a path says nothing. A copy shares the descriptor.
 class LandlockRuleset {
 public:
-    /// Paths are those inside `root_directory` (empty: ours) and mean what they lead to now. `readOnly`: read files,
+    /// Paths are those inside `root_directory` (empty: ours) and are resolved now. `readOnly`: read files,
     /// list directories; `readWrite`: all but execute; `execute`: read and execute. Errors: all of them: "<at>: this
     /// kernel has no Landlock", "<at>: this kernel's Landlock (ABI 2) cannot protect files from truncation; ABI 3
     /// (Linux 6.2) can", "<at>.signals: this kernel's Landlock (ABI 5) has no scopes; ABI 6 (Linux 6.12) has",

@@ -15,7 +15,7 @@
 
 namespace triton::process {
 
-/// What lies at the front of a Unix socket and was taken by nobody yet.
+/// The data at the front of a Unix socket that was not taken yet.
 struct Peeked {
     enum class State : std::uint8_t {
         nothing,  ///< later there may be something
@@ -54,7 +54,7 @@ void refuse_descriptors(int socket);
 /// child: a copy of this process that has given up its descriptors, capabilities and, by a filter, all system calls but
 /// seven, and that ends within seconds whatever it closes.
 ///
-/// Whoever reads from a socket that foreigners write to does this:
+/// To read from a socket that foreigners write to:
 ///
 ///     Peeked const front = peek(socket, buffer);
 ///     if (front.state != Peeked::State::message) return;
@@ -76,7 +76,7 @@ public:
     Quarantine(Quarantine const&) = delete;
     Quarantine& operator=(Quarantine const&) = delete;
 
-    /// A wish that has not been answered. Whoever drops it is not called any more.
+    /// An unanswered request. Dropping it cancels the call.
     class Ticket {
     public:
         Ticket() = default;
@@ -108,7 +108,7 @@ public:
     /// socket, which is quick to close. Else it is called with none.
     [[nodiscard]] Ticket receive(int socket, std::function<void(UniqueFd)> got);
 
-    /// Closes a Unix socket: at once when nothing lies in it, else elsewhere. Nobody can send to it from now on.
+    /// Closes a Unix socket: at once if it is empty, otherwise elsewhere. No process can send to it from now on.
     void close(UniqueFd socket);
 
     /// How many sockets wait to be closed: what a server counts among its connections.
@@ -145,7 +145,7 @@ private:
     void ended(Helper& helper);
 
     EventLoop& loop_;
-    std::vector<Wish> wishes_;       // nobody is at them yet
+    std::vector<Wish> wishes_;       // not begun yet
     std::vector<UniqueFd> closing_;  // likewise
     std::vector<std::unique_ptr<Helper>> helpers_;
     std::uint64_t last_id_ = 0;

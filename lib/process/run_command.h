@@ -17,9 +17,9 @@ struct Command {
     int in = -1;                                               ///< borrowed; -1: /dev/null
     int out = -1;                                              ///< borrowed; -1: kept, see Completed::output
     std::vector<int> descriptors = {};  ///< borrowed; it has them as 3, 4 .., and no others of ours
-    /// What it may take, with everything that it starts in its process group; none: as long as it likes.
+    /// Time limit, including everything that it starts in its process group; none: no limit.
     std::optional<std::chrono::milliseconds> timeout = {};
-    std::size_t most_output = 1U << 20;  ///< of each of its two streams; what is beyond is read and forgotten
+    std::size_t most_output = 1U << 20;  ///< of each of its two streams; the rest is read and discarded
 };
 
 struct Completed {

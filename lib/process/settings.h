@@ -8,7 +8,7 @@
 
 namespace triton::process {
 
-// What may be asked for a process beside its command and environment, as it was written: nothing is looked up here.
+// The settings of a process besides its command and environment, as written: nothing is looked up here.
 // attributes.h makes of it what the kernel takes.
 
 constexpr std::uint64_t unlimited = UINT64_MAX;  ///< RLIM_INFINITY, "max" of a cgroup
@@ -62,7 +62,7 @@ struct SeccompSettings {
 /// Whom a process may reach: anybody, or only itself, what it starts, and what these start.
 enum class LandlockReach : std::uint8_t { any, own };
 
-/// Absolute paths, and what has none.
+/// Absolute paths, and objects without a path.
 struct LandlockSettings {
     std::vector<std::string> read_only = {};
     std::vector<std::string> read_write = {};

@@ -21,7 +21,7 @@ struct Inherited {
     raw::SignalSet mask = 0;
     raw::KernelSigaction sigchld{};
     bool sigchld_was_ignored = false;
-    raw::SignalSet ignored = 0;  ///< what we were started with as ignored, and leave so: all but SIGCHLD
+    raw::SignalSet ignored = 0;  ///< signals that we inherited as ignored, and leave so: all except SIGCHLD
 };
 
 /// What one start hands to its process. All descriptors are borrowed, close-on-exec, and may have any numbers.
@@ -34,7 +34,7 @@ struct StartFiles {
     char const* notify_socket = nullptr;          ///< value of NOTIFY_SOCKET; null: none
     int ready = -1;                               ///< as the plan's ready_target; -1: none
     int cgroup = -1;                              ///< directory of the cgroup v2 that it starts in; -1: ours
-    /// By which its descendants can be told later: a limit that all of them inherit and that limits nothing, for the
+    /// Identifies its descendants later: a limit that all of them inherit and that limits nothing, for the
     /// time without a system call of real-time processes. 0: none. It is not set where that limit was set already.
     std::uint64_t mark = 0;
 };
@@ -61,7 +61,7 @@ public:
     /// Looks at all watched children, and replaces the content of `left` by those that have left since the last call.
     /// `ended_round`: all of that round have left, as their pipe says.
     virtual void take_left(std::vector<Left>& left, std::optional<std::uint32_t> ended_round) = 0;
-    /// It was reaped: nobody wants to hear of its execve any more. Returns its round if take_left() had not told of it.
+    /// It was reaped: its execve is no longer reported. Returns its round if take_left() had not reported it.
     virtual std::optional<std::uint32_t> forget(Pid pid) = 0;
     /// How many were started in all.
     [[nodiscard]] virtual std::uint64_t starts() const = 0;
@@ -137,7 +137,7 @@ private:
     ExecutionWords* words_ = nullptr;          // of watched children that have a copy; made for the first of them
     Slot* free_ = nullptr;                     // ready for use
     std::size_t slot_bytes_ = 0;
-    std::vector<Child> children_;  // in no order: one that is stuck before execve holds up nobody else
+    std::vector<Child> children_;  // in no order: one that is stuck before execve holds up no other
     std::size_t next_look_ = 0;
     std::vector<Left> left_;
     std::uint64_t starts_ = 0;

@@ -59,7 +59,7 @@ public:
     [[nodiscard]] char const* program() const { return program_.c_str(); }
     [[nodiscard]] char const* name() const { return name_.empty() ? program() : name_.c_str(); }
     [[nodiscard]] CommandTemplate const& command() const { return command_; }
-    /// Without what is made for each process.
+    /// Without the parts that are made for each process.
     [[nodiscard]] std::vector<std::string> const& environment() const { return environment_.entries(); }
     [[nodiscard]] char* const* envp() const { return environment_.envp(); }
     [[nodiscard]] std::vector<CommandTemplate> const& numbered_environment() const { return numbered_environment_; }

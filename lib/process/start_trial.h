@@ -26,11 +26,11 @@ struct Refusals {
     std::array<int, RLIM_NLIMITS> limits{};
 };
 
-/// What is prepared and tried during one load, so that equal programs cost as much as one. Not longer: paths, accounts
+/// Results of one load, so that equal programs cost as much as one. Not kept longer: paths, accounts
 /// and the kernel's limits change.
 struct LoadMemory {
     struct Trial {
-        Attributes tried;  ///< only what is tried
+        Attributes tried;  ///< only the tried ones
         Refusals refused;
     };
     std::vector<Trial> trials;
@@ -41,7 +41,7 @@ struct LoadMemory {
     std::optional<std::vector<SeccompFilter::Code>> prepared{};
 };
 
-/// Each filter of a document takes milliseconds to compile, and some kilobytes: whoever writes the document chooses how
+/// Each filter of a document takes milliseconds to compile, and some kilobytes: the document's writer chooses how
 /// many there are.
 inline constexpr std::size_t most_filters = 64;
 
@@ -51,7 +51,7 @@ inline constexpr std::size_t most_filters = 64;
 /// makes a dozen system calls, two seconds at most. `with`: what the program's attributes were resolved to.
 /// Errors: all of them, such as "programs.web.nice: cannot set the nice value -5: Permission denied (it needs
 /// CAP_SYS_NICE)". When there can be no child now, nothing is known: none.
-/// What was tried before during the same load is not tried again.
+/// Attributes that were tried before during the same load are not tried again.
 json::Problems try_attributes(Settings const& settings, Attributes const& with, json::Where const& at,
                               LoadMemory& memory);
 

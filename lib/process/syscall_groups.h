@@ -4,7 +4,7 @@
 
 namespace triton::process {
 
-/// A named group of system calls. Members are separated by blanks; one with "@" is a group that stands above.
+/// A named group of system calls. Members are separated by blanks; one with "@" is a group that is above.
 struct SyscallGroup {
     std::string_view name;
     std::string_view members;

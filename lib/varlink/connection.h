@@ -16,20 +16,20 @@ namespace triton::varlink {
 class Connection {
 public:
     enum class Silence : std::uint8_t {
-        ended,     ///< the server has closed the connection, or sent what is not a reply
+        ended,     ///< the server has closed the connection, or sent something other than a reply
         timed_out  ///< the deadline has passed
     };
 
-    /// Errors: those of connect(2): ENOENT, ECONNREFUSED when nobody listens there, EACCES.
-    /// `limit`: how long to wait for a place in the queue of a server that accepts nobody, and to send a call to it; at
+    /// Errors: those of connect(2): ENOENT, ECONNREFUSED without a listener, EACCES.
+    /// `limit`: how long to wait for a place in the queue of a server that accepts none, and to send a call to it; at
     /// its end the error is of kind timeout.
     static Result<Connection> connect(std::string const& path, Duration limit);
 
-    /// Sends a call; that nobody takes it is seen by the lack of a reply. `method`: with its interface.
+    /// Sends a call; a missing reply shows that it was not taken. `method`: with its interface.
     void call(std::string_view method, std::string_view parameters, bool wants_more);
     /// The next reply, by the deadline if there is one.
     std::expected<Reply, Silence> reply(std::optional<TimePoint> deadline);
-    /// The socket, for who goes on without this class; replies that have come already are lost.
+    /// The socket, to continue without this class; replies that have arrived already are lost.
     UniqueFd take() && { return std::move(fd_); }
 
 private:

@@ -27,7 +27,7 @@ using Roles = std::uint8_t;
 constexpr Roles only(Role role) { return static_cast<Roles>(1U << static_cast<unsigned>(role)); }
 constexpr bool has(Roles roles, Role role) { return (roles & only(role)) != 0; }
 
-/// A method of an interface: who may call it, what it is told, and what does it.
+/// A method of an interface: who may call it, its parameters, and its handler.
 template <class Handlers, class Parameters>
 struct Method {
     std::string_view name;
@@ -54,7 +54,7 @@ std::expected<Parameters, std::string> read_parameters(std::span<Parameter<Param
     return parameters;
 }
 
-/// Finds the method that a call names, checks who calls and what is said, and hands it to its handler; or answers with
+/// Finds the method that a call names, checks caller and parameters, and passes it to its handler; or answers with
 /// the protocol's error.
 template <class Handlers, class Parameters>
 void dispatch(Server& server, Handlers& handlers, std::span<Method<Handlers, Parameters> const> methods,

@@ -34,7 +34,7 @@ struct RoleLimits {
     std::size_t input_bytes = 64 * 1024;    ///< of one: the longest call
     std::size_t output_bytes = 256 * 1024;  ///< of one: the longest reply
     std::size_t values = 256;               ///< of one call: JSON values
-    /// Places beside these for root and our own user, for whom others make way, too: a crowd locks nobody out who
+    /// Further places for root and our own user, for whom others also make way: a crowd does not lock out users who
     /// could end it.
     std::size_t reserved = 0;
     /// How one more finds a place when all are taken: the oldest gives way, else the one that has idled longest.
@@ -42,13 +42,13 @@ struct RoleLimits {
     bool is_reader_watched = false;  ///< Session::deaf_for() may be asked
 };
 
-/// What may become of our memory and time, whatever the clients do.
+/// Limits of our memory and time, whatever the clients do.
 struct Limits {
     std::vector<RoleLimits> roles{RoleLimits{}};   ///< by Role
     std::uint32_t work = 64;                       ///< in one round of the loop: the unit is a process rendered
     std::size_t stream_bytes = 256 * 1024;         ///< of one session: output up to which stream() adds to it
-    Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to come
-    Duration unread = std::chrono::seconds(30);    ///< for a client to take any of what waits for it
+    Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to arrive
+    Duration unread = std::chrono::seconds(30);    ///< for a client to read any of its waiting data
     Duration evictable = std::chrono::seconds(5);  ///< a session that idles longer gives way when all places are taken
 };
 
@@ -101,20 +101,20 @@ public:
     /// Ends all sessions.
     ~Server();
 
-    /// Serves a connection that came another way than through the socket, from the next round on. What is not a Unix
-    /// stream socket is closed and told (Service::connection_failed()).
+    /// Serves a connection that did not come through the socket, from the next round on. Anything but a Unix
+    /// stream socket is closed and reported (Service::connection_failed()).
     void adopt(UniqueFd connection, Role role);
 
     /// When time_passed() is due; "now" when more was asked than one round may cost. nullopt: nothing waits for time.
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed();
-    /// Goes on with jobs and writes what waits: at the end of each round in which something may have changed.
+    /// Continues with jobs and writes waiting data: at the end of each round in which something may have changed.
     void end_round();
     [[nodiscard]] bool is_idle() const { return sessions_.empty(); }
     [[nodiscard]] HandedSocket socket() const { return listener_.socket(); }
 
     /// Every entry from outside goes through here: it keeps exceptions in, and removes ended sessions and jobs only
-    /// when nobody is at work with one.
+    /// when none is in use.
     template <class Act>
     void enter(Act const& act) noexcept;
 
@@ -126,8 +126,8 @@ public:
     void fail_call(Session& session, std::string_view error, std::string_view parameters);
     /// The same by the error of our interface that the kind stands for.
     void fail_call(Session& session, Error const& error);
-    /// One reply more of a call that goes on, as bytes with their NUL, or one more that is lost. What was lost is told
-    /// as soon as there is room, before what comes after it.
+    /// A further reply of a call that continues, as bytes with their NUL, or one more that is lost. Losses are reported
+    /// as soon as there is room, before later replies.
     void stream(Session& session, std::string_view message);
     void flush(Session& session);
 
@@ -222,7 +222,7 @@ void Server::enter(Act const& act) noexcept {
     std::erase_if(sessions_, [](auto const& session) { return session->is_dead(); });
 }
 
-/// What goes wrong with one session ends that one.
+/// A failure of one session ends only that one.
 template <class Act>
 void Server::serve(Session& session, Act const& act) noexcept {
     try {

@@ -17,7 +17,7 @@ namespace triton::varlink {
 class Session;
 
 /// How a connection is closed. Descriptors that its peer has sent may lie in it, and the last reference to a file may
-/// take as long to close as its owner likes: whoever must not wait leaves that to another process.
+/// take as long to close as its owner likes: code that must not wait leaves that to another process.
 using Closer = std::function<void(UniqueFd connection)>;
 
 /// What a session may call, as the service numbers them from 0.
@@ -38,7 +38,7 @@ public:
     [[nodiscard]] virtual bool is_answering() const { return false; }
     /// Does one step, within the work that the server has left in this round.
     virtual void run(Session& session) { (void)session; }
-    /// Whether the number of lost messages may be told now: not while older ones are still to be sent.
+    /// Whether the number of lost messages may be reported now: not while older ones are still to be sent.
     [[nodiscard]] virtual bool may_tell_lost() const { return true; }
     /// Members that the method's reply needs beside `lost`.
     virtual void write_lost_members(json::Writer& out) const { (void)out; }
@@ -77,7 +77,7 @@ public:
     /// Sends what the reader takes. Ends the session when the reader is gone.
     void flush(TimePoint now);
     [[nodiscard]] TimePoint progress_at() const { return progress_at_; }
-    /// How long the reader has not taken all that it was sent. One system call.
+    /// How long the reader has left data unread. One system call.
     [[nodiscard]] Duration deaf_for(TimePoint now) const;
     /// Has flush() note when the reader had taken everything; without it deaf_for() is not to be asked.
     void watch_reader() { is_reader_watched_ = true; }

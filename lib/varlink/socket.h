@@ -42,7 +42,7 @@ bool is_in_group(int fd, Peer const& peer, gid_t group);
 /// Listens on a socket of its own file, and removes the file at the end if it is still that one.
 class Listener {
 public:
-    /// Listens to nobody.
+    /// Does not listen.
     Listener() = default;
     /// Makes the last part of the directory (0755) when it is missing, and the socket with this mode and group before
     /// anybody can connect. What a dead program has left is replaced.

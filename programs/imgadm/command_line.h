@@ -10,7 +10,7 @@
 
 namespace triton::program {
 
-/// What a command line asks for.
+/// A parsed command line.
 struct CommandLine {
     GlobalOptions options;
     Run run;  ///< empty: `text` is all there is to do

@@ -12,7 +12,7 @@ class App;
 
 namespace triton::program {
 
-/// What the command line asks for, ready to run.
+/// The command of the command line, ready to run.
 using Run = std::function<Outcome(Context& context)>;
 
 /// A command: its options are added to `app`; when it is the one that is given, parsing sets `run`.

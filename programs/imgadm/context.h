@@ -19,10 +19,10 @@ struct GlobalOptions {
     bool has_json_errors = false;
 };
 
-/// What a command returns: nothing, or why it failed.
+/// The result of a command: nothing, or why it failed.
 using Outcome = std::expected<void, Failure>;
 
-/// What a command works with.
+/// The environment of a command.
 class Context {
 public:
     Context(GlobalOptions const& options, int cancel) : options_(&options), cancel_(cancel) {}
@@ -34,7 +34,7 @@ public:
     /// The library, to change something. `is_quiet`: its messages are not shown.
     Result<image::ImageService> writer(bool is_quiet = false);
 
-    /// Writes to standard output. Errors: `unavailable` when nobody reads it any more.
+    /// Writes to standard output. Errors: `unavailable` when its reader is gone.
     static Result<> print(std::string_view text);
     void message(std::string_view text);
     void warning(std::string_view text);

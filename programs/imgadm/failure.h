@@ -16,7 +16,7 @@ enum class ExitCode : int {
     interrupted = 130,  ///< as a shell says it of SIGINT
 };
 
-/// An error with what it means for whoever started the command.
+/// An error with its meaning for the caller of the command.
 struct Failure {
     ExitCode exit = ExitCode::failed;
     std::string code;  ///< a word for programs: "ImageNotInstalled"

@@ -14,7 +14,7 @@ namespace triton::program {
 
 enum class Kubernetes : std::uint8_t { automatic, on, off };
 
-/// What the command line says of the agent.
+/// The agent's options on the command line.
 struct AgentFlags {
     std::vector<std::string> listen;  ///< addresses
     std::vector<std::string> probe_listen;
@@ -24,7 +24,7 @@ struct AgentFlags {
     std::vector<std::string> options;  ///< of its own, as they are
     bool has_tls = false;
     std::string certificate, key, authority, verify_peers;
-    std::string plain_certificate, plain_key;  ///< the shipped monitor's: nobody is asked for a certificate
+    std::string plain_certificate, plain_key;  ///< fdb-kubernetes-monitor's: peers need no certificates
     std::string output_directory;              ///< launch mode: empty for none
     bool has_ui = false;                       ///< launch mode: serves the page
     std::string ui_token_file;

@@ -6,7 +6,7 @@
 
 namespace triton::program {
 
-/// The completion script for a shell, as it stands in completions/.
+/// The completion script for a shell, as it is in completions/.
 std::string_view completion_script(Shell shell);
 
 }  // namespace triton::program

@@ -12,7 +12,7 @@ namespace triton::program {
 
 enum class Shell : std::uint8_t { bash, zsh, fish };
 
-/// What a command line asks for beside wrap mode.
+/// A parsed command line, except in wrap mode.
 struct Command {
     /// upgrade_check: whether these options and the state on standard input would do; asked by the version that runs.
     enum class Kind : std::uint8_t { launch, upgrade_check, stage, check, schema, reference, completion, print };

@@ -10,7 +10,7 @@
 
 namespace triton::program {
 
-/// What a command is going to show of machines.
+/// The parts of machines that a command shows.
 struct Wanted {
     std::vector<std::string> keys = {};  ///< properties, or parts of these
     bool is_whole = false;               ///< all that `get` shows

@@ -38,7 +38,7 @@ inline Failure failure_of(Failure failure) { return failure; }
         *std::move(tried);                                                                           \
     })
 
-/// What stands on the command line, before and behind the command's name.
+/// The options on the command line, before and after the command's name.
 struct Options {
     std::string root = {};
     bool has_json_errors = false;
@@ -76,7 +76,7 @@ struct Command {
     std::string_view description;
     void (*add_options)(CLI::App& app, Options& options);
     Outcome (*run)(Options const& options);
-    bool takes_command = false;   ///< what stands behind the VM is another program's
+    bool takes_command = false;   ///< what is behind the VM is another program's
     bool is_for_anybody = false;  ///< it needs no rights
 };
 std::span<Command const> commands();

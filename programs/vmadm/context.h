@@ -24,15 +24,15 @@
 
 namespace triton::program {
 
-/// A line for whoever looks at standard error.
+/// A line on standard error.
 void say(std::string_view text);
 
-/// Data for whoever reads standard output. That nobody reads any more is not an error.
+/// Data for standard output. A missing reader is not an error.
 Outcome print(std::string_view text);
-/// The same for who prints again and again: `has_reader` becomes false when nobody reads any more.
+/// The same for repeated output: `has_reader` becomes false when the reader is gone.
 Outcome print(std::string_view text, bool& has_reader);
 
-/// What a command works with.
+/// The environment of a command.
 class Host {
 public:
     static std::expected<std::unique_ptr<Host>, Failure> open(Options const& options);
@@ -105,7 +105,7 @@ std::expected<Uuid, Failure> one_machine(machine::Machines& machines, Options co
 std::expected<std::vector<Uuid>, Failure> several_machines(machine::Machines& machines, Options const& options,
                                                            std::string_view command);
 
-/// Does something with each machine; goes on after an error, and returns the first one.
+/// Does something with each machine; continues after an error, and returns the first one.
 template <class Each>
 Outcome for_each_machine(Options const& options, std::string_view command, Each each) {
     auto const host = TRY_RUN(Host::open(options));

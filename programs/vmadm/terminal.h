@@ -25,7 +25,7 @@ void copy_size(int ours);
 
 /// Why relay_terminal() has returned.
 enum class Relayed : std::uint8_t {
-    ended,   ///< nobody has the other end open any more
+    ended,   ///< the other end is closed
     left,    ///< the user has typed the escape character
     killed,  ///< a signal wants this program to end
 };

@@ -19,7 +19,7 @@ namespace triton::program {
 /// of time.
 using Outcome = Result<>;
 
-/// What stands on the command line, before and behind the command's name.
+/// The options on the command line, before and after the command's name.
 struct Options {
     std::string root = {};
     std::string socket = {};  ///< empty: the one below `root`
@@ -67,10 +67,10 @@ void add_words(CLI::App& app, Options& options);
 info::Client client_of(Options const& options);
 /// The conditions that words say. `what`: "filter", for the message.
 Result<std::vector<machine::Filter>> filters_of(std::span<std::string const> words, std::string_view what);
-/// The words of a command that takes so many. Errors: invalid.
+/// Checks the number of a command's words. Errors: invalid.
 Outcome expect_words(Options const& options, std::string_view command, std::size_t least, std::size_t most);
 
-/// Data for standard output. That nobody reads any more is not an error. Returns whether somebody reads.
+/// Data for standard output. A missing reader is not an error. Returns whether there is one.
 Result<bool> print(std::string_view text);
 
 }  // namespace triton::program

@@ -29,7 +29,7 @@ struct Awaited {
 template <class T>
 using AwaitedPtr = std::shared_ptr<Awaited<T>>;
 
-/// Its error is `timeout` when nobody has brought it within that time: "a fresh look takes too long".
+/// Its error is `timeout` if it does not arrive within that time: "a fresh look takes too long".
 template <class T>
 AwaitedPtr<T> make_awaited(net::Loop& loop, Duration limit, std::string what) {
     auto const awaited = std::make_shared<Awaited<T>>(loop);

@@ -15,7 +15,7 @@ namespace triton::program {
 
 using DaemonFacts = observe::Facts;
 
-/// What the HTTP service needs of the daemon around it. Each function is called in the thread of the loop and returns
+/// The daemon, as the HTTP service needs it. Each function is called in the thread of the loop and returns
 /// at once; each callback comes once, in that thread, from outside of the function that took it.
 class Daemon {
 public:

@@ -9,7 +9,7 @@
 
 namespace triton::program {
 
-/// What a request for /events asks for: `since`, `snapshot`, and lists of `vm`, `type` and `field`. A browser that
+/// The parameters of a request for /events: `since`, `snapshot`, and lists of `vm`, `type` and `field`. A browser that
 /// comes back says in Last-Event-ID what it has seen last; that counts before `since`. Errors: invalid, with the name
 /// of the parameter.
 Result<info::Reader::Options> parse_event_options(std::vector<Parameter> const& parameters,

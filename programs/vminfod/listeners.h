@@ -17,7 +17,7 @@ struct Listener {
 };
 
 /// The sockets to serve on: those that systemd hands over, else a Unix socket of our own, for root and the group
-/// triton-info; and the loopback address that the options or the configuration name, unless one was handed over.
+/// triton-info; and the loopback address that the options or the configuration name, unless one was passed on.
 /// Whoever connects waits until somebody accepts. When another program has the port that nobody has asked for on the
 /// command line, the Unix socket is served all the same, and `missing` says why nothing else is.
 /// Errors: `exists` when another process listens there; those of socket(2), bind(2) and listen(2).

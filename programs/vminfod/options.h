@@ -17,7 +17,7 @@ struct DaemonOptions {
     std::string socket;  ///< path; empty: /run/triton/vminfod.socket below the root
     log::LogLevel log_level = log::LogLevel::info;
     log::LogFormat log_format = log::LogFormat::automatic;
-    std::string text;  ///< of --help or --version, which is all that is wanted; empty: run
+    std::string text;  ///< of --help or --version, which is everything that is wanted; empty: run
 };
 
 /// Errors: invalid; one line that names the option.

@@ -9,7 +9,7 @@
 
 namespace triton::program {
 
-/// What a request asks for.
+/// The target of a request.
 enum class Endpoint : std::uint8_t {
     page,      ///< /
     ping,      ///< /ping

@@ -36,7 +36,7 @@ struct ServiceSettings {
 
 /// The daemon's HTTP interface, documented in docs/host/vminfod-api.md. It changes nothing: GET and HEAD only.
 ///
-/// Each entrance has a server and limits of its own, so that whoever floods the TCP port takes nothing from the Unix
+/// Each entrance has its own server and limits, so that a flood at the TCP port takes nothing from the Unix
 /// socket. All answers are made in the loop's thread, in short steps; documents go out as they lie in the cache.
 class Service {
 public:

@@ -20,7 +20,7 @@ namespace triton::program {
 /// Where somebody comes in.
 enum class Entrance : std::uint8_t {
     unix_socket,  ///< root and one group: sees all, and may ask for a fresh look
-    tcp,          ///< whoever runs on this host, browsers included: sees no secrets
+    tcp,          ///< every user of this host, including browsers: sees no secrets
 };
 inline constexpr std::size_t entrance_count = 2;
 std::string_view name_of(Entrance entrance);

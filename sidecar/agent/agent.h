@@ -6,7 +6,7 @@
 
 namespace triton::agent {
 
-/// Serves, probes and reports until SIGTERM or SIGINT, until somebody who may asks for a restart, or until the launcher
+/// Serves, probes and reports until SIGTERM or SIGINT, until a permitted client asks for a restart, or the launcher
 /// that started us has ended. SIGHUP reads the certificates again.
 /// Gives up all rights that it does not need first. Returns the exit code.
 /// Errors: what keeps it from serving.

@@ -18,14 +18,14 @@ public:
     GrpcHealth(GrpcHealth const&) = delete;
     GrpcHealth& operator=(GrpcHealth const&) = delete;
 
-    /// What is to be sent now.
+    /// The bytes to send now.
     std::string take_output();
-    /// What has come. Nothing is kept of an answer beyond its status and the first bytes of its message.
+    /// Takes received bytes. Only the status of an answer and the first bytes of its message are kept.
     void take_input(std::string_view bytes);
 
-    /// Whether there is an answer, or none can come any more; may change with either of these.
+    /// Whether there is an answer, or none can come any longer; may change with either of these.
     [[nodiscard]] bool is_over() const;
-    /// Once it is over: why the service is not well: "the service is NOT_SERVING", "grpc-status 12 (no such method)",
+    /// When it is over: why the service is unhealthy: "the service is NOT_SERVING", "grpc-status 12 (no such method)",
     /// "the answer is not HTTP/2: ..."; nullopt: it is SERVING.
     [[nodiscard]] std::optional<std::string> problem() const;
 

@@ -7,7 +7,7 @@
 
 namespace triton::agent {
 
-/// Descriptors that whoever started us opened for us, because we may not.
+/// Descriptors that our parent opened for us, because we may not.
 struct HandedOver {
     std::vector<UniqueFd> listening;
     std::vector<UniqueFd> probes;  ///< listening too, for probes alone

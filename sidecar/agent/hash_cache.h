@@ -12,7 +12,7 @@
 namespace triton::agent {
 
 /// One content of one file: when any of these is another, the content may be another. ctime cannot be set by programs,
-/// so that a restored mtime deceives nobody.
+/// so that a restored mtime does not deceive it.
 struct FileKey {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;

@@ -17,7 +17,7 @@
 
 namespace triton::agent {
 
-/// What was read of a file, from its first byte to its last.
+/// The data of a file, from its first byte to its last.
 struct FileHash {
     std::string sha256;       ///< lower-case hexadecimal
     FileKey key;              ///< of the content that was hashed
@@ -29,7 +29,7 @@ struct FileHash {
 class HashPool {
 public:
     /// Called once for each file, in a thread of the pool.
-    /// Errors: those of read(2); busy when the file changed while it was read; refused when nobody wants it any more.
+    /// Errors: those of read(2); busy when the file changed while it was read; refused when it is no longer wanted.
     using Done = std::function<void(Result<FileHash>)>;
 
     /// Starts the threads, which give way to whatever else wants a processor; the destructor ends them within a piece

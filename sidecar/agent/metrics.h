@@ -14,7 +14,7 @@
 
 namespace triton::agent {
 
-/// What the agent counts of itself.
+/// The agent's counters of itself.
 struct AgentFigures {
     std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests;  ///< by endpoint and status code
     net::HttpFigures http;

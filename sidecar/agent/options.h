@@ -26,7 +26,7 @@ struct SubstitutionOptions {
 };
 
 struct AgentOptions {
-    std::vector<net::ListenAddress> listen;        ///< beside the sockets that are handed over
+    std::vector<net::ListenAddress> listen;        ///< beside the sockets that are passed on
     std::vector<net::ListenAddress> probe_listen;  ///< for probes alone: plain, with slots of their own
     std::string output_directory;                  ///< empty: handed over, or none
     std::string control_socket;                    ///< empty: handed over, or none
@@ -37,7 +37,7 @@ struct AgentOptions {
     net::HttpSettings server;
     bool has_open_metrics = false;      ///< /metrics for peers without a certificate too
     bool has_ui = false;                ///< the page at /ui
-    std::string ui_token_file;          ///< empty: nobody has a token
+    std::string ui_token_file;          ///< empty: there is no token
     std::vector<std::string> ui_hosts;  ///< names by which browsers may call us without TLS
     SubstitutionOptions substitutions;
     std::size_t hash_threads = 2;

@@ -13,7 +13,7 @@
 
 namespace triton::agent {
 
-/// What the launcher wants probed over the network, or no longer: one reply to its method Probes.
+/// Network probes that the launcher wants, or no longer wants: one reply to its method Probes.
 struct ProbeOrder {
     std::int64_t id = 0;
     std::string kind;    ///< "tcp", "http", "grpc"; empty: cancel the probe with this id
@@ -30,7 +30,7 @@ struct ProbeOrder {
 std::optional<ProbeOrder> parse_probe_order(json::Node const& reply);
 
 /// Where the probe goes; borrows from the order. Errors: a kind that this version does not know, a target that cannot
-/// be read; in words for whoever wrote the configuration.
+/// be read; in words for the author of the configuration.
 Result<config::ProbeTarget> target_of(ProbeOrder const& order);
 
 /// Whether this status of HTTP is a good one.

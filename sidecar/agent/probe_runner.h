@@ -12,7 +12,7 @@ namespace triton::agent {
 /// what came of each: a connection was made, or a request was answered by a status from 200 to 399. As the kubelet's,
 /// they verify no certificate and follow no redirection.
 ///
-/// At most 256 at once; what is more waits for a place, and its time runs. When the stream of orders ends, all are
+/// At most 256 at once; others wait for a place while their time runs. When the stream of orders ends, all are
 /// forgotten: the launcher asks anew.
 class ProbeRunner {
 public:

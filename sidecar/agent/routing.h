@@ -8,7 +8,7 @@
 
 namespace triton::agent {
 
-/// What a request asks for.
+/// The target of a request.
 enum class Endpoint : std::uint8_t {
     ready,              ///< /ready: the agent answers
     healthz,            ///< the same under the name that Kubernetes users expect
@@ -39,7 +39,7 @@ inline constexpr std::size_t endpoint_count = static_cast<std::size_t>(Endpoint:
 /// For metrics and logs: "check_hash"; "none" is "unknown".
 std::string_view name_of(Endpoint endpoint);
 
-/// "200 401 503": all that an endpoint answers to who asks by its method.
+/// "200 401 503": all statuses of an endpoint for requests with its method.
 std::string_view statuses_of(Endpoint endpoint);
 /// Whether an answer is one of these, or one that every endpoint may get.
 bool may_answer(Endpoint endpoint, unsigned status);
@@ -49,13 +49,13 @@ struct RoutingOptions {
     bool has_open_metrics = false;
     bool has_ui = false;
 };
-/// All but `none`, in the order of Endpoint: a route's number is its endpoint's. Nobody can ask for one that is not
+/// All but `none`, in the order of Endpoint: a route's number is its endpoint's. One cannot ask for one that is not
 /// served.
 std::vector<net::HttpRoute> endpoint_routes(RoutingOptions const& options);
-/// Of a route that nobody can ask for: no target has a blank.
+/// Of a route that cannot be requested: no target has a blank.
 inline constexpr std::string_view no_path = " ";
 
-/// What a route's number stands for.
+/// The meaning of a route's number.
 inline Endpoint endpoint_of(std::size_t route) {
     return static_cast<Endpoint>(route < endpoint_count ? route : endpoint_count - 1);
 }

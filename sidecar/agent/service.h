@@ -30,7 +30,7 @@ namespace triton::agent {
 using net::HttpRequest;
 using net::HttpResponse;
 
-/// What a failure is in HTTP, by its kind.
+/// The HTTP status of a failure, by its kind.
 unsigned status_of(Error const& error);
 
 struct ServiceSettings {
@@ -43,7 +43,7 @@ struct ServiceSettings {
     std::size_t most_hashes_of_peer = 64;
 };
 
-/// What the endpoints do, without HTTP. One I/O thread; hashes are computed by others.
+/// The endpoints, without HTTP. One I/O thread; hashes are computed by others.
 class Service {
 public:
     struct Surroundings {
@@ -60,7 +60,7 @@ public:
     Service(Service const&) = delete;
     Service& operator=(Service const&) = delete;
 
-    /// Whoever asks may.
+    /// Open to everybody.
     net::Task<HttpResponse> answer(HttpRequest const& request);
 
 private:

@@ -46,11 +46,11 @@ struct SupervisionStatus {
     std::vector<SupervisedProgram> programs;
 };
 
-/// From the replies to GetStatus and List. What is missing or of another type counts as absent: the launcher may be of
+/// From the replies to GetStatus and List. Missing members and other types count as absent: the launcher may be of
 /// another version than we are.
 SupervisionStatus supervision_status(json::Node const& get_status, std::vector<json::Node> const& list);
 
-/// Whether all that is to run is ready, and a text that says what is not: one line a program, as Kubernetes' own
+/// Whether everything that is to run is ready, and a text that says what is not: one line a program, as Kubernetes' own
 /// components write it.
 struct Readiness {
     bool is_ready = false;

@@ -16,7 +16,7 @@
 namespace triton::agent {
 
 /// The page at /ui, and what it asks for beside /v1/status. The page itself says nothing of what runs here and is for
-/// everybody who is let in; all else is for those whom UiAccess lets through.
+/// everybody who is let in; everything else is for those whom UiAccess lets through.
 ///
 /// However many look at it, the launcher is listened to by two streams, and asked one thing at a time for each of
 /// `most_calls` requests. One I/O thread.
@@ -29,13 +29,13 @@ public:
     Ui(Ui const&) = delete;
     Ui& operator=(Ui const&) = delete;
 
-    /// Listens to the launcher, unless nobody may see what it says.
+    /// Listens to the launcher, unless nobody may see its news.
     void start();
     /// `endpoint`: one of ours.
     net::Task<net::HttpResponse> answer(Endpoint endpoint, net::HttpRequest const& request);
     /// Answers those who wait.
     void stop();
-    /// See UiAccess. Who waits and had the one before is refused.
+    /// See UiAccess. Waiting clients with the previous one are refused.
     bool replace_token(std::string token);
 
 private:

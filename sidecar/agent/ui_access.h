@@ -24,8 +24,8 @@ struct UiRefusal {
     bool operator==(UiRefusal const&) const = default;
 };
 
-/// Who may see more on the page than what is open to all, and give commands there: who sends the token, or, where there
-/// is none, who has shown a certificate that was asked for. Where there is neither, nobody may.
+/// Who may see more on the page than everybody, and give commands there: clients with the token, or, without
+/// one, clients that have shown a requested certificate. Without either, nobody may.
 class UiAccess {
 public:
     struct Settings {
@@ -34,7 +34,7 @@ public:
         bool asks_for_certificates = false;
         std::vector<std::string> hosts{};  ///< further names by which browsers may call us without TLS
     };
-    /// What a request says of itself; all of it is its sender's word but the last.
+    /// What a request says of itself; all of it except the last comes from its sender.
     struct Claim {
         std::string_view host;
         std::string_view origin;

@@ -25,7 +25,7 @@ class ControlClient {
 public:
     /// The launcher is reached through the broker, else by the path; with neither, each call fails.
     /// `broker`: a SOCK_SEQPACKET socket. A connection is made by sending one end of a pair over it, with one byte.
-    /// `ended`: called once, when the broker has ended: the launcher is gone for good. Never for a path.
+    /// `ended`: called once, when the broker has ended: the launcher is gone. Never for a path.
     ControlClient(net::Loop& loop, UniqueFd broker, std::string path, std::function<void()> ended);
     ~ControlClient();
     ControlClient(ControlClient const&) = delete;

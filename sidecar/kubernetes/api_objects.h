@@ -12,11 +12,11 @@
 
 namespace triton::kubernetes {
 
-// What the API sends and takes, as far as it concerns us. Everything read is bounded: objects up to 3 MB.
+// The parts of the API's objects that concern us. Everything read is bounded: objects up to 3 MB.
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// What is picked out of an object.
+/// The used parts of an object.
 struct Wanted {
     std::string annotation_prefix;
     std::string condition;  ///< a type; empty: none
@@ -55,7 +55,7 @@ struct WatchEvent {
 Result<ObjectView> parse_object(std::string_view body, Wanted const& wanted);
 /// One line of a watch. Errors: the same, and a type that there is none of.
 Result<WatchEvent> parse_watch_event(std::string_view line, Wanted const& wanted);
-/// Whatever stands in the body of a failure; `status` when it says nothing of use.
+/// Whatever is in the body of a failure; `status` when it says nothing of use.
 ApiStatus parse_status(std::string_view body, int status);
 
 /// The JSON object of these names and values.

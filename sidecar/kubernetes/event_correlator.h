@@ -37,7 +37,7 @@ struct EventRecord {
 /// - More than 10 different messages for one reason within 10 minutes become one object, with "(combined from similar
 ///   events): " before the latest of them.
 /// - 25 writes at once, then one in 5 minutes.
-/// Unlike there nothing is dropped for want of a token, nor while the API is away: what has not been written yet is
+/// Unlike there nothing is dropped for lack of a token, nor while the API is away: what has not been written yet is
 /// merged into as few objects, and goes out later, new ones first. 64 objects are remembered.
 class EventCorrelator {
 public:
@@ -51,15 +51,15 @@ public:
     [[nodiscard]] std::optional<EventRecord> next(TimePoint now, Kind kind = Kind::all) const;
     /// When next() will have something; nullopt: nothing is left.
     [[nodiscard]] std::optional<TimePoint> next_at(TimePoint now, Kind kind = Kind::all) const;
-    /// next() goes out. What is observed from here on is still to be written.
+    /// next() goes out. Later observations are still to be written.
     void begin(std::uint64_t id);
-    /// What has become of it. An answer costs a token, whatever it says; a request that got none, or was put off, does
+    /// Its outcome. An answer costs a token, whatever it says; a request that got none, or was postponed, does
     /// not.
     void written(EventRecord const& record, TimePoint now);
     void failed(std::uint64_t id);               ///< it is still to be written
-    void gone(std::uint64_t id, Now now);        ///< there is no such object any more: it is to be made again
+    void gone(std::uint64_t id, Now now);        ///< the object no longer exists: it is to be made again
     void drop(std::uint64_t id, TimePoint now);  ///< it will never be taken
-    /// Another pod has our name: its objects are none of the old one's. What has not been written yet concerns it too.
+    /// Another pod has our name: its objects are not those of the old one. Unwritten events concern it, too.
     void forget_written(Now now);
 
 private:

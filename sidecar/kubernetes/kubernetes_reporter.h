@@ -29,7 +29,7 @@ struct KubernetesSettings {
 /// Tells the cluster what the launcher does, and the launcher what the pod's annotations say: docs/kubernetes.md.
 ///
 /// Reports are the latest state and no queue, so that an API server that is away, slow or hung delays them and nothing
-/// else. What the launcher is told: SetPod, Reload, SetReporter, each only when something has changed.
+/// else. Calls to the launcher: SetPod, Reload, SetReporter, each only when something has changed.
 ///
 /// One I/O thread; every function is called in it. Needs of the system, once the sandbox has closed: TCP sockets
 /// (AF_INET, AF_INET6: socket, connect, getsockopt, setsockopt, shutdown, ioctl FIONBIO), and reading below
@@ -37,7 +37,7 @@ struct KubernetesSettings {
 class KubernetesReporter {
 public:
     /// Begins. `control` and `log` must outlive it. A service account that is not there yet, an API server that cannot
-    /// be reached, a name that is not resolved, a missing permission are not errors: they are told of by SetReporter
+    /// be reached, a name that is not resolved, a missing permission are not errors: SetReporter reports them
     /// and in the log, and tried again. Errors: settings that can never work: no pod name, no namespace, a host that is
     /// neither an address nor a name, no number for a port, a prefix or a gate that Kubernetes would refuse.
     static Result<std::unique_ptr<KubernetesReporter>> start(net::Loop& loop, KubernetesSettings settings,

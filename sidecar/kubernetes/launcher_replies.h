@@ -8,7 +8,7 @@
 
 namespace triton::kubernetes {
 
-// What the launcher says by Varlink, as the Reporter hears it. What is missing or odd counts as absent.
+// The launcher's Varlink replies for the Reporter. Missing or odd members count as absent.
 
 /// A reply to WatchConfiguration.
 heard::Configuration parse_configuration(json::Node const& reply);

@@ -18,10 +18,10 @@
 
 namespace triton::kubernetes {
 
-/// What is watched. Each has a connection of its own.
+/// A watched object. Each has its own connection.
 enum class Watched : std::uint8_t { pod, node };
 
-/// What the launcher is asked.
+/// A call to the launcher.
 enum class LauncherCall : std::uint8_t { set_pod, reload, set_reporter, get_status };
 
 /// What happens to the reporter.
@@ -57,7 +57,7 @@ struct Status {
 /// A stream from the launcher has begun to answer, or has ended.
 struct LauncherReached {};
 struct LauncherLost {};
-/// A call has failed to get there; what was said by it is to be said again.
+/// A call did not get through; it has to be repeated.
 struct CallLost {
     LauncherCall call{};
 };
@@ -69,7 +69,7 @@ struct CallDone {
 struct CallRefused {
     LauncherCall call{};
     std::string why;
-    bool is_denied = false;  ///< nobody but an agent of the launcher's own may make it
+    bool is_denied = false;  ///< only the launcher's own agent may make it
 };
 
 /// The answer to action::Request.
@@ -111,7 +111,7 @@ using Heard =
                  heard::CallLost, heard::CallDone, heard::CallRefused, heard::Response, heard::Unreachable,
                  heard::WatchOpened, heard::WatchLine, heard::WatchEnded, heard::TimePassed, heard::Ending>;
 
-/// What the reporter wants done.
+/// The reporter's actions.
 namespace action {
 
 /// At most one is under way; heard::Response or heard::Unreachable follows.
@@ -181,7 +181,7 @@ struct ReporterSettings {
     std::uint64_t seed = 0;  ///< of the jitter
 };
 
-/// Decides what the cluster is told and when, and what is made of what the pod says. No clock, no I/O, no log.
+/// Decides what is reported to the cluster and when, and what follows from the pod's annotations. No clock, I/O or log.
 ///
 /// There are five parts: the pod's annotations, its readiness condition, Events, and the watches of the pod and of its
 /// node. Each of the first three has a state that is wanted and one that the API is known to have, and writes when they
@@ -194,13 +194,13 @@ struct ReporterSettings {
 /// heard of; 410 Gone begins anew.
 ///
 /// At its end it has a second for last words: warnings that are due, since a container that ends with its program may
-/// have nobody else to say why, and that the pod is not ready. Only where the API answers; with nothing to say it is
-/// finished as soon as the launcher has said all that it had to.
+/// cannot be reported by others, and that the pod is not ready. Only if the API answers; with nothing to report it is
+/// finished as soon as the launcher has said everything that it had to.
 class Reporter {
 public:
     Reporter(ReporterSettings settings, Now now);
 
-    /// What follows from it. References into what was heard are not kept.
+    /// Its consequences. References into the event are not kept.
     std::vector<Action> handle(Heard const& heard, Now now);
 
     /// When heard::TimePassed is due; nullopt: nothing waits for time.
@@ -226,7 +226,7 @@ private:
         std::string failure;  ///< empty: nothing is known to be wrong
         std::string told;     ///< the last that the log has
         std::optional<TimePoint> told_at;
-        bool is_denied = false;  ///< told of already
+        bool is_denied = false;  ///< reported already
         std::optional<TimePoint> retry_at;
         Backoff backoff{std::chrono::seconds(10), std::chrono::minutes(5)};  ///< after refusals
     };
@@ -234,7 +234,7 @@ private:
         enum class State : std::uint8_t { closed, opening, open };
         State state = State::closed;
         std::uint64_t id = 0;
-        std::string resource_version;  ///< where it goes on; empty: with the object as it is
+        std::string resource_version;  ///< where it continues; empty: with the object as it is
         bool has_opened = false;       ///< at least once
         bool has_bookmarks = false;
         bool has_fresh_token = false;  ///< this try
@@ -255,13 +255,13 @@ private:
         EventRecord event;
         bool has_fresh_token = false;
     };
-    /// What is known of a process that fails.
+    /// The data of a failing process.
     struct Crashes {
         std::uint32_t count = 0;  // in a row
         std::string cause;        // what the launcher is about to end it for; empty: nothing
     };
 
-    // What is heard.
+    // Events.
     void on(heard::Configuration const& configuration);
     void on(heard::Record const& record);
     void on(heard::Status const& status);
@@ -356,20 +356,20 @@ private:
     std::optional<TimePoint> ends_at_;  // at the latest
     bool is_finished_ = false;
 
-    // What the launcher says.
+    // News of the launcher.
     bool has_configuration_ = false;  // WatchConfiguration has answered
     std::optional<Annotations> desired_;
     std::optional<std::int64_t> accepted_at_;
     std::vector<std::string> rejection_;
     std::optional<std::int64_t> rejected_at_;
     bool is_load_untold_ = false;  // no Event yet of desired_
-    bool is_first_load_ = true;    // which an agent before us may have told of
+    bool is_first_load_ = true;    // which a previous agent may have reported
     bool is_reached_ = false;
     bool was_lost_ = false;  // since the last heard::Status
     std::optional<heard::Status> launcher_;
     std::unordered_map<std::string, Crashes> crashes_;  // by process
 
-    // What the pod says.
+    // News of the pod.
     bool is_pod_seen_ = false;
     bool is_pod_gone_ = false;
     std::string pod_uid_;
@@ -378,8 +378,8 @@ private:
     std::optional<Annotations> seen_;                // nullopt: unknown
     std::optional<Annotations> sent_;                // the last that went out
     std::optional<Annotations> written_;             // the last that were taken
-    std::string refused_;                            // the digest of those whose refusal was told of last
-    std::map<std::string, std::string> unreadable_;  // annotations of others, by name, with what was told of last
+    std::string refused_;                            // the digest of those whose refusal was reported last
+    std::map<std::string, std::string> unreadable_;  // annotations of others, by name, with the latest report
     std::optional<bool> seen_condition_;             // nullopt: unknown, or none
     bool is_isolated_ = false;
     Duration shutdown_delay_{};

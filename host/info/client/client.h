@@ -27,7 +27,7 @@ struct FollowLimits {
     std::size_t longest_line = 256 << 20;  ///< one with all machines is the longest
     milliseconds silence = std::chrono::seconds(60);
     std::optional<TimePoint> deadline = {};
-    int reader = -1;  ///< borrowed: a pipe that the lines go to; when nobody reads it any more, the following ends
+    int reader = -1;  ///< borrowed: a pipe that the lines go to; without a reader, the following ends
 };
 
 /// A client of vminfod's Unix socket: blocking, one connection for each request, and not a byte is believed. It
@@ -41,13 +41,13 @@ public:
     [[nodiscard]] bool has_socket() const;
 
     /// The content of an answer of at most `limit` bytes.
-    /// Errors: unavailable: nobody listens there; denied; timeout; corrupt: what comes is not an answer. Of answers
+    /// Errors: unavailable: there is no listener; denied; timeout; corrupt: what comes is not an answer. Of answers
     /// with other statuses than 200: not_found: there is no such VM; unsupported: vminfod does not know such a request;
     /// invalid, refused, busy: as it says.
     [[nodiscard]] Result<std::string> get(std::string const& target, std::size_t limit, Patience patience = {}) const;
 
     /// Hands on each line of an answer, without its line feed, until `take` returns false or its reader has gone.
-    /// Errors: as get(); unavailable when the answer ends; timeout at the deadline, or when nothing comes for so long.
+    /// Errors: as get(); unavailable when the answer ends; timeout at the deadline, or after this long without data.
     using TakeLine = std::function<bool(std::string_view line)>;
     Result<> follow(std::string const& target, FollowLimits const& limits, TakeLine const& take) const;
 

@@ -37,7 +37,7 @@ struct EventForm {
     bool as_json = false;     ///< each record as it came
     bool with_ready = false;  ///< also the record that begins a stream
 };
-/// What is printed of a record, whose line is `line`; empty: nothing.
+/// The printed form of a record, whose line is `line`; empty: nothing.
 std::string event_text(std::string_view line, json::Node const& record, EventForm const& form);
 
 /// JSON that means the same, and holds nothing that a terminal would obey.

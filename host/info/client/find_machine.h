@@ -11,7 +11,7 @@ namespace triton::info {
 /// Errors: those of Client::get() and machine::find_name().
 Result<Uuid> find_machine(Client const& client, std::string_view name);
 
-/// The same of a machine that is there: a whole uuid is looked up, too. Errors: `not_found`, as vmadm says it.
+/// The same for an existing machine: a whole uuid is also looked up. Errors: `not_found`, as vmadm says it.
 Result<Uuid> find_known(Client const& client, std::string_view name);
 
 /// The name under which a program shows itself to vminfod. `label`: what its user adds to that, or null.

@@ -10,13 +10,13 @@
 
 namespace triton::info {
 
-/// Reads one HTTP/1 answer out of bytes as they come. It is strict and bounded: whoever sits at the socket may send
+/// Reads one HTTP/1 answer out of bytes as they come. It is strict and bounded: the server may send
 /// anything, for ever. Source: RFC 9112.
 ///
 ///     head -> sized | until_end | chunk_size -> chunk -> chunk_end -> chunk_size ... -> trailer -> complete
 class AnswerReader {
 public:
-    /// `limit`: of the bytes in body(). Whoever takes them out as they come may read for ever.
+    /// `limit`: of the bytes in body(). A caller that takes them out as they come may read for ever.
     explicit AnswerReader(std::size_t limit) : limit_(limit) {}
 
     /// Takes the next bytes. Errors: corrupt, with what is wrong; after one, nothing more may be asked.
@@ -28,7 +28,7 @@ public:
     [[nodiscard]] bool is_complete() const { return state_ == State::complete; }
     /// 0: the head is not complete.
     [[nodiscard]] unsigned status() const { return status_; }
-    /// What has come of the content and was not taken out.
+    /// The received content that was not taken out.
     std::string& body() { return body_; }
 
 private:

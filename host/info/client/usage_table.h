@@ -37,7 +37,7 @@ private:
     std::vector<Row> rows_;
 };
 
-/// The first lines of a text, each cut after so many characters: what a terminal of this size can show.
+/// The first lines of a text, each cut after this many characters: what a terminal of this size can show.
 std::string cut_to(std::string_view text, std::size_t lines, std::size_t columns);
 
 }  // namespace triton::info
