@@ -95,7 +95,8 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
          .description = "Whether plain HTTP to another machine is allowed. Default: false."},
         {.name = "signature",
          .value = as<&Source::signature, json::Choice<SignaturePolicy, policy_names>>,
-         .description = "Whether its images must be signed. With `required` an image without a valid signature is refused; with `if-present` only one with an invalid signature. Default: `none`."},
+         .description = "Whether its images must be signed. With `required` an image without a valid signature is "
+                        "refused; with `if-present` only one with an invalid signature. Default: `none`."},
         {.name = "keys",
          .value = as<&Source::keys, json::List<json::Path>>,
          .description = "Files with the public keys: of minisign (`*.pub`), or key rings of OpenPGP."},

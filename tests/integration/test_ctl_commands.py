@@ -399,7 +399,7 @@ def test_exit_codes(running):
             (["frobnicate"], 2, "unknown command"),
             (["stop"], 2, "the name of a program is missing"),
             (["status", "--wat"], 2, "unknown option"),
-            ([], 2, "what to do is missing"),
+            ([], 2, "the command is missing"),
             (["--socket", "/nonexistent/control", "status"], 3, "/nonexistent/control")]:
         done = running.run(*words)
         assert (done.returncode, done.stdout) == (code, ""), done

@@ -75,7 +75,7 @@ def test_it_needs_programs_and_a_command(tmp_path):
     done = run_plainly("--input-dir", tmp_path, "--main-container-version", "1", "--exit-on-bad-config",
                        "--control-socket", "none", "--", "true")
     assert done.returncode == 1
-    assert 'a command can run beside named programs alone' in done.stdout + done.stderr
+    assert 'a command can only run beside named programs' in done.stdout + done.stderr
 
 
 def test_the_command_stays_over_a_change_and_an_upgrade(place):

@@ -164,8 +164,8 @@ TEST_F(RotatingFileTest, TakesNoFifoAndNoDirectory) {
     EXPECT_EQ(fifo.open().error().code, ENXIO);  // no reader
     UniqueFd const reader{::open((directory + "/fifo").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     EXPECT_EQ(fifo.open().error().text(), ("cannot log to " + directory +
-                                           "/fifo: it is not a regular file; without a file, lines go to our "
-                                           "own standard output"));
+                                           "/fifo: it is not a regular file; without a file, lines go to "
+                                           "the launcher's standard output"));
     RotatingFile folder{{directory, 100, 1}};
     EXPECT_EQ(folder.open().error().code, EISDIR);
 }
