@@ -18,7 +18,7 @@ inline constexpr std::string_view command_name = "triton-command";
 
 /// A configuration that passed every check: it can be started without looking at anything again.
 struct Accepted {
-    std::string text;  ///< as it was read; the merged text if there are several files
+    std::string text;                            ///< as it was read; the merged text if there are several files
     config::ProcessConfiguration configuration;  ///< without its programs, which the plans have
     /// In the document's order; one, unnamed, for the design's form.
     std::vector<std::shared_ptr<ProgramPlan const>> programs;
