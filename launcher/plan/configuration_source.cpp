@@ -249,8 +249,8 @@ private:
     LoadKind kind_;
     LoadBounds const* bounds_;
     Findings* findings_;
-    std::vector<std::string> commands_;   // that were found
-    std::set<std::string> readers_;       // of the output of others, by their names
+    std::vector<std::string> commands_;  // that were found
+    std::set<std::string> readers_;      // of the output of others, by their names
     std::size_t environment_room_ = most_environment_files;
     std::uint64_t copies_ = 0;  // bytes of the environment, for all programs so far
     std::size_t looks_ = 0;     // places where commands, and time zones, were looked for
@@ -296,9 +296,8 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     plan->policy.count = configuration_.run_servers ? count : 0;
     process::Attributes attributes;
     if (is_descriptor_limit_raised(options_)) attributes.limits.push_back(*options_.descriptor_limit);
-    plan->start =
-        std::make_shared<process::StartPlan const>(binary, *inherited_, std::move(*command),
-                                                   std::vector<process::CommandTemplate>{}, std::move(attributes));
+    plan->start = std::make_shared<process::StartPlan const>(
+        binary, *inherited_, std::move(*command), std::vector<process::CommandTemplate>{}, std::move(attributes));
     decide_needs(*plan);
     return plan;
 }
