@@ -625,7 +625,7 @@ OutputState OutputCapture::export_state() {
         OutputState::Pipe saved{pipe.key, pipe.stream, pipe.read_end.get(), pipe.write_end.get()};
         saved.begun = pipe.begun;
         saved.held = pipe.held;
-        saved.is_continued = pipe.is_continued;
+        saved.is_continued = pipe.is_continued || pipe.program->mid_line_of == &pipe;
         saved.is_ending = pipe.is_ending;
         saved.until_end = pipe.until_end;
         state.pipes.push_back(std::move(saved));
@@ -662,7 +662,9 @@ void OutputCapture::import_state(OutputState state) {
         pipe->write_end = std::move(write_end);
         pipe->begun = std::move(saved.begun);
         pipe->held = std::move(saved.held);
-        pipe->is_continued = saved.is_continued;
+        bool const is_unchanged = pipe->program->is_unchanged();
+        pipe->is_continued = saved.is_continued && !is_unchanged;
+        if (saved.is_continued && is_unchanged) pipe->program->mid_line_of = pipe.get();
         pipe->is_ending = saved.is_ending;
         pipe->until_end = saved.until_end;
         set_format(*pipe);

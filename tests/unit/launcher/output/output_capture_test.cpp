@@ -131,6 +131,18 @@ protected:
         });
         return text;
     }
+    /// As an upgrade does it: the state is all that is left, and its descriptors have other numbers.
+    void upgrade(std::function<void()> const& configure_again) {
+        OutputState state = capture->export_state();
+        for (OutputState::Pipe& pipe : state.pipes) {
+            pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
+            pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
+        }
+        capture.reset();
+        capture = make_capture();
+        configure_again();
+        capture->import_state(std::move(state));
+    }
     /// What passes through the console until nothing more comes, while the loop runs.
     std::string read_console(Reader const& reader, std::size_t size) {
         std::string text;
@@ -874,16 +886,10 @@ TEST_F(OutputCaptureTest, UpgradeLosesNothing) {
             if (rounds % 4 == 0) text += out.read();
             return ++rounds > 20;
         });
-        OutputState state = capture->export_state();
-        for (OutputState::Pipe& pipe : state.pipes) {  // as execve(2) would, the other way round
-            pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
-            pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
-        }
-        capture.reset();
-        capture = make_capture();
-        configure(1, "web", to_console(OutputFormat::prefix));
-        configure(2, "db", to_file(OutputFormat::raw));
-        capture->import_state(std::move(state));
+        upgrade([this] {
+            configure(1, "web", to_console(OutputFormat::prefix));
+            configure(2, "db", to_file(OutputFormat::raw));
+        });
     }
     write_out(db1, "ended\n");
     run_until([&] {
@@ -895,6 +901,34 @@ TEST_F(OutputCaptureTest, UpgradeLosesNothing) {
     EXPECT_EQ(content(file), "begun ended\n");
     EXPECT_EQ(log_text(2), "begun ended\n");
     EXPECT_TRUE(log_text(1).ends_with("line 39999\n"));
+}
+
+/// Of a line that is too long for one piece the rest comes after the upgrade: marked as such, or behind it in a raw
+/// file.
+TEST_F(OutputCaptureTest, UpgradeInTheMiddleOfALongLineDividesItNot) {
+    auto const configure_both = [this] {
+        configure(1, "web", to_console(OutputFormat::prefix));
+        configure(2, "db", to_file(OutputFormat::raw));
+    };
+    configure_both();
+    std::string const begin(longest_line, 'x');
+    std::string text;
+    for (OutputKey const& key : {web1, db1}) {
+        Writer writer{ends(key).out, begin + "y"};
+        run_until([&] {
+            text += out.read();
+            return writer.write_on() && (key.program == 1 ? !text.empty() : content(file).size() >= begin.size());
+        });
+    }
+    upgrade(configure_both);
+    write_out(web1, "z\nnext\n");
+    write_out(db1, "z\nnext\n");
+    run_until([&] {
+        text += out.read();
+        return text.ends_with("next\n") && content(file).ends_with("next\n");
+    });
+    EXPECT_TRUE(text == "web[1] | " + begin + "\nweb[1] + yz\nweb[1] | next\n") << text.substr(longest_line);
+    EXPECT_TRUE(content(file) == begin + "yz\nnext\n") << content(file).substr(longest_line);
 }
 
 TEST_F(OutputCaptureTest, FailedUpgradeGoesOn) {

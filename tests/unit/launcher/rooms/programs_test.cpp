@@ -91,6 +91,18 @@ TEST_F(ProgramsTest, RunsOfASchedulePassWithTheConfigurationThatHasIt) {
     EXPECT_FALSE(programs.next_run_in(ProgramId{0}));
 }
 
+TEST_F(ProgramsTest, TheNextRunOutlivesAnUpgrade) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"schedule":{"every":"1h"}}}})"));
+    UpgradeState state = RoomsSubject::state();
+    programs.save(state);
+    ASSERT_EQ(state.schedules.size(), 1U);
+    state.schedules[0].when -= std::chrono::minutes(50);
+    programs.restore_schedules(state, active.get());
+    auto const next = programs.next_run_in(ProgramId{0});
+    ASSERT_TRUE(next);
+    EXPECT_LT(*next, std::chrono::minutes(11));
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

@@ -2,6 +2,8 @@
 
 #include "launcher/rooms/upgrader.h"
 
+#include <csignal>
+
 #include <gmock/gmock.h>
 
 #include "tests/unit/launcher/rooms/rooms_subject.h"
@@ -26,11 +28,16 @@ protected:
                 if (text.starts_with(upgrade_variable)) state_fd = std::atoi(*entry + text.find('=') + 1);
             }
             executed.push_back(std::filesystem::read_symlink(path));  // by descriptor: the name may be another's by now
-            is_inherited = ::fcntl(state_fd, F_GETFD) == 0;
+            is_inherited = ::fcntl(state_fd, F_GETFD) == 0 && (!handed || ::fcntl(handed.get(), F_GETFD) == 0);
             auto const read = read_sealed(state_fd);
             state_text = read ? *read : read.error().text();
             return ENOEXEC;
         };
+    }
+    UpgradeState state() override {
+        UpgradeState state = RoomsSubject::state();
+        if (handed) state.notify.pipes.push_back({{0, 1}, handed.get()});
+        return state;
     }
     /// The new version says this, and ends so.
     void answer(std::string const& text, int status = 0) {
@@ -50,6 +57,7 @@ protected:
     }
 
     std::vector<std::string> executed;
+    UniqueFd handed;  // what is to be handed over beside the state
     int state_fd = -1;
     bool is_inherited = false;
     std::string state_text;
@@ -67,6 +75,27 @@ TEST_F(UpgraderTest, ExecutesWhatCanTakeOver) {
     answer("fit to take over: 2.0\n");
     upgrade();
     until([this] { return executed.size() == 2; });
+}
+
+/// A child that is started after a refused execve(2) must not have what the next version was to have.
+TEST_F(UpgraderTest, WhatWasToBeHandedOverIsClosedOnExecAgain) {
+    handed = UniqueFd{::memfd_create("handed", MFD_CLOEXEC)};
+    answer("fit to take over: 2.0\n");
+    upgrade();
+    until([this] { return !executed.empty(); });
+    EXPECT_TRUE(is_inherited);
+    EXPECT_EQ(::fcntl(handed.get(), F_GETFD), FD_CLOEXEC);
+    EXPECT_EQ(::fcntl(state_fd, F_GETFD), -1) << "the state was closed";
+}
+
+TEST_F(UpgraderTest, WhoCallsItselfFitAndFailsIsNot) {
+    for (int const status : {1 << 8, SIGKILL}) {
+        answer("fit to take over: 2.0\n", status);
+        upgrade();
+        EXPECT_THAT(failure(), HasSubstr("upgrade failed: " + directory + "/new cannot take over"));
+        ASSERT_EQ(::ftruncate(log_file.get(), 0), 0);
+    }
+    EXPECT_THAT(executed, IsEmpty());
 }
 
 TEST_F(UpgraderTest, GivesUpNothingForAVersionThatCannot) {
