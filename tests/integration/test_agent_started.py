@@ -211,7 +211,8 @@ def test_it_needs_no_control_socket(place, area):
 
 
 def test_an_upgrade_of_the_launcher_does_not_touch_it(place, area):
-    launcher = run(place, {"web": service("web")}, *LISTEN)
+    launcher = run(place, {"web": service("web", "report")}, *LISTEN)
+    inherited = launcher.wait_for_probe("report")["fds"]
     port = port_of(launcher)
     eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
     pid = agent_of(area)["pid"]
@@ -224,6 +225,8 @@ def test_an_upgrade_of_the_launcher_does_not_touch_it(place, area):
         assert done.returncode == 0, done.stderr
         launcher.wait_for_event("upgrade-done")
         eventually(lambda: ask(port, "/readyz")[0] == 200, "ready")
+        launcher.ctl("restart", "web")
+        assert launcher.wait_for_probe("report")["fds"] == inherited, "of the agent's sockets nobody else has one"
     kept.request("GET", "/readyz")
     assert kept.getresponse().status == 200
     assert agent_of(area)["pid"] == pid

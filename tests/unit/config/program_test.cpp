@@ -733,6 +733,18 @@ INSTANTIATE_TEST_SUITE_P(
             programs({{"a", R"("sockets":[{"name":"s","listen":"unix:/s"}])"},
                       {"b", R"("sockets":[{"name":"s","listen":"unix:/s","mode":"0600"}])"}}),
             {"programs.b.sockets[0]: unix:/s is also the address of programs.a.sockets[0], with other attributes"}},
+        Document{
+            programs({{"a", R"("sockets":[{"name":"s","listen":"unix:/s","user":"u"}])"},
+                      {"b", R"("sockets":[{"name":"s","listen":"unix:/s"}])"}}),
+            {"programs.b.sockets[0]: unix:/s is also the address of programs.a.sockets[0], with other attributes"}},
+        Document{
+            programs({{"a", R"("sockets":[{"name":"s","listen":"unix:/s"}])"},
+                      {"b", R"("sockets":[{"name":"s","listen":"unix:/s","group":"g"}])"}}),
+            {"programs.b.sockets[0]: unix:/s is also the address of programs.a.sockets[0], with other attributes"}},
+        Document{
+            programs({{"a", R"("sockets":[{"name":"s","listen":"tcp::80","backlog":8}])"},
+                      {"b", R"("sockets":[{"name":"s","listen":"tcp::80","backlog":9}])"}}),
+            {"programs.b.sockets[0]: tcp::80 is also the address of programs.a.sockets[0], with other attributes"}},
         Document{programs({{"a", R"("output":{"file":"/log"})"}, {"b", R"("output":{"file":"/log"})"}}), {}},
         Document{programs({{"a", R"("output":{"stderr":{"file":"/err"}})"}, {"b", R"("output":{"file":"/err"})"}}), {}},
         Document{programs({{"a", R"("output":{"file":"/log","stderr":{"file":"/err"}})"},

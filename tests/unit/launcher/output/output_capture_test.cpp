@@ -931,6 +931,44 @@ TEST_F(OutputCaptureTest, UpgradeInTheMiddleOfALongLineDividesItNot) {
     EXPECT_TRUE(content(file) == begin + "yz\nnext\n") << content(file).substr(longest_line);
 }
 
+TEST_F(OutputCaptureTest, UpgradeKeepsLinesOfSeveralProcessesApart) {
+    auto const configure_it = [this] { configure(2, "db", to_file(OutputFormat::raw)); };
+    configure_it();
+    std::string const begin(longest_line, 'x');
+    Writer writer{ends(db1).out, begin + "y"};
+    run_until([&] { return writer.write_on() && content(file).size() >= begin.size(); });
+    upgrade(configure_it);
+    write_out({2, 2}, "of another\n");
+    run_until([&] { return content(file).ends_with("another\n"); });
+    EXPECT_TRUE(content(file) == begin + "\nof another\n") << content(file).substr(longest_line);
+}
+
+/// The process has ended, and what it wrote waits for a reader: its last line is ended by the next version.
+TEST_F(OutputCaptureTest, UpgradeKnowsWhoseRunHasEnded) {
+    auto const configure_it = [this] { configure(1, "web", to_console(OutputFormat::prefix)); };
+    configure_it();
+    std::string input;
+    for (int i = 0; i < 40000; ++i)
+        input += "line " + std::to_string(i) + "\n";
+    Writer writer{ends(web1).out, input + "unfinished"};
+    std::string text;
+    run_until([&] {
+        bool const is_written = writer.write_on();
+        if (!is_written) text += out.read();
+        return is_written;
+    });
+    capture->process_ended(web1);
+    ASSERT_FALSE(text.ends_with("unfinished\n"));
+    upgrade(configure_it);
+    write_out(web1, "successor\n");
+    run_until([&] {
+        text += out.read();
+        return text.ends_with("successor\n");
+    });
+    EXPECT_TRUE(text.ends_with("web[1] | line 39999\nweb[1] | unfinished\nweb[1] | successor\n"))
+        << text.substr(text.size() - 100);
+}
+
 TEST_F(OutputCaptureTest, FailedUpgradeGoesOn) {
     configure(1, "web", to_console(OutputFormat::prefix));
     write_out(web1, "a\n");

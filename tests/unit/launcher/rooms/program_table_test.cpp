@@ -69,6 +69,15 @@ TEST_F(ProgramTableTest, AnIdIsFreeWhenNothingOfItsProgramIsLeft) {
     EXPECT_THAT(ids_for({plan_of("b"), plan_of("c")}), ElementsAre(1, 0));
 }
 
+/// Of those that do nothing, too: a program with the id of another one would be taken for it.
+TEST_F(ProgramTableTest, NoTwoHaveOneId) {
+    take({plan_of("a", "1", 0)});
+    EXPECT_THAT(ids_for({plan_of("b"), plan_of("a", "1", 0)}), ElementsAre(1, 0));
+    take({plan_of("a", "1", 0), plan_of("b", "1", 0), plan_of("c", "1", 0)});
+    take({plan_of("b", "1", 0)});
+    EXPECT_THAT(ids_for({plan_of("d"), plan_of("e"), plan_of("b", "1", 0), plan_of("f")}), ElementsAre(0, 2, 1, 3));
+}
+
 TEST_F(ProgramTableTest, WhatRunsUnconfiguredIsShownLast) {
     take({plan_of("a"), plan_of("b")});
     tell(event::Spawned{{ProgramId{0}, ProcessNumber{1}}, Pid{10}});

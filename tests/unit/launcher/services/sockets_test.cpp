@@ -251,6 +251,19 @@ TEST_F(SocketTableTest, OneAddressIsOpenedOnce) {
     EXPECT_EQ(port_of(fd), port);
 }
 
+/// Linux takes one connection more than it is told (unix(7)). A socket that is open already follows its configuration.
+TEST_F(SocketTableTest, SoManyMayWaitAsTheConfigurationSays) {
+    SocketRequest stream = at_path("unix");
+    int waiting = 0;
+    for (int const backlog : {1, 3}) {
+        stream.backlog = backlog;
+        open(stream);
+        while (waiting < 10 && connect_unix(stream.address.path, SOCK_STREAM | SOCK_NONBLOCK) == 0)
+            ++waiting;
+        EXPECT_EQ(waiting, backlog + 1);
+    }
+}
+
 TEST_F(SocketTableTest, OwnNamesAreRemovedAtTheEnd) {
     SocketRequest const one = at_path("unix", "one");
     SocketRequest const two = at_path("unixgram", "two");

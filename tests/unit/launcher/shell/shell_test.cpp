@@ -2,13 +2,21 @@
 
 #include "launcher/shell/shell.h"
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "tests/unit/launcher/children/fake_sys.h"
+#include "tests/unit/launcher/output/file_size_limit.h"
 
 namespace triton::launcher {
 
@@ -136,6 +144,40 @@ TEST_F(ShellTest, AFullPipeHoldsUpNoProcess) {
     text.resize(static_cast<std::size_t>(size));
     EXPECT_THAT(text, testing::HasSubstr(R"("event":"launcher-stopped")")) << "nothing is lost";
     EXPECT_THAT(text, testing::HasSubstr(R"("event":"process-exited")"));
+}
+
+/// The disk was full until a moment ago, and the next attempt would come after our end.
+TEST_F(ShellTest, WhatWaitsForRoomIsWrittenAtTheEnd) {
+    char name[] = "/tmp/triton-shell.XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    std::string const file = std::string(name) + "/log";
+    options.built_in.configuration =
+        R"({"programs":{"web":{"command":["/bin/true"],"output":{"file":")" + file + R"("}}}})";
+    std::optional<FileSizeLimit> full;
+    int out = -1;
+    EventLoop::Timer is_taken(*loop, [&] {
+        int left = 0;
+        if (::ioctl(out, FIONREAD, &left) != 0 || left == 0) return sys.send(SIGTERM);
+        is_taken.arm(std::chrono::steady_clock::now() + std::chrono::milliseconds(1));
+    });
+    sys.on_spawn = [&](pid_t) {
+        full.emplace(2);
+        out = sys.last_files.out;
+        EXPECT_EQ(::write(out, "line\n", 5), 5);
+        is_taken.arm(std::chrono::steady_clock::now());
+    };
+    sys.on_signal = [&](pid_t pid, int signo) {
+        if (pid < FakeSys::first_pid) return;
+        full.reset();
+        sys.end(pid, signo);
+    };
+    EXPECT_EQ(run(), 0);
+    std::string text(100, '\0');
+    UniqueFd const written{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
+    ssize_t const size = ::read(written.get(), text.data(), text.size());
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    EXPECT_EQ(text, "line\n");
+    std::filesystem::remove_all(name);
 }
 
 TEST_F(ShellTest, RefusesToRunWhereItCannotWaitForChildren) {
