@@ -3,9 +3,18 @@
 #include "launcher/rooms/life_cycle.h"
 
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "lib/base/signal_names.h"
 #include "tests/unit/launcher/children/fake_sys.h"
@@ -147,6 +156,77 @@ TEST_F(LifeCycleTest, AMachineIsRebootedBySigint) {
     EXPECT_THAT(told, ElementsAre("stop, 0", "stop asked"));
     life.reboot_if_asked();
     EXPECT_THAT(sys.calls, IsEmpty()) << "the first request was another one";
+}
+
+/// With somebody above us who wants to be told.
+class ManagedLifeCycleTest : public LifeCycleTest {
+protected:
+    ManagedLifeCycleTest() : socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+        std::string const name = "@triton-life-cycle-test." + std::to_string(::getpid());
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        name.copy(address.sun_path + 1, name.size() - 1, 1);
+        auto const length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+        EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr const*>(&address), length), 0);
+        (void)::setenv("NOTIFY_SOCKET", name.c_str(), 1);
+        managed.emplace(options, setup, sys, *loop, log, supervisor, pod, *this, *this);
+        (void)::unsetenv("NOTIFY_SOCKET");
+    }
+    /// One process, which says by itself that it is ready.
+    void start_one() {
+        ProgramPolicy policy;
+        policy.count = 1;
+        policy.readiness = Readiness::notified;
+        auto specs = std::make_shared<std::vector<ProgramSpec>>();
+        specs->push_back({ProgramId{0}, policy, true});
+        handle(event::ConfigurationAccepted{specs});
+        handle(event::Spawned{process, Pid{100}});
+        handle(event::Executed{process});
+    }
+    void handle(Event const& event) {
+        std::vector<Action> actions;
+        supervisor.handle(event, std::chrono::steady_clock::now(), actions);
+    }
+    /// What the manager hears of the round that ends.
+    std::vector<std::string> heard() {
+        managed->tell_manager(1);
+        std::vector<std::string> messages;
+        char buffer[256];
+        for (ssize_t size = 0; (size = ::recv(socket.get(), buffer, sizeof buffer, 0)) > 0;)
+            messages.emplace_back(buffer, static_cast<std::size_t>(size));
+        return messages;
+    }
+
+    static constexpr ProcessId process{ProgramId{0}, ProcessNumber{1}};
+    UniqueFd socket;
+    std::optional<LifeCycle> managed;
+};
+
+TEST_F(ManagedLifeCycleTest, IsToldOnceThatAllAreReadyAndNotBefore) {
+    start_one();
+    EXPECT_THAT(heard(), ElementsAre("STATUS=1 of 1 process running"));
+    managed->note_reload();
+    EXPECT_THAT(heard(), IsEmpty()) << "a reload before it is ready is a part of the start";
+    handle(event::Ready{process});
+    EXPECT_THAT(heard(), ElementsAre("READY=1\nSTATUS=1 of 1 process running"));
+    EXPECT_THAT(heard(), IsEmpty());
+    managed->note_reload();
+    EXPECT_THAT(heard(), ElementsAre(testing::StartsWith("RELOADING=1\nMONOTONIC_USEC="),
+                                     "READY=1\nSTATUS=1 of 1 process running"));
+    handle(event::Exited{process, 1 << 8});
+    EXPECT_THAT(heard(), ElementsAre("STATUS=0 of 1 process running"));
+    handle(event::StopAsked{});
+    EXPECT_THAT(heard(), ElementsAre("STOPPING=1\nSTATUS=stopping"));
+    EXPECT_THAT(heard(), IsEmpty());
+}
+
+TEST_F(ManagedLifeCycleTest, AnUpgradeTellsNothingAgain) {
+    start_one();
+    handle(event::Ready{process});
+    UpgradeState state;
+    state.told_ready = true;
+    managed->restore(state);
+    EXPECT_THAT(heard(), ElementsAre("STATUS=1 of 1 process running"));
 }
 
 }  // namespace

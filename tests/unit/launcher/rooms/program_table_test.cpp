@@ -76,6 +76,7 @@ TEST_F(ProgramTableTest, NoTwoHaveOneId) {
     take({plan_of("a", "1", 0), plan_of("b", "1", 0), plan_of("c", "1", 0)});
     take({plan_of("b", "1", 0)});
     EXPECT_THAT(ids_for({plan_of("d"), plan_of("e"), plan_of("b", "1", 0), plan_of("f")}), ElementsAre(0, 2, 1, 3));
+    EXPECT_THAT(ids_for({plan_of("d"), plan_of("a")}), ElementsAre(2, 0)) << "a comes back before it is forgotten";
 }
 
 TEST_F(ProgramTableTest, WhatRunsUnconfiguredIsShownLast) {

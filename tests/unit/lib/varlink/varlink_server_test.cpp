@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -141,6 +142,40 @@ protected:
         return receive(client);
     }
 
+    /// Numbers to all who listen, going on from the last.
+    void tell(int count) {
+        for (; count > 0; --count) {
+            server->enter([&] {
+                std::string message;
+                append_reply(message, one_text("n", std::to_string(told++) + " " + std::string(1000, 'x')), true);
+                server->each<ListenJob>([&](Session& session, ListenJob&) { server->stream(session, message); });
+            });
+        }
+    }
+    /// How often something is missing of what was told: each time it is said how much, in its place.
+    int gaps_in(std::vector<std::string> const& seen) const {
+        int next = 0;
+        int gaps = 0;
+        for (std::string const& message : seen) {
+            auto const reply = parse_reply(message, 1 << 20);
+            if (!reply) throw std::runtime_error(message);
+            if (auto const* const lost = find_member(reply->parameters, "lost")) {
+                next += static_cast<int>(*lost->get<std::int64_t>());
+                ++gaps;
+                continue;
+            }
+            auto const* const text = find_member(reply->parameters, "n");
+            if (!text) throw std::runtime_error(message);
+            int const number = std::stoi(*text->get<std::string>());
+            EXPECT_EQ(number, next);
+            if (number != next) return -1;
+            ++next;
+        }
+        EXPECT_EQ(next, told);
+        return gaps;
+    }
+
+    int told = 0;
     std::vector<UniqueFd> closed;  // outlives the server, which fills it to its end
     EchoService service;
     std::unique_ptr<EventLoop> loop;
@@ -207,17 +242,6 @@ TEST_F(VarlinkServerTest, WhatWasLostIsToldInItsPlace) {
     round();
     round();
     EXPECT_THAT(receive(client), ElementsAre(R"({"parameters":{},"continues":true})"));
-    std::string const filling(1000, 'x');
-    int told = 0;
-    auto const tell = [&](int count) {
-        for (int i = 0; i < count; ++i, ++told) {
-            server->enter([&] {
-                std::string message;
-                append_reply(message, one_text("n", std::to_string(told) + " " + filling), true);
-                server->each<ListenJob>([&](Session& session, ListenJob&) { server->stream(session, message); });
-            });
-        }
-    };
     std::vector<std::string> seen;
     auto const drain = [&] {
         for (int i = 0; i < 3; ++i) {
@@ -229,23 +253,37 @@ TEST_F(VarlinkServerTest, WhatWasLostIsToldInItsPlace) {
     drain();
     tell(3);
     drain();
-    int next = 0;
-    int gaps = 0;
-    for (std::string const& message : seen) {
-        auto const reply = parse_reply(message, 1 << 20);
-        ASSERT_TRUE(reply) << message;
-        if (auto const* const lost = find_member(reply->parameters, "lost")) {
-            next += static_cast<int>(*lost->get<std::int64_t>());
-            ++gaps;
-            continue;
-        }
-        auto const* const text = find_member(reply->parameters, "n");
-        ASSERT_NE(text, nullptr);
-        ASSERT_EQ(std::stoi(*text->get<std::string>()), next);
-        ++next;
+    EXPECT_EQ(gaps_in(seen), 1);
+}
+
+/// A reader that takes a little at a time makes room for one message, but what was lost before it is not told yet.
+TEST_F(VarlinkServerTest, NothingOvertakesWhatWasLost) {
+    start({.roles = {{}, {}}, .stream_bytes = 64 * 1024});
+    UniqueFd const client = connect();
+    send(client, "x.Echo.Listen", "{}", true);
+    round();
+    round();
+    EXPECT_THAT(receive(client), ElementsAre(R"({"parameters":{},"continues":true})"));
+    tell(2000);
+    std::string bytes;
+    auto const read = [&](std::size_t most) {
+        std::string piece(most, '\0');
+        ssize_t const size = ::recv(client.get(), piece.data(), piece.size(), 0);
+        if (size > 0) bytes.append(piece, 0, static_cast<std::size_t>(size));
+    };
+    for (int i = 0; i < 200; ++i) {
+        read(5000);
+        round();
+        tell(1);
     }
-    EXPECT_EQ(next, 2003);
-    EXPECT_EQ(gaps, 1);
+    for (int i = 0; i < 200; ++i) {
+        round();
+        read(65536);
+    }
+    std::vector<std::string> seen;
+    for (std::size_t end = 0; (end = bytes.find('\0')) != std::string::npos; bytes.erase(0, end + 1))
+        seen.push_back(bytes.substr(0, end));
+    EXPECT_GE(gaps_in(seen), 1);
 }
 
 /// Whoever had to wait is first in the next round: of several who flood, none gets ahead of the others by much.
@@ -283,6 +321,64 @@ TEST_F(VarlinkServerTest, TheOldestGivesWay) {
     EXPECT_THAT(receive(first), ElementsAre("(end)"));
     for (UniqueFd const* const client : {&other, &second, &third})
         EXPECT_THAT(receive(*client), SizeIs(0));
+}
+
+/// Neither whoever has not read its answer, nor whoever waits for its turn, nor somebody of another role.
+TEST_F(VarlinkServerTest, OnlyWhoIdlesGivesWay) {
+    start({.roles = {{.sessions = 1}, {.sessions = 1}}, .work = 8, .evictable = Duration::zero()});
+    UniqueFd const of_another_role = connect(owner);
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const client{ends[0]};
+    int const small = 4096;
+    ASSERT_EQ(::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    server->enter([&] { server->adopt(UniqueFd{ends[1]}, guest); });
+    auto const is_next_refused = [&] {
+        UniqueFd const next = connect();
+        round();
+        closed.clear();
+        return receive(next) == std::vector<std::string>{"(end)"};
+    };
+    auto const read_all = [&] {
+        for (int i = 0; i < 100; ++i) {
+            round();
+            (void)receive(client);
+        }
+    };
+    send(client, "x.Echo.Echo", one_text("text", std::string(30'000, 'x')));
+    for (int i = 0; i < 10; ++i)
+        round();
+    EXPECT_EQ(service.echoes, 1);
+    EXPECT_TRUE(is_next_refused()) << "it has not read its answer";
+    read_all();
+    for (int i = 0; i < 20; ++i)
+        send(client, "x.Echo.Echo", R"({"text":"a"})");
+    round();
+    EXPECT_TRUE(is_next_refused()) << "its calls wait for their turn";
+    EXPECT_LT(service.echoes, 21);
+    read_all();
+    EXPECT_EQ(service.echoes, 21);
+    EXPECT_FALSE(is_next_refused());
+    EXPECT_THAT(receive(client), ElementsAre("(end)"));
+    EXPECT_THAT(receive(of_another_role), SizeIs(0));
+}
+
+TEST_F(VarlinkServerTest, WhoHasIdledLongestGivesWay) {
+    start({.roles = {{.sessions = 2}, {}}, .evictable = Duration::zero()});
+    UniqueFd const first = connect();
+    round();
+    UniqueFd const second = connect();
+    round();
+    send(first, "x.Echo.Echo", R"({"text":"a"})");
+    for (int i = 0; i < 3; ++i)
+        round();
+    EXPECT_THAT(receive(first), SizeIs(1));
+    UniqueFd const third = connect();
+    round();
+    closed.clear();
+    EXPECT_THAT(receive(second), ElementsAre("(end)"));
+    EXPECT_THAT(receive(first), SizeIs(0));
+    EXPECT_THAT(receive(third), SizeIs(0));
 }
 
 /// What a peer has sent beside its bytes is never taken, nor given up, by us: both would close it here.

@@ -46,6 +46,52 @@ TEST(VarlinkSession, TheTimeToReadBeginsWithWhatIsToBeRead) {
     EXPECT_EQ(session.progress_at(), later);
 }
 
+/// Whoever reads slowly, but goes on reading, is neither stuck nor idle.
+TEST(VarlinkSession, EachPartThatIsTakenIsProgress) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const reader{ends[0]};
+    int const small = 4096;
+    ASSERT_EQ(::setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    auto const at = [](int second) { return TimePoint{std::chrono::seconds(second)}; };
+    Session session{UniqueFd{ends[1]}, {}, Role{0}, at(0)};
+    session.output(at(1)) += std::string(100'000, 'x');
+    session.flush(at(1));
+    ASSERT_GT(session.pending(), 0U);
+    session.flush(at(2));  // nobody has read
+    EXPECT_EQ(session.progress_at(), at(1));
+    EXPECT_EQ(session.last_active(), at(1));
+    char buffer[65536];
+    while (::recv(reader.get(), buffer, sizeof buffer, 0) > 0) {
+    }
+    session.flush(at(3));
+    ASSERT_GT(session.pending(), 0U);
+    EXPECT_EQ(session.progress_at(), at(3));
+    EXPECT_EQ(session.last_active(), at(3));
+}
+
+/// What was not read an hour ago has been read since: whoever reads late once is not deaf.
+TEST(VarlinkSession, WhoDoesNotReadIsDeafSinceTheLastTimeThatItHadReadAll) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const reader{ends[0]};
+    auto const at = [](int second) { return TimePoint{std::chrono::seconds(second)}; };
+    Session session{UniqueFd{ends[1]}, {}, Role{0}, at(0)};
+    session.watch_reader();
+    auto const send = [&](int second) {
+        session.output(at(second)) += "x";
+        session.flush(at(second));
+    };
+    char buffer[16];
+    send(10);
+    send(20);
+    EXPECT_EQ(session.deaf_for(at(25)), std::chrono::seconds(15));
+    ASSERT_EQ(::recv(reader.get(), buffer, sizeof buffer, 0), 2);
+    EXPECT_EQ(session.deaf_for(at(30)), Duration::zero());
+    send(3600);
+    EXPECT_EQ(session.deaf_for(at(3601)), std::chrono::seconds(1));
+}
+
 TEST(VarlinkSession, TheTimeForTheRestOfACallBeginsWithItsFirstByte) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);

@@ -136,6 +136,13 @@ TEST_F(HashPoolOfFiles, AFileThatChangesMeanwhileHasNoHash) {
     }
 }
 
+/// Files of /proc have content and no size: what was read is not what the size says.
+TEST_F(HashPoolOfFiles, AFileOfAnotherSizeThanItsContentHasNoHash) {
+    HashPool pool(1);
+    pool.add(UniqueFd{::open("/proc/version", O_RDONLY | O_CLOEXEC)}, results_.note("version"));
+    EXPECT_EQ(results_.of("version").error().text(), "cannot hash the file: it changed meanwhile");
+}
+
 TEST_F(HashPoolOfFiles, TheEndDropsWhatWaits) {
     auto const begun = std::chrono::steady_clock::now();
     {
