@@ -1211,6 +1211,7 @@ TEST_F(ControlServerTest, WhoIdlesGivesWay) {
 /// The attack: as many connections as there are places, each of which says nothing, or never ends its call.
 TEST_F(ControlServerTest, ACrowdLocksNoOwnerOut) {
     start({.clients = 4, .reserved = 2});
+    auto const agent = adopted();  // has done nothing for longer than anybody, and has a place of its own
     std::vector<std::unique_ptr<TestClient>> crowd;
     for (int i = 0; i < 12; ++i) {
         crowd.push_back(connect());
@@ -1219,6 +1220,7 @@ TEST_F(ControlServerTest, ACrowdLocksNoOwnerOut) {
     }
     EXPECT_THAT(ask(service("GetInfo")), HasSubstr("vendor"));
     EXPECT_EQ(reply(*crowd[0]), "(end)");  // who was there first made way
+    EXPECT_FALSE(agent->is_ended);
 }
 
 /// Those who wait for an answer make way after those who do nothing.

@@ -258,13 +258,13 @@ TEST_F(VarlinkServerTest, WhatWasLostIsToldInItsPlace) {
 
 /// A reader that takes a little at a time makes room for one message, but what was lost before it is not told yet.
 TEST_F(VarlinkServerTest, NothingOvertakesWhatWasLost) {
-    start({.roles = {{}, {}}, .stream_bytes = 64 * 1024});
+    start({.roles = {{}, {}}, .stream_bytes = 1 << 20});
     UniqueFd const client = connect();
     send(client, "x.Echo.Listen", "{}", true);
     round();
     round();
     EXPECT_THAT(receive(client), ElementsAre(R"({"parameters":{},"continues":true})"));
-    tell(2000);
+    tell(3000);
     std::string bytes;
     auto const read = [&](std::size_t most) {
         std::string piece(most, '\0');
@@ -272,7 +272,7 @@ TEST_F(VarlinkServerTest, NothingOvertakesWhatWasLost) {
         if (size > 0) bytes.append(piece, 0, static_cast<std::size_t>(size));
     };
     for (int i = 0; i < 200; ++i) {
-        read(5000);
+        read(20'000);
         round();
         tell(1);
     }

@@ -368,7 +368,7 @@ TEST(KubernetesReporter, ARefusalIsToldAgainWhenThePodHadTaken) {
 }
 
 TEST(KubernetesReporter, WhatIsOnlyLateOrNotAllowedIsNotARefusalOfAnnotations) {
-    for (int const status : {403, 404, 409, 429, 500}) {
+    for (int const status : {403, 404, 408, 409, 429, 500}) {
         Subject subject;
         subject.begin({});
         subject.configure("giant");
@@ -524,6 +524,27 @@ TEST(KubernetesReporter, LoadsAndRejectionsAreEvents) {
     EXPECT_THAT(rejected.body, HasSubstr(R"("type":"Warning")"));
     subject.respond(rejected, 201, "{}");
     EXPECT_THAT(subject.request().body, HasSubstr("ConfigurationLoaded"));
+}
+
+/// Such an Event would be refused for ever: it goes, is told in the log, and the next one is not held up.
+TEST(KubernetesReporter, AnEventThatTheServerWillNotHaveIsDropped) {
+    for (int const status : {400, 413, 422}) {
+        Subject subject;
+        subject.begin(pod_with("c1"));
+        subject.hear(heard::Configuration{"c1", {}, 1, {"version: missing"}});
+        subject.respond(subject.request(), status, status_body(status, "Too long"));
+        ASSERT_FALSE(subject.logs.empty()) << status;
+        EXPECT_EQ(subject.logs.back().event, "event-refused");
+        EXPECT_EQ(subject.logs.back().message,
+                  "ConfigurationRejected: HTTP status " + std::to_string(status) + ": Too long");
+        while (!subject.requests.empty()) {
+            auto const next = subject.request();
+            EXPECT_THAT(next.body, Not(HasSubstr("version: missing"))) << status;
+            subject.respond(next, 201, "{}");
+        }
+        subject.pass(minutes(20));
+        EXPECT_THAT(subject.requests, IsEmpty()) << status;
+    }
 }
 
 TEST(KubernetesReporter, ARejectionForTheSameReasonsIsToldAgain) {

@@ -283,6 +283,26 @@ TEST(EventCorrelator, TwentyFiveWritesThenOneInFiveMinutes) {
     EXPECT_EQ(subject.write()->count, 3600U) << "nothing was lost by waiting";
 }
 
+/// What the server has forgotten or will not have was a write, too: it must not be tried without end.
+TEST(EventCorrelator, WhatWasInVainCostsAWrite) {
+    for (bool const is_forgotten : {true, false}) {
+        Correlated subject;
+        int writes = 0;
+        for (int i = 0; i < 100; ++i) {
+            subject.observe("a");
+            auto const record = subject.events.next(subject.now.time);
+            if (!record) continue;
+            ++writes;
+            subject.events.begin(record->id);
+            if (is_forgotten)
+                subject.events.gone(record->id, subject.now);
+            else
+                subject.events.drop(record->id, subject.now.time);
+        }
+        EXPECT_EQ(writes, 25) << is_forgotten;
+    }
+}
+
 TEST(EventCorrelator, NewOnesGoBeforeUpdates) {
     Correlated subject;
     subject.observe("old");
