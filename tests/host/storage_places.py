@@ -1,22 +1,26 @@
-"""Where pools of each backend can be: file systems on loop devices and a zfs-fuse of our own, in a mount namespace of our
-own. Everything goes when the namespace does."""
+"""Where pools of each backend can be: file systems on loop devices, and OpenZFS where the kernel has it, else a zfs-fuse of our
+own, in a mount namespace of our own. Everything goes when the namespace does."""
 
 import ctypes
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from harness.slowness import FACTOR  # noqa: E402
+
 BACKENDS = ("directory", "reflink", "btrfs", "zfs")
 BUILD = Path(os.environ.get("TRITON_BUILD", Path(__file__).parents[2] / "build/dev"))
 TOOL = BUILD / "tests/host/storage_tool"
 CLONE_NEWNS = 0x00020000
-DEADLINE = 60
+DEADLINE = 60 * FACTOR
 
 
 class Lacking(Exception):
@@ -55,6 +59,7 @@ class Place:
         self.root.mkdir()
         self.zpool = f"t{os.getpid()}x{self.area.name[-4:]}".replace("_", "0")
         self.daemon = None
+        self.has_zpool = False
         self.count = 0
         try:
             getattr(self, f"make_{backend}")(size, inodes)
@@ -84,8 +89,15 @@ class Place:
             run("losetup", "-d", device)  # from now on the mount alone keeps it
 
     def make_zfs(self, size, _inodes):
+        if not Path("/dev/zfs").exists():
+            self.start_zfs_fuse()
+        run("truncate", "-s", size, self.area / "image")
+        run("zpool", "create", "-m", "none", self.zpool, self.area / "image")
+        self.has_zpool = True
+
+    def start_zfs_fuse(self):
         if not shutil.which("zfs-fuse"):
-            raise Lacking("zfs-fuse is not installed")
+            raise Lacking("neither OpenZFS nor zfs-fuse is installed")
         # Its socket, its lock and its list of pools have fixed names.
         for directory in ("/run", "/var/lib"):
             run("mount", "-t", "tmpfs", "none", directory)
@@ -99,10 +111,10 @@ class Place:
             if self.daemon.poll() is not None or time.monotonic() > deadline:
                 raise Lacking("zfs-fuse does not start")
             time.sleep(0.05)
-        run("truncate", "-s", size, self.area / "image")
-        run("zpool", "create", "-m", "none", self.zpool, self.area / "image")
 
     def close(self):
+        if self.has_zpool and not self.daemon:
+            subprocess.run(["zpool", "destroy", "-f", self.zpool], capture_output=True, check=False)
         if self.daemon:
             self.daemon.kill()
             self.daemon.wait()

@@ -16,6 +16,7 @@ class TestHost:
     """Is made of a copy of the cached root, with the build directory at /build, and is gone at the end."""
 
     __test__ = False
+    CONFIGURATION: dict = {}  # of imgadm and vmadm: what they have without one
 
     def __init__(self, name: str, directory: Path, build: Path, options: tuple[str, ...] = ()):
         """`options`: more of systemd-nspawn's."""
@@ -94,6 +95,10 @@ class TestHost:
     def path(self, inside: str) -> Path:
         """Of a file of the host, for looking at it from outside: nothing on the way may be a link that leads elsewhere."""
         return self.root / inside.lstrip("/")
+
+    def socket(self, inside: str) -> str:
+        """By which path a socket of the host is reached from outside."""
+        return f"/proc/{self.leader}/root{inside}"
 
     def install_package(self, directory: Path) -> None:
         """Makes triton-host of the build, and installs it as an operator would; the launcher, which it recommends, is copied."""

@@ -3,7 +3,7 @@
 import json
 import uuid as uuids
 
-from machine_place import UNIT, inside_cgroup, left_of, new_uuid, payload, seen_anew, sleeping
+from machine_place import UNIT, inside_cgroup, left_of, lose_tree, new_uuid, payload, seen_anew, sleeping
 
 SERVICE = "triton-machines.service"
 
@@ -38,11 +38,11 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
     ended = [json.loads(vmadm.ok("get", stopped))[name] for name in ("exit_status", "exit_timestamp")]
     trees = {uuid: json.loads(vmadm.ok("get", uuid))["zonepath"] for uuid in (auto, lost)}
 
+    host.run("systemctl", "stop", UNIT.format(lost), UNIT.format(broken), check=True)
+    host.run("rm", f"/var/lib/machines/{auto}", check=True)
+    host.run("tee", f"/var/triton/vmadm/machines/{broken}.json", input="garbage\n", check=True)
+    remove = lose_tree(host, trees[lost])
     host.power_off()
-    host.path(f"/var/lib/machines/{auto}").unlink()
-    host.path(f"/var/triton/vmadm/machines/{broken}.json").write_text("garbage\n")
-    tree = host.path(trees[lost])
-    tree.rename(tree.with_name("@gone"))
     host.power_on()
 
     assert state_of_boot(host) == "degraded"  # two machines cannot be what they should
@@ -62,7 +62,7 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
 
     vmadm.ok("delete", broken)
     vmadm.ok("delete", lost)
-    host.run("rm", "-r", f"{trees[lost].rsplit('/', 1)[0]}", check=True)
+    host.run(*remove, check=True)
     assert left_of(host, lost) == []
     host.run("systemctl", "restart", SERVICE, check=True)  # now all is well, and what runs does not notice
     assert running_machines(host) == {auto, deb}

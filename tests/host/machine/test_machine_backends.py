@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TINY, TINY_SCRIPT, Vmadm, install
+from conftest import BUILD, IS_VM, TINY, TINY_SCRIPT, Vmadm, install
 from test_machines import BUSYBOX, left_of, new_uuid, payload, sleeping
 from test_vminfod import Vminfod
 from testhost import TestHost
@@ -90,9 +90,19 @@ def host_on_zfs():
         yield host, {"backend": "zfs", "path": "/srv", "dataset": "tank/pool"}
 
 
-@pytest.fixture(scope="module", params=["reflink", "btrfs", "zfs"])
+@contextlib.contextmanager
+def host_in_vm(host):
+    """It has OpenZFS, and no image yet."""
+    yield host, host.CONFIGURATION["storage"]
+
+
+@pytest.fixture(scope="module", params=["openzfs"] if IS_VM else ["reflink", "btrfs", "zfs"])
 def pool_host(request):
-    with host_on_zfs() if request.param == "zfs" else host_on_mount(request.param) as (host, storage):
+    if request.param == "openzfs":
+        place = host_in_vm(request.getfixturevalue("host"))
+    else:
+        place = host_on_zfs() if request.param == "zfs" else host_on_mount(request.param)
+    with place as (host, storage):
         host.run("mkdir", "-p", "/etc/triton", check=True)
         host.run("tee", "/etc/triton/triton.json", input=json.dumps({"storage": storage}), check=True)
         install(host, TINY, "tiny", TINY_SCRIPT)
@@ -104,7 +114,7 @@ def pool_host(request):
 def test_the_life_of_a_machine(pool_host):
     host, vmadm, uuid = pool_host, Vmadm(pool_host), new_uuid()
     vmadm.ok("create", payload=payload(TINY, uuid=uuid, alias="vm", launch=sleeping()))
-    assert json.loads(vmadm.ok("get", "vm"))["zonepath"].startswith("/srv/")
+    assert json.loads(vmadm.ok("get", "vm"))["zonepath"].startswith("/var/triton/pool/" if IS_VM else "/srv/")
 
     def mark(text):
         vmadm.ok("exec", "vm", BUSYBOX, "sh", "-c", f"echo {text} >/etc/mark")
@@ -137,13 +147,14 @@ def test_the_life_of_a_machine(pool_host):
     vmadm.ok("delete", "vm", "copy", "older")
     host.run("imgadm", "delete", OTHER, check=True)
     host.run("imgadm", "delete", TINY, check=True)
-    if host.run("test", "-e", "/root/disk").returncode == 0:
+    if host.run("zfs", "list").returncode == 0:
         left = host.run("zfs", "list", "-H", "-o", "name", "-t", "all", check=True).stdout.split()
         assert not [name for name in left if "@" in name or name.count("/") > 2], left
     else:
         assert host.run("ls", "/srv/pool").stdout == "@pool\n"
 
 
+@pytest.mark.not_in_vm("nothing can stop OpenZFS, which is a part of the kernel")
 @pytest.mark.parametrize("pool_host", ["zfs"], indirect=True)
 def test_a_pool_that_hangs_is_told_and_what_was_known_is_served(pool_host):
     host, vmadm, vminfod, uuid = pool_host, Vmadm(pool_host), Vminfod(pool_host), new_uuid()

@@ -1,0 +1,98 @@
+"""What only a kernel with OpenZFS shows; in the virtual machine of `./dev test vm`."""
+
+import json
+import re
+
+import pytest
+from conftest import IS_VM
+from machine_place import UNIT, left_of, new_uuid, payload, sleeping
+from test_vminfod import Vminfod, change_to_alias, state, wait_for
+
+from harness.slowness import FACTOR
+
+pytestmark = pytest.mark.skipif(not IS_VM, reason="the test host in a container has no OpenZFS: ./dev test vm")
+BUSYBOX = "/usr/bin/busybox"
+GROUP = "tank/triton/machines"
+# A kill at each step, and trees of many files, take hours on a processor that is emulated; a fuse does not differ there.
+CONFORMANCE = "zfs and not killed_at_any_step and not may_be"
+
+
+@pytest.fixture
+def vminfod(host):
+    host.run("systemctl", "restart", "vminfod", check=True)
+    return Vminfod(host)
+
+
+def test_storage_conforms(host):
+    """The suite of host/storage, where Python looks at the trees itself: it runs in the machine."""
+    environment = ["env", "TRITON_BUILD=/build", f"TRITON_TEST_SLOWNESS={FACTOR}", "PYTHONDONTWRITEBYTECODE=1"]
+    suite = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=5", "-k", CONFORMANCE, "/tests/host/test_storage_conformance.py"]
+    done = host.run(*environment, *suite, timeout=600)
+    print(done.stdout)
+    summary = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+    assert int(re.search(r"(\d+) passed", summary)[1]) >= 30, summary
+
+
+def test_vminfod_hears_of_what_an_operator_does_with_zfs(host, vmadm, vminfod, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="seen", autoboot=False))
+    assert vminfod.source("zfs")["working"]
+    with vminfod.events(f"?vm={uuid}") as events:
+        host.run("zfs", "snapshot", f"{GROUP}/{uuid}@by-hand", check=True)
+        vmadm.ok("create-snapshot", uuid, "ours")
+        seen = events.until(lambda event: any(one["name"] == "ours" for one in event.get("vm", {}).get("snapshots", [])))
+        vmadm.ok("delete-snapshot", uuid, "ours")
+        events.until(lambda event: event["type"] == "modify" and not any(one["name"] == "ours" for one in event["vm"].get("snapshots", [])))
+    assert seen["uuid"] == uuid
+    assert vminfod.source("zfs")["notifications"] > 0
+
+
+def test_vminfod_listens_again_when_zpool_events_ends(host, vmadm, vminfod, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", autoboot=False))
+    wait_for(lambda: vminfod.source("zfs"), lambda source: source["working"])
+    host.run("pkill", "-KILL", "-x", "zpool", check=True)
+    wait_for(lambda: vminfod.source("zfs"), lambda source: source["working"] and host.run("pgrep", "-x", "zpool").returncode == 0)
+    with vminfod.events(f"?vm={uuid}") as events:
+        vmadm.ok("update", uuid, "alias=second")
+        events.until(change_to_alias("second"))
+        vmadm.ok("start", uuid)
+        events.until(state("running"))
+
+
+def test_a_quota_stops_the_machine_and_nobody_else(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, quota=1, launch=sleeping()))
+    assert host.run("zfs", "get", "-Hp", "-o", "value", "refquota", f"{GROUP}/{uuid}", check=True).stdout == f"{1 << 30}\n"
+    host.run("zfs", "set", f"refquota={8 << 20}", f"{GROUP}/{uuid}", check=True)
+    done = vmadm("exec", uuid, BUSYBOX, "dd", "if=/dev/urandom", "of=/big", "bs=1M", "count=16")
+    assert done.returncode != 0 and "Disk quota exceeded" in done.stderr
+    vmadm.ok("exec", uuid, BUSYBOX, "rm", "/big")
+    vmadm.ok("update", uuid, "quota=2")
+    assert host.run("zfs", "get", "-Hp", "-o", "value", "refquota", f"{GROUP}/{uuid}", check=True).stdout == f"{2 << 30}\n"
+
+
+def test_one_process_that_takes_too_much_memory_does_not_end_its_machine(host, vmadm, tiny):
+    """Version 2 tells systemd of each process that the kernel ends: a unit without a policy of its own would be stopped."""
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, ram=64, launch=sleeping()))
+    leader = json.loads(vmadm.ok("get", uuid))["pid"]
+    assert vmadm("exec", uuid, BUSYBOX, "tail", "/dev/zero").returncode == 128 + 9
+    events = dict(line.split() for line in host.run("cat", f"/sys/fs/cgroup/machine.slice/{UNIT.format(uuid)}/memory.events", check=True).stdout.splitlines())
+    assert int(events["oom_kill"]) >= 1
+    assert json.loads(vmadm.ok("get", uuid))["pid"] == leader
+    assert vmadm.ok("exec", uuid, BUSYBOX, "echo", "alive") == "alive\n"
+
+
+def test_a_machine_that_is_in_use_elsewhere_is_deleted_later(host, vmadm, tiny):
+    """A service that has mounts of its own, as every second one of systemd's has, holds no tree."""
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    host.run("systemd-run", "--unit=holder", "-p", "ProtectSystem=strict", "-p", "PrivateTmp=yes", "sleep", "100000", check=True)
+    try:
+        vmadm.ok("delete", uuid)
+    finally:
+        host.run("systemctl", "stop", "holder.service")
+    assert left_of(host, uuid) == []
+    assert uuid not in host.run("zfs", "list", "-H", "-o", "name", "-t", "all", "-r", "tank", check=True).stdout
