@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 
 #include <linux/if_addr.h>
 #include <linux/if_bridge.h>
@@ -185,21 +186,25 @@ Result<> Socket::change(int link, LinkChange const& change) {
 }
 
 Result<> Socket::set_port_vlan(int link, std::uint16_t vlan) {
-    auto const change = [&](std::uint16_t type, bridge_vlan_info const& info, std::string const& what) {
+    auto const change = [&](std::uint16_t type, std::initializer_list<bridge_vlan_info> infos,
+                            std::string const& what) {
         Message message(type, answered);
         ifinfomsg body = link_body(link);
         body.ifi_family = AF_BRIDGE;
         message.body(body);
         std::size_t const families = message.open(IFLA_AF_SPEC);
-        message.put(IFLA_BRIDGE_VLAN_INFO, {reinterpret_cast<std::uint8_t const*>(&info), sizeof info});
+        for (bridge_vlan_info const& info : infos)
+            message.put(IFLA_BRIDGE_VLAN_INFO, {reinterpret_cast<std::uint8_t const*>(&info), sizeof info});
         message.close(families);
         return request(message, what);
     };
     constexpr std::uint16_t untagged = BRIDGE_VLAN_INFO_PVID | BRIDGE_VLAN_INFO_UNTAGGED;
-    TRY(change(RTM_SETLINK, {untagged, vlan}, "set the VLAN of the link " + std::to_string(link)));
-    if (vlan == 1) return {};
-    // the one that a bridge gives to each port
-    return change(RTM_DELLINK, {0, 1}, "take the first VLAN from the link " + std::to_string(link));
+    constexpr std::uint16_t last = 4094;
+    // A bridge gives one to each port, which is not always the first (vlan_default_pvid). Those that are missing do not
+    // count.
+    TRY(change(RTM_DELLINK, {{BRIDGE_VLAN_INFO_RANGE_BEGIN, 1}, {BRIDGE_VLAN_INFO_RANGE_END, last}},
+               "take the VLANs from the link " + std::to_string(link)));
+    return change(RTM_SETLINK, {{untagged, vlan}}, "set the VLAN of the link " + std::to_string(link));
 }
 
 Result<> Socket::remove(std::string const& name) {

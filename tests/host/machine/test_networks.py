@@ -4,21 +4,22 @@ import json
 import uuid as uuids
 
 import pytest
+from machine_place import configure
 
 BUSYBOX = "/usr/bin/busybox"
-CONFIGURATION = {"network": {"nic_tags": {"internal": {"bridge": "tbr0"}, "gone": {"bridge": "tbr9"}, "external": {"macvlan": "tmac0"}}}}
+CONFIGURATION = {"network": {"nic_tags": {"internal": {"bridge": "tbr0"}, "gone": {"bridge": "tbr9"}, "external": {"macvlan": "tmac0"}, "tagged": {"bridge": "tvb0"}}}}
 # The first thing that a machine does is to write down what it sees.
 LOOK = f"mkdir -p /seen; cd /seen; for what in addr link route; do {BUSYBOX} ip $what >$what; done; exec {BUSYBOX} sleep 100000"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def networks(host):
-    host.run("mkdir", "-p", "/etc/triton", check=True)
-    host.run("tee", "/etc/triton/triton.json", input=json.dumps(CONFIGURATION), check=True)
+    configure(host, **CONFIGURATION)
     host.run("sh", "-ec", "ip link add tbr0 type bridge; ip addr add 10.77.0.1/24 dev tbr0; ip link set tbr0 up; ip link add tmac0 type veth peer name tmac1;"
              "ip link set tmac0 up; ip link set tmac1 up; ip addr add 10.78.0.1/24 dev tmac1", check=True)
     yield
-    host.run("sh", "-ec", "ip link del tbr0; ip link del tmac0; rm /etc/triton/triton.json", check=True)
+    host.run("sh", "-ec", "ip link del tbr0; ip link del tmac0", check=True)
+    configure(host)
 
 
 def payload(image: str, **members) -> str:
@@ -93,7 +94,7 @@ def test_a_debian_machine_has_its_address_and_its_own_init(host, vmadm, debian):
 def test_what_the_host_lacks_is_said_before_anything_is_made(host, vmadm, tiny):
     uuid = str(uuids.uuid4())
     for bad, text in [
-        (nic(14, nic_tag="intrnal"), 'nics[0] (02:77:00:00:00:0e): unknown nic_tag "intrnal" (known: internal, gone, external)'),
+        (nic(14, nic_tag="intrnal"), 'nics[0] (02:77:00:00:00:0e): unknown nic_tag "intrnal" (known: internal, gone, external, tagged)'),
         (nic(14, nic_tag="gone"), 'nics[0] (02:77:00:00:00:0e): bridge "tbr9" of nic_tag "gone" does not exist on this host'),
         (nic(14, mtu=9000), 'nics[0] (02:77:00:00:00:0e): mtu 9000 is more than the 1500 of bridge "tbr0" of nic_tag "internal"'),
         (nic(14, vlan_id=5), 'nics[0] (02:77:00:00:00:0e): vlan_id 5: bridge "tbr0" of nic_tag "internal" does not filter VLANs'),
@@ -166,6 +167,57 @@ def test_a_macvlan_is_only_for_those_who_may_send_anything(host, vmadm, tiny):
     assert "02:77:00:00:00:41" in sees(vmadm, uuid, "ip", "link", "show", "eth0")
     vmadm.ok("delete", uuid)
     assert links(host) == set()
+
+
+@pytest.fixture
+def vlans(host):
+    """A bridge that filters VLANs, and gives each port one that is not the usual one; and an address of the host in VLAN 5 of each."""
+    made = host.run("sh", "-ec", "ip link add tvb0 type bridge vlan_filtering 1 vlan_default_pvid 9; ip link set tvb0 up; bridge vlan add dev tvb0 vid 5 self;"
+                    "ip link add link tvb0 name tvb0.5 type vlan id 5; ip addr add 10.79.0.1/24 dev tvb0.5; ip link set tvb0.5 up;"
+                    "ip link add link tmac1 name tmac1.5 type vlan id 5; ip addr add 10.80.0.1/24 dev tmac1.5; ip link set tmac1.5 up")
+    yield made.returncode == 0 or made.stderr.strip()
+    host.run("sh", "-c", "ip link del tvb0.5; ip link del tvb0; ip link del tmac1.5; ip link del tmac0.5")
+
+
+def ports(host) -> dict[str, list[dict]]:
+    shown = json.loads(host.run("bridge", "-j", "vlan", "show", check=True).stdout)
+    return {port["ifname"]: port["vlans"] for port in shown if port["ifname"].startswith("tm0")}
+
+
+def test_a_vlan_has_its_own_machines_and_no_others(host, vmadm, tiny, vlans):
+    if vlans is not True:
+        pytest.skip(f"this kernel has no VLANs: {vlans}")
+    tagged = lambda number, vlan: nic(number, nic_tag="tagged", ips=[f"10.79.0.{number}/24"], vlan_id=vlan)  # noqa: E731
+    one, two = make(vmadm, tiny, tagged(61, 5)), make(vmadm, tiny, tagged(62, 5))
+    other = make(vmadm, tiny, tagged(63, 6))
+    untagged = lambda vlan: [{"vlan": vlan, "flags": ["PVID", "Egress Untagged"]}]  # noqa: E731
+    expected = {"tm02770000003d": untagged(5), "tm02770000003e": untagged(5), "tm02770000003f": untagged(6)}
+    assert ports(host) == expected
+    assert answers(vmadm, one, "10.79.0.62") and answers(vmadm, two, "10.79.0.1")
+    assert not answers(vmadm, other, "10.79.0.61") and not answers(vmadm, other, "10.79.0.1")
+    assert host.run("/mnt/usr/bin/busybox", "ping", "-c", "1", "-W", "2", "10.79.0.61").returncode == 0
+    # what a machine tags itself goes nowhere, not even into its own VLAN
+    sees(vmadm, other, "sh", "-c", "ip link add link eth0 name eth0.5 type vlan id 5 && ip addr add 10.79.0.64/24 dev eth0.5 && ip addr del 10.79.0.63/24 dev eth0 "
+         "&& ip link set eth0.5 up")
+    assert not answers(vmadm, other, "10.79.0.61")
+    vmadm.ok("reboot", one)
+    assert ports(host) == expected
+    assert answers(vmadm, one, "10.79.0.62")
+    vmadm.ok("update", one, payload=json.dumps({"update_nics": [{"mac": "02:77:00:00:00:3d", "vlan_id": 6}]}))
+    vmadm.ok("reboot", one)
+    assert ports(host)["tm02770000003d"] == untagged(6)
+    assert not answers(vmadm, one, "10.79.0.62")
+
+
+def test_a_vlan_of_a_macvlan_is_a_link_of_its_own(host, vmadm, tiny, vlans):
+    if vlans is not True:
+        pytest.skip(f"this kernel has no VLANs: {vlans}")
+    spoofing = {f"allow_{what}": True for what in ("dhcp_spoofing", "ip_spoofing", "mac_spoofing", "restricted_traffic")}
+    uuid = make(vmadm, tiny, {"nic_tag": "external", "mac": "02:77:00:00:00:65", "ips": ["10.80.0.65/24"], "vlan_id": 5} | spoofing)
+    assert answers(vmadm, uuid, "10.80.0.1")
+    assert "vlan protocol 802.1Q id 5" in host.run("ip", "-d", "link", "show", "tmac0.5", check=True).stdout
+    vmadm.ok("delete", uuid)
+    host.run("ip", "link", "show", "tmac0.5", check=True)  # it stays, for those that come
 
 
 def test_a_network_of_nobody_is_removed(host, vmadm, tiny):
