@@ -138,7 +138,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::max_sem_ids, Count>("max_sem_ids", kept(), "Stored. Default: 4096."),
         property<&Machine::max_shm_ids, Count>("max_shm_ids", kept(), "Stored. Default: 4096."),
         property<&Machine::max_shm_memory, Mebibytes>("max_shm_memory", kept(), "Stored. Default: `max_physical_memory`."),
-        property<&Machine::zfs_io_priority, Whole<0, 16384>>("zfs_io_priority", kept({11, "IO_PRIORITY"}), "Stored. Default: 100."),
+        property<&Machine::zfs_io_priority, Whole<0, 16384>>("zfs_io_priority", live({11, "IO_PRIORITY"}), "Its weight when the disk is busy, where the scheduler of that heeds weights (bfq, io.cost); ZFS does not. Default: 100. systemd's highest weight is 10000."),
         property<&Machine::zfs_root_compression, CompressionName>("zfs_root_compression", kept(), "Stored."),
         property<&Machine::zfs_data_compression, CompressionName>("zfs_data_compression", kept(), "Stored."),
         property<&Machine::zfs_root_recsize, RecordSize>("zfs_root_recsize", kept(), "Stored."),

@@ -184,13 +184,16 @@ std::vector<UnitProperty> unit_properties(Machine const& machine) {
     constexpr std::uint64_t microseconds_per_percent = 10'000;
     constexpr std::int64_t highest_weight = 10'000;
     auto const bytes = [](std::int64_t mebibytes) { return static_cast<std::uint64_t>(mebibytes) * mebibyte; };
+    auto const weight = [](std::optional<std::int64_t> wanted) {
+        return static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted.value_or(100), 1, highest_weight));
+    };
     std::int64_t const memory = machine.max_physical_memory.value_or(0);
     std::int64_t const swap = std::max<std::int64_t>(0, machine.max_swap.value_or(memory) - memory);
     std::int64_t const cap = machine.cpu_cap.value_or(0);
     return {
         {"CPUQuotaPerSecUSec", cap > 0 ? static_cast<std::uint64_t>(cap) * microseconds_per_percent : unlimited},
-        {"CPUWeight",
-         static_cast<std::uint64_t>(std::clamp<std::int64_t>(machine.cpu_shares.value_or(100), 1, highest_weight))},
+        {"CPUWeight", weight(machine.cpu_shares)},
+        {"IOWeight", weight(machine.zfs_io_priority)},
         // The design asks for MemoryHigh, which throttles and never kills. A machine that leaks would throttle for
         // ever, and cgroup v1 does not have it: so the same limit is also a hard one.
         {"MemoryHigh", memory > 0 ? bytes(memory) : unlimited},

@@ -10,13 +10,14 @@ MEBIBYTE = 1 << 20
 LIMITS = [
     ("cpu_cap", "cpu", "cpu.cfs_quota_us", "cpu.max", lambda percent: ({str(percent * 1000)}, {f"{percent * 1000} 100000"})),
     ("cpu_shares", "cpu", "cpu.shares", "cpu.weight", lambda weight: ({str(weight * 1024 // 100)}, {str(weight)})),
+    ("zfs_io_priority", "io", "", "io.weight", lambda weight: (set(), {f"default {weight}"})),
     ("max_physical_memory", "memory", "memory.limit_in_bytes", "memory.max", lambda mib: ({str(mib * MEBIBYTE)}, {str(mib * MEBIBYTE)})),
     ("max_physical_memory", "memory", "", "memory.high", lambda mib: (set(), {str(mib * MEBIBYTE)})),
     ("max_swap", "memory", "", "memory.swap.max", lambda mib: (set(), {str((mib - 128) * MEBIBYTE)})),
     ("max_lwps", "pids", "pids.max", "pids.max", lambda count: ({str(count)}, {str(count)})),
 ]
-FIRST = {"cpu_cap": 30, "cpu_shares": 250, "max_physical_memory": 128, "max_swap": 300, "max_lwps": 60, "max_locked_memory": 4, "tmpfs": 24}
-SECOND = {**FIRST, "cpu_cap": 150, "cpu_shares": 50, "max_swap": 400, "max_lwps": 90}
+FIRST = {"cpu_cap": 30, "cpu_shares": 250, "zfs_io_priority": 200, "max_physical_memory": 128, "max_swap": 300, "max_lwps": 60, "max_locked_memory": 4, "tmpfs": 24}
+SECOND = {**FIRST, "cpu_cap": 150, "cpu_shares": 50, "zfs_io_priority": 70, "max_swap": 400, "max_lwps": 90}
 
 
 def files_of(host) -> dict[tuple[str, str], tuple[str, int]]:

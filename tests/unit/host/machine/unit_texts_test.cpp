@@ -17,6 +17,7 @@ Machine limited_machine() {
     made.tmpfs = 64;
     made.cpu_cap = 150;
     made.cpu_shares = 20000;
+    made.zfs_io_priority = 0;
     made.max_lwps = 300;
     return made;
 }
@@ -109,7 +110,8 @@ TEST(Environment, HasNicsAndMetadata) {
 TEST(Limits, HaveTheUnitsOfSystemd) {
     EXPECT_THAT(unit_properties(limited_machine()),
                 testing::ElementsAre(UnitProperty{"CPUQuotaPerSecUSec", 1'500'000}, UnitProperty{"CPUWeight", 10'000},
-                                     UnitProperty{"MemoryHigh", 512ULL << 20}, UnitProperty{"MemoryMax", 512ULL << 20},
+                                     UnitProperty{"IOWeight", 1}, UnitProperty{"MemoryHigh", 512ULL << 20},
+                                     UnitProperty{"MemoryMax", 512ULL << 20},
                                      UnitProperty{"MemorySwapMax", 256ULL << 20}, UnitProperty{"TasksMax", 300}));
     Machine made = limited_machine();
     made.cpu_cap = 0;
