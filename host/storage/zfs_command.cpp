@@ -24,20 +24,24 @@ struct Meaning {
     std::string_view text;
     ErrorKind kind;
 };
-/// Texts of OpenZFS and zfs-fuse, lib/libzfs. The first that is found counts.
+/// Texts of OpenZFS and zfs-fuse, lib/libzfs and cmd/zfs, in one line. The first that is found counts.
 constexpr std::array meanings{
     Meaning{"dependent clones", ErrorKind::busy},
     Meaning{"has children", ErrorKind::busy},
     Meaning{"is busy", ErrorKind::busy},
+    Meaning{"not currently mounted", ErrorKind::not_found},
     Meaning{"cannot unmount", ErrorKind::busy},
     Meaning{"more recent snapshots", ErrorKind::refused},
     Meaning{"has been modified", ErrorKind::refused},
     Meaning{"does not match incremental source", ErrorKind::refused},
+    Meaning{"less than current used", ErrorKind::refused},
     Meaning{"already exists", ErrorKind::exists},
-    Meaning{"destination '", ErrorKind::exists},
     Meaning{"parent does not exist", ErrorKind::not_found},
     Meaning{"does not exist", ErrorKind::not_found},
+    Meaning{"could not find any snapshots", ErrorKind::not_found},
+    Meaning{"destination '", ErrorKind::exists},
     Meaning{"no such pool", ErrorKind::unavailable},
+    Meaning{"currently suspended", ErrorKind::unavailable},
     Meaning{"out of space", ErrorKind::unavailable},
     Meaning{"no space left", ErrorKind::unavailable},
     Meaning{"quota exceeded", ErrorKind::unavailable},
@@ -76,10 +80,10 @@ std::string find_program(std::string const& name) {
 Error zfs_error(std::string const& attempted, std::string_view message) {
     while (message.ends_with('\n'))
         message.remove_suffix(1);
-    auto const* const found = std::ranges::find_if(
-        meanings, [&](Meaning const& meaning) { return message.find(meaning.text) != message.npos; });
     std::string line(message);
     std::ranges::replace(line, '\n', ' ');
+    auto const* const found =
+        std::ranges::find_if(meanings, [&](Meaning const& meaning) { return line.find(meaning.text) != line.npos; });
     Error error;
     error.kind = found == meanings.end() ? ErrorKind::internal : found->kind;
     error.attempted = attempted;

@@ -523,13 +523,25 @@ private:
 
     // --- The pool
 
+    /// With the ACLs that images have, which OpenZFS refuses by default. zfs-fuse does not know these properties.
+    [[nodiscard]] Result<std::string> make_base() const {
+        std::string const what = "make pool " + dataset_;
+        std::vector<std::string> const words{"create", "-p", "-o", "mountpoint=" + path_, "-o", "atime=off"};
+        auto with_acls = words;
+        with_acls.insert(with_acls.end(), {"-o", "acltype=posixacl", "-o", "xattr=sa", dataset_});
+        auto made = zfs_.run({what, with_acls});
+        if (made || made.error().reason.find("invalid property") == std::string::npos) return made;
+        auto without = words;
+        without.push_back(dataset_);
+        return zfs_.run({what, without});
+    }
+
     Result<> mount_base() {
         std::string const what = "open pool " + dataset_;
         ZfsCommand::Call const look{what, {"list", "-H", "-o", "mountpoint,mounted", dataset_}};
         auto found = zfs_.run(look);
         if (!found && found.error().kind == ErrorKind::not_found) {
-            auto const made = zfs_.run(
-                {"make pool " + dataset_, {"create", "-p", "-o", "mountpoint=" + path_, "-o", "atime=off", dataset_}});
+            auto const made = make_base();
             if (made || made.error().kind != ErrorKind::exists) return plain(made);
             found = zfs_.run(look);  // another process was faster
         }

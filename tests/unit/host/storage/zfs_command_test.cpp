@@ -24,6 +24,17 @@ TEST(ZfsCommand, TellsKindsOfFailuresApart) {
              Case{"cannot receive incremental stream: destination tank/a has been modified\nsince most recent "
                   "snapshot\n",
                   ErrorKind::refused},
+             Case{"cannot receive incremental stream: most recent snapshot of tank/a does not\nmatch incremental "
+                  "source\n",
+                  ErrorKind::refused},
+             Case{"cannot receive incremental stream: destination 'tank/a' does not exist\n", ErrorKind::not_found},
+             Case{"cannot receive new filesystem stream: destination 'tank/a' exists\nmust specify -F to overwrite "
+                  "it\n",
+                  ErrorKind::exists},
+             Case{"could not find any snapshots to destroy; check snapshot names.\n", ErrorKind::not_found},
+             Case{"cannot unmount 'tank/a': not currently mounted\n", ErrorKind::not_found},
+             Case{"cannot unmount '/tank/a': pool or dataset is busy\n", ErrorKind::busy},
+             Case{"cannot create 'tank/a': pool I/O is currently suspended\n", ErrorKind::unavailable},
              Case{"cannot receive: invalid stream (checksum mismatch)\n", ErrorKind::corrupt},
              Case{"cannot create 'tank/a': out of space\n", ErrorKind::unavailable},
              Case{"unrecognized command 'bookmark'\n", ErrorKind::unsupported},
