@@ -75,6 +75,8 @@ public:
 
     /// Sets limits for now and for later starts.
     virtual Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const> limits) = 0;
+    /// Whether this host has control groups of version 2 only.
+    [[nodiscard]] virtual bool has_unified_cgroups() const = 0;
     /// Takes back what set_limits() has kept.
     virtual Result<> forget_limits(Uuid const& uuid) = 0;
     /// Whether it starts with the host.

@@ -322,6 +322,9 @@ Result<> Machines::derive(Machine const& machine) {
     TRY(derive_network(machine, paths));
     TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", nspawn_text(machine, paths),
                      0644));
+    std::string const environment = nspawn_environment(machine, parts_.units.has_unified_cgroups());
+    std::string const environment_file = store_.layout().nspawn() + "/" + machine.uuid.text() + ".environment";
+    TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0644));
     if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
         return fail(errno, "create " + store_.layout().links());
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
@@ -362,7 +365,8 @@ Result<> Machines::prepare_one(Uuid const& uuid) {
 
 Result<> Machines::underive(Uuid const& uuid) {
     TRY(underive_network(uuid));
-    TRY(remove_file(store_.layout().nspawn() + "/" + uuid.text() + ".nspawn"));
+    for (char const* const kind : {".nspawn", ".environment"})
+        TRY(remove_file(store_.layout().nspawn() + "/" + uuid.text() + kind));
     std::string const link = store_.layout().links() + "/" + uuid.text();
     // nspawn keeps a lock file for each image beside it
     (void)::unlink((store_.layout().links() + "/.#" + uuid.text() + ".lck").c_str());

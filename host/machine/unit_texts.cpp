@@ -90,6 +90,12 @@ std::string scalar_text(json::Node const& node) {
     return std::move(out).text();
 }
 
+/// As systemd takes weights.
+std::uint64_t weight(std::optional<std::int64_t> wanted) {
+    constexpr std::int64_t highest = 10'000;
+    return static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted.value_or(100), 1, highest));
+}
+
 bool fits(std::string_view value) {
     return value.size() <= longest_variable &&
            std::ranges::none_of(value, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
@@ -137,6 +143,10 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths) {
     return text;
 }
 
+std::string nspawn_environment(Machine const& machine, bool has_unified_cgroups) {
+    return machine.launch && has_unified_cgroups ? "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1\n" : "";
+}
+
 std::vector<std::string> launch_environment(Machine const& machine) {
     std::vector<std::string> variables;
     std::set<std::string> names;
@@ -182,11 +192,7 @@ std::optional<Uuid> uuid_of_unit(std::string_view unit) {
 
 std::vector<UnitProperty> unit_properties(Machine const& machine) {
     constexpr std::uint64_t microseconds_per_percent = 10'000;
-    constexpr std::int64_t highest_weight = 10'000;
     auto const bytes = [](std::int64_t mebibytes) { return static_cast<std::uint64_t>(mebibytes) * mebibyte; };
-    auto const weight = [](std::optional<std::int64_t> wanted) {
-        return static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted.value_or(100), 1, highest_weight));
-    };
     std::int64_t const memory = machine.max_physical_memory.value_or(0);
     std::int64_t const swap = std::max<std::int64_t>(0, machine.max_swap.value_or(memory) - memory);
     std::int64_t const cap = machine.cpu_cap.value_or(0);

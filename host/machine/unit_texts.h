@@ -36,6 +36,11 @@ inline constexpr std::int64_t uids_of_machine = 65536;
 /// a unit of its own. Source: systemd.nspawn(5).
 std::string nspawn_text(Machine const& machine, MachinePaths const& paths);
 
+/// The text of /run/systemd/nspawn/<uuid>.environment, which systemd-nspawn itself gets; empty: none. On a host with
+/// version 2 only, systemd-nspawn gives version 1 to each tree without a newer systemd (231), which leaves the launcher
+/// without any control group to put limits on.
+std::string nspawn_environment(Machine const& machine, bool has_unified_cgroups);
+
 /// What a launch configuration may use in substitutions: TRITON_UUID, TRITON_ALIAS, TRITON_HOSTNAME,
 /// TRITON_DNS_DOMAIN, TRITON_OWNER_UUID, TRITON_IMAGE_UUID, TRITON_MEMORY_MIB; TRITON_IP and TRITON_GATEWAY of the
 /// primary interface; of each interface TRITON_NIC<N>_INTERFACE, _IP (an address, and never the word "dhcp"),

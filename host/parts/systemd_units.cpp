@@ -4,6 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 namespace triton::parts {
 
 namespace {
@@ -106,6 +109,11 @@ Result<> SystemdUnits::set_limits(Uuid const& uuid, std::span<machine::UnitPrope
     for (machine::UnitProperty const& limit : limits)
         properties.emplace_back(limit.name, limit.value);
     return TRY(bus())->set_properties(machine::unit_of(uuid), properties);
+}
+
+bool SystemdUnits::has_unified_cgroups() const {
+    struct statfs status{};
+    return ::statfs("/sys/fs/cgroup", &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
 }
 
 Result<> SystemdUnits::forget_limits(Uuid const& uuid) { return TRY(bus())->revert(machine::unit_of(uuid)); }

@@ -28,6 +28,7 @@ public:
     Result<> kill(Uuid const& uuid, int signal) override;
     Result<> reset(Uuid const& uuid) override;
     Result<> set_limits(Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;
+    [[nodiscard]] bool has_unified_cgroups() const override;
     Result<> forget_limits(Uuid const& uuid) override;
     Result<> set_autostart(Uuid const& uuid, bool is_on) override;
 

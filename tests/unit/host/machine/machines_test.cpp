@@ -58,10 +58,12 @@ public:
     Result<> kill(Uuid const&, int) override { return {}; }
     Result<> reset(Uuid const&) override { return {}; }
     Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override { return set("limits", uuid, true); }
+    [[nodiscard]] bool has_unified_cgroups() const override { return is_unified; }
     Result<> forget_limits(Uuid const& uuid) override { return set("limits", uuid, false); }
     Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
 
     bool is_gone = false;
+    bool is_unified = false;
     LastExit ended = {};  // what it remembers of each machine
 
 private:

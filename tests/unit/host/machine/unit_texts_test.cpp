@@ -107,6 +107,14 @@ TEST(Environment, HasNicsAndMetadata) {
                                      "TRITON_NIC2_TAG=c", "TRITON_METADATA_DB_HOST=pg", "TRITON_METADATA_PORT=5432"));
 }
 
+TEST(Environment, OfNspawnGivesTheLauncherVersion2WhereTheHostHasNothingElse) {
+    Machine made = limited_machine();
+    EXPECT_EQ(nspawn_environment(made, true), "");
+    made.launch = json::Object{};
+    EXPECT_EQ(nspawn_environment(made, true), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1\n");
+    EXPECT_EQ(nspawn_environment(made, false), "");
+}
+
 TEST(Limits, HaveTheUnitsOfSystemd) {
     EXPECT_THAT(unit_properties(limited_machine()),
                 testing::ElementsAre(UnitProperty{"CPUQuotaPerSecUSec", 1'500'000}, UnitProperty{"CPUWeight", 10'000},
