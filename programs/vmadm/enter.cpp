@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -69,6 +70,27 @@ Result<> join_cgroups(std::string_view groups) {
         if (!procs || !write_all(procs.get(), std::to_string(::getpid())))
             return fail(errno, "enter the control group " + directory);
     }
+    return {};
+}
+
+/// Takes the leader's own limits, as far as we may raise ours, and its place among those that the kernel ends when
+/// memory is short: whoever calls us may be exempt from that, and a program that cannot be ended would cost all others.
+Result<> take_limits(std::int64_t leader) {
+    std::string const what = "take the limits of the machine";
+    for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
+        struct rlimit limit{}, own{};
+        auto const which = static_cast<__rlimit_resource>(resource);
+        if (::prlimit(static_cast<pid_t>(leader), which, nullptr, &limit) != 0) return fail(errno, what);
+        if (::setrlimit(which, &limit) == 0) continue;
+        if (errno != EPERM || ::getrlimit(which, &own) != 0) return fail(errno, what);
+        limit = {.rlim_cur = std::min(limit.rlim_cur, own.rlim_max),
+                 .rlim_max = std::min(limit.rlim_max, own.rlim_max)};
+        if (::setrlimit(which, &limit) != 0) return fail(errno, what);
+    }
+    std::string const score = TRY(read_file(proc_file(leader, "oom_score_adj"), most_proc_bytes));
+    UniqueFd const own{::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)};
+    // A lower one may be denied, and then the kernel ends this program sooner than others.
+    if (!own || (!write_all(own.get(), score) && errno != EACCES)) return fail(errno, what);
     return {};
 }
 
@@ -207,6 +229,7 @@ Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>
         entry.terminal = UniqueFd(ends[1]);
     }
     TRY(join_cgroups(groups));  // this process is about to end anyway
+    TRY(take_limits(leader));
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, "enter the machine");
     if (child == 0) enter(entry);

@@ -72,6 +72,10 @@ def test_limits_of_processes_and_of_tmp(host, vmadm, limited):
     lines = host.run("cat", f"/proc/{leader}/limits", check=True).stdout.splitlines()
     locked = next(line for line in lines if line.startswith("Max locked memory")).split()
     assert locked[3:5] == [str(4 * MEBIBYTE)] * 2
+    # what vmadm was called with does not count
+    inside = ["/usr/bin/busybox", "sh", "-c", "ulimit -l; cat /proc/self/oom_score_adj"]
+    done = host.run("prlimit", "--memlock=65536:", "choom", "--adjust", "500", "--", "vmadm", "exec", limited, *inside)
+    assert (done.returncode, done.stdout.split()) == (0, ["4096", host.run("cat", f"/proc/{leader}/oom_score_adj").stdout.strip()])
     size = vmadm.ok("exec", limited, "/usr/bin/busybox", "df", "-k", "/tmp").splitlines()[-1].split()
     assert (size[0], size[1]) == ("tmpfs", str(24 * 1024))
 
