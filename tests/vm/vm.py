@@ -3,6 +3,8 @@
 
 `vm.py save DIRECTORY` boots the machine that `build` has put there and keeps what it is then."""
 
+from __future__ import annotations
+
 import base64
 import itertools
 import json

@@ -73,16 +73,35 @@ def test_a_quota_stops_the_machine_and_nobody_else(host, vmadm, tiny):
     assert host.run("zfs", "get", "-Hp", "-o", "value", "refquota", f"{GROUP}/{uuid}", check=True).stdout == f"{2 << 30}\n"
 
 
+def of_unit(host, uuid, file):
+    return host.run("cat", f"/sys/fs/cgroup/machine.slice/{UNIT.format(uuid)}/{file}", check=True).stdout
+
+
 def test_one_process_that_takes_too_much_memory_does_not_end_its_machine(host, vmadm, tiny):
-    """Version 2 tells systemd of each process that the kernel ends: a unit without a policy of its own would be stopped."""
+    """Version 2 tells systemd of each process that the kernel ends; a unit without delegation would be stopped for it. The caller
+    may be exempt, as many a service is: the program is not, else the kernel would take systemd-nspawn in its place."""
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, ram=64, launch=sleeping()))
     leader = json.loads(vmadm.ok("get", uuid))["pid"]
-    assert vmadm("exec", uuid, BUSYBOX, "tail", "/dev/zero").returncode == 128 + 9
-    events = dict(line.split() for line in host.run("cat", f"/sys/fs/cgroup/machine.slice/{UNIT.format(uuid)}/memory.events", check=True).stdout.splitlines())
-    assert int(events["oom_kill"]) >= 1
+    done = host.run("choom", "--adjust", "-1000", "--", "vmadm", "exec", uuid, BUSYBOX, "tail", "/dev/zero")
+    assert done.returncode == 128 + 9
+    assert int(dict(line.split() for line in of_unit(host, uuid, "memory.events").splitlines())["oom_kill"]) >= 1
     assert json.loads(vmadm.ok("get", uuid))["pid"] == leader
     assert vmadm.ok("exec", uuid, BUSYBOX, "echo", "alive") == "alive\n"
+    main = host.run("systemctl", "show", "-P", "MainPID", UNIT.format(uuid), check=True).stdout.strip()
+    assert host.run("cat", f"/proc/{main}/oom_score_adj", f"/proc/{leader}/oom_score_adj", check=True).stdout == "-1000\n0\n"
+
+
+def test_programs_of_a_launch_configuration_have_limits_of_their_own(host, vmadm, tiny):
+    """Without systemd in the image, systemd-nspawn would give the machine version 1 of control groups."""
+    uuid = new_uuid()
+    launch = sleeping()
+    launch["programs"]["main"]["cgroup"] = {"memoryMax": "8Mi", "pidsMax": 20}
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=launch))
+    assert "cgroup2 /sys/fs/cgroup cgroup2 rw" in vmadm.ok("exec", uuid, BUSYBOX, "cat", "/proc/mounts")
+    limits = host.run("sh", "-c", f"find /sys/fs/cgroup/machine.slice/{UNIT.format(uuid)}/payload -mindepth 2 -name pids.max -o -mindepth 2 -name memory.max | xargs cat",
+                      check=True).stdout.split()
+    assert {"20", str(8 << 20)} <= set(limits)
 
 
 def test_a_machine_that_is_in_use_elsewhere_is_deleted_later(host, vmadm, tiny):
