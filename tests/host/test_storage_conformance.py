@@ -451,13 +451,16 @@ def test_a_zfs_tree_that_another_namespace_has_mounted_stays_what_it_was(place, 
     if place.backend != "zfs" or place.daemon:
         pytest.skip("only OpenZFS mounts a tree in each namespace by itself")
     expected = manifest(filled(store, "a"))
-    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 1000"], stdout=subprocess.PIPE) as other:
+    other = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 1000"], stdout=subprocess.PIPE)
+    try:
         other.stdout.readline()
         with pytest.raises(Failed, match="^busy: cannot destroy tree a: .*busy"):
             store("destroy", "a", env=os.environ | {"PATIENCE_MS": "1500"})
         assert manifest(store.tree("a")) == expected
         assert store("recover") == [] and store("list", "") == ["a"]
+    finally:
         other.kill()
+        other.communicate()
     store("destroy", "a")
     assert store("list", "") == []
 
