@@ -98,7 +98,7 @@ def test_programs_of_a_launch_configuration_have_limits_of_their_own(host, vmadm
     launch = sleeping()
     launch["programs"]["main"]["cgroup"] = {"memoryMax": "8Mi", "pidsMax": 20}
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=launch))
-    assert "cgroup2 /sys/fs/cgroup cgroup2 rw" in vmadm.ok("exec", uuid, BUSYBOX, "cat", "/proc/mounts")
+    assert " /sys/fs/cgroup cgroup2 rw" in vmadm.ok("exec", uuid, BUSYBOX, "cat", "/proc/mounts")
     limits = host.run("sh", "-c", f"find /sys/fs/cgroup/machine.slice/{UNIT.format(uuid)}/payload -mindepth 2 -name pids.max -o -mindepth 2 -name memory.max | xargs cat",
                       check=True).stdout.split()
     assert {"20", str(8 << 20)} <= set(limits)
