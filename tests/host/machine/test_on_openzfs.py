@@ -50,7 +50,7 @@ def test_vminfod_hears_of_what_an_operator_does_with_zfs(host, vmadm, vminfod, t
 
 def test_vminfod_listens_again_when_zpool_events_ends(host, vmadm, vminfod, tiny):
     uuid = new_uuid()
-    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", autoboot=False))
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", autoboot=False, launch=sleeping()))
     wait_for(lambda: vminfod.source("zfs"), lambda source: source["working"])
     host.run("pkill", "-KILL", "-x", "zpool", check=True)
     wait_for(lambda: vminfod.source("zfs"), lambda source: source["working"] and host.run("pgrep", "-x", "zpool").returncode == 0)
