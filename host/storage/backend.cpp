@@ -25,6 +25,13 @@ Result<Backend> parse_backend(std::string_view name) {
     return fail("unknown storage backend \"" + std::string(name) + "\" (known: zfs, btrfs, reflink, directory)");
 }
 
+Result<> Pool::tune(TreeName const& /*tree*/, Tuning const& tuning) {
+    if (tuning == Tuning()) return {};
+    return fail(ErrorKind::unsupported, "the pool is not of ZFS");
+}
+
+std::string Pool::dataset(TreeName const& /*tree*/) const { return {}; }
+
 Result<std::optional<TreeName>> Pool::origin(TreeName const& /*tree*/) { return std::optional<TreeName>(); }
 
 Result<> Pool::send_since_origin(TreeName const& tree, SnapshotName const& /*snapshot*/, int /*fd*/) {

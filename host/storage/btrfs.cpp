@@ -91,6 +91,12 @@ Result<> snapshot(int subvolume, int parent, std::string const& name, bool is_re
     return {};
 }
 
+std::optional<std::int64_t> made_at(int subvolume) {
+    btrfs_ioctl_get_subvol_info_args info{};
+    if (::ioctl(subvolume, BTRFS_IOC_GET_SUBVOL_INFO, &info) != 0 || info.otime.sec == 0) return std::nullopt;
+    return static_cast<std::int64_t>(info.otime.sec) * 1'000'000 + info.otime.nsec / 1000;
+}
+
 bool destroy(int parent, std::string const& name) {
     auto arguments = with_name(name);
     return ::ioctl(parent, BTRFS_IOC_SNAP_DESTROY_V2, &arguments) == 0 || errno == ENOENT;

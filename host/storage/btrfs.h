@@ -19,6 +19,9 @@ bool is_subvolume(int directory);
 Result<> create(int parent, std::string const& name);
 /// Durable when it returns.
 Result<> snapshot(int subvolume, int parent, std::string const& name, bool is_read_only);
+/// When it was made, in microseconds of the wall clock: its root directory has the time of the subvolume that it is a
+/// snapshot of. None: the kernel does not tell.
+std::optional<std::int64_t> made_at(int subvolume);
 /// Removes a subvolume without subvolumes below it, with everything in it. Its space is freed gradually. Returns
 /// whether it has gone; what is not a subvolume stays.
 bool destroy(int parent, std::string const& name);

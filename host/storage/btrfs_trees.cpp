@@ -52,6 +52,7 @@ public:
         if (!copy) return fail(errno, "open the tree");
         return measure_tree(std::move(copy), true);
     }
+    std::optional<std::int64_t> made_at(int tree) override { return btrfs::made_at(tree); }
 };
 
 }  // namespace

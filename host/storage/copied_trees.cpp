@@ -65,6 +65,12 @@ public:
     }
     Result<std::optional<std::uint64_t>> quota(int tree) override { return project_quota::get(tree); }
     Result<Size> size(int tree) override { return measure_tree(TRY(open_again(tree)), backend_ == Backend::reflink); }
+    std::optional<std::int64_t> made_at(int tree) override {
+        struct statx facts{};
+        if (::statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &facts) != 0 || (facts.stx_mask & STATX_BTIME) == 0)
+            return std::nullopt;
+        return facts.stx_btime.tv_sec * 1'000'000 + facts.stx_btime.tv_nsec / 1000;
+    }
 
 private:
     static Result<UniqueFd> make_directory(int parent, std::string const& name) {

@@ -304,6 +304,19 @@ public:
         return names;
     }
 
+    Result<std::vector<SnapshotFacts>> snapshot_facts(TreeName const& tree) override {
+        auto const holder = TRY(find(tree));
+        std::vector<SnapshotFacts> all;
+        UniqueFd const directory = TRY(open_snapshots(holder, tree));
+        for (SnapshotEntry const& entry : TRY(read_snapshots(directory, tree))) {
+            UniqueFd const one = open_directory(directory.get(), entry.entry);
+            if (!one && errno == ENOENT) continue;  // it has just been deleted
+            if (!one) return fail(errno, "open snapshot " + entry.entry + " of " + tree.text());
+            all.push_back({.name = TRY(SnapshotName::parse(entry.name)), .created_at = trees_->made_at(one.get())});
+        }
+        return all;
+    }
+
     Result<UniqueFd> open(TreeName const& tree) override { return open_content(TRY(find(tree)), tree); }
 
     [[nodiscard]] std::string path(TreeName const& tree) const override {

@@ -32,7 +32,7 @@ private:
 /// The name of a snapshot of a tree: one component of the same kind.
 class SnapshotName {
 public:
-    static constexpr std::size_t most_characters = 64;
+    static constexpr std::size_t most_characters = 80;
 
     /// Errors: `invalid`, which names the text and what is wrong with it.
     static Result<SnapshotName> parse(std::string_view text);

@@ -46,12 +46,29 @@ struct Usage {
     bool operator==(Usage const&) const = default;
 };
 
+/// A snapshot of a tree, as far as the backend knows it.
+struct SnapshotFacts {
+    SnapshotName name;
+    std::optional<std::int64_t> created_at = {};  ///< microseconds of the wall clock; none: the file system forgets it
+    std::optional<std::uint64_t> used = {};       ///< bytes that deleting it would give back; only ZFS counts them
+};
+
 struct Space {
     std::uint64_t total = 0;
     std::uint64_t free = 0;                         ///< for us: less what the file system keeps back
     std::optional<std::uint64_t> inodes_free = {};  ///< none: the file system makes them as they are needed
 
     bool operator==(Space const&) const = default;
+};
+
+/// How ZFS is to keep a tree; what is not set is as in the dataset above.
+struct Tuning {
+    std::optional<std::string> compression = {};
+    std::optional<std::uint64_t> record_size = {};
+    std::optional<std::uint64_t> most_filesystems = {};
+    std::optional<std::uint64_t> most_snapshots = {};
+
+    bool operator==(Tuning const&) const = default;
 };
 
 /// Keys are `triton:[a-z_]+`. Values are of 1 to 1,000 printable ASCII characters.
@@ -110,6 +127,10 @@ public:
     virtual Result<> set_quota(TreeName const& tree, std::optional<std::uint64_t> bytes) = 0;
     virtual Result<std::optional<std::uint64_t>> quota(TreeName const& tree) = 0;
 
+    /// What is written from now on is kept so. Errors: `unsupported` when there is something to set and the pool is not
+    /// of ZFS, or that ZFS does not know it.
+    virtual Result<> tune(TreeName const& tree, Tuning const& tuning);
+
     /// An empty value removes it. Errors: `invalid` key or value.
     virtual Result<> set_property(TreeName const& tree, std::string_view key, std::string_view value) = 0;
     virtual Result<Properties> properties(TreeName const& tree) = 0;
@@ -138,12 +159,16 @@ public:
     virtual Result<std::vector<TreeName>> list(std::string_view group) = 0;
     /// The snapshots of one tree, oldest first.
     virtual Result<std::vector<SnapshotName>> snapshots(TreeName const& tree) = 0;
+    /// The same with what is known of each.
+    virtual Result<std::vector<SnapshotFacts>> snapshot_facts(TreeName const& tree) = 0;
 
     /// Its directory, for reading and as the start of openat2(2).
     virtual Result<UniqueFd> open(TreeName const& tree) = 0;
     /// Where it is, or would be. The directories above belong to root and let nobody else through (mode 0700), because
     /// trees hold other systems' setuid programs.
     [[nodiscard]] virtual std::string path(TreeName const& tree) const = 0;
+    /// Its name for zfs(8), "tank/triton/machines/a"; empty on all but ZFS.
+    [[nodiscard]] virtual std::string dataset(TreeName const& tree) const;
 
     /// What killed processes have left is removed; what is being built or destroyed now is left alone. Returns a
     /// sentence for each thing that was removed. Meant for the start of every command that changes something.

@@ -43,6 +43,8 @@ public:
         std::uint64_t exclusive = 0;
     };
     virtual Result<Size> size(int tree) = 0;
+    /// When it was made or copied, in microseconds of the wall clock; none: the file system does not keep it.
+    virtual std::optional<std::int64_t> made_at(int tree) = 0;
 };
 
 std::unique_ptr<Trees> make_btrfs_trees();

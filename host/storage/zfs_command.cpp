@@ -60,6 +60,8 @@ constexpr std::array meanings{
     Meaning{"unrecognized command", ErrorKind::unsupported},
     Meaning{"invalid option", ErrorKind::unsupported},
     Meaning{"unsupported", ErrorKind::unsupported},
+    Meaning{"invalid property", ErrorKind::unsupported},
+    Meaning{"must be one of", ErrorKind::unsupported},  // of the values of a property
 };
 
 /// As a shell would find it, and where it is for those who do not have sbin in their path.

@@ -1,8 +1,10 @@
 #include "host/storage/zfs_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -25,6 +27,7 @@ using Pace = ZfsCommand::Pace;
 
 constexpr std::string_view mark = "triton:tree";
 constexpr std::size_t longest_mounts = 16U << 20U;
+constexpr std::size_t most_asked = 1000;  // snapshots in one command line
 constexpr char const* format = "triton-pool 1 zfs\n";
 
 std::string parent_of(std::string const& name) {
@@ -181,6 +184,35 @@ public:
 
     Result<std::optional<std::uint64_t>> quota(TreeName const& tree) override { return TRY(usage(tree)).quota; }
 
+    Result<> tune(TreeName const& tree, Tuning const& tuning) override {
+        TRY(require(tree));
+        auto const text = [](std::optional<std::uint64_t> const& number) {
+            return number ? std::optional(std::to_string(*number)) : std::nullopt;
+        };
+        struct Wanted {
+            std::string name;
+            std::optional<std::string> value;
+            bool is_inherited = true;
+        };
+        std::array<Wanted, 4> const all{{{"compression", tuning.compression},
+                                         {"recordsize", text(tuning.record_size)},
+                                         {"filesystem_limit", text(tuning.most_filesystems), false},
+                                         {"snapshot_limit", text(tuning.most_snapshots), false}}};
+        auto const now = TRY(local_properties(tree));
+        for (Wanted const& wanted : all) {
+            std::string const what = "set " + wanted.name + " of tree " + tree.text();
+            auto const found = now.find(wanted.name);
+            bool const is_set = found != now.end() && found->second != "none";
+            if (wanted.value && (!is_set || found->second != *wanted.value))
+                TRY(zfs_.run({what, {"set", wanted.name + '=' + *wanted.value, full(tree)}}));
+            if (!wanted.value && is_set && wanted.is_inherited)
+                TRY(zfs_.run({what, {"inherit", wanted.name, full(tree)}}));
+            if (!wanted.value && is_set && !wanted.is_inherited)
+                TRY(zfs_.run({what, {"set", wanted.name + "=none", full(tree)}}));
+        }
+        return {};
+    }
+
     Result<> set_property(TreeName const& tree, std::string_view key, std::string_view value) override {
         TRY(check_property(key, value));
         if (key == mark) return fail(std::string(mark) + " is a property of the pool itself");
@@ -192,12 +224,10 @@ public:
 
     Result<Properties> properties(TreeName const& tree) override {
         TRY(require(tree));
-        auto const output = TRY(zfs_.run({"read the properties of tree " + tree.text(),
-                                          {"get", "-H", "-s", "local", "-o", "property,value", "all", full(tree)}}));
-        Properties properties;
-        for (auto const& fields : zfs_fields(output))
-            if (fields.size() == 2 && fields[0] != mark && check_property(fields[0], fields[1]))
-                properties.emplace(fields[0], fields[1]);
+        Properties properties = TRY(local_properties(tree));
+        std::erase_if(properties, [](auto const& property) {
+            return property.first == mark || !check_property(property.first, property.second);
+        });
         return properties;
     }
 
@@ -290,6 +320,18 @@ public:
         return names;
     }
 
+    Result<std::vector<SnapshotFacts>> snapshot_facts(TreeName const& tree) override {
+        TRY(require(tree));
+        std::vector<SnapshotFacts> all;
+        std::vector<std::string> const names = TRY(snapshots_of(full(tree)));
+        for (std::size_t first = 0; first < names.size(); first += most_asked) {
+            auto const some = std::span(names).subspan(first, std::min(most_asked, names.size() - first));
+            for (SnapshotFacts& facts : TRY(facts_of(tree, some)))
+                all.push_back(std::move(facts));
+        }
+        return all;
+    }
+
     Result<UniqueFd> open(TreeName const& tree) override {
         TRY(require(tree));
         UniqueFd directory{::open(path(tree).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
@@ -298,6 +340,8 @@ public:
     }
 
     [[nodiscard]] std::string path(TreeName const& tree) const override { return path_ + '/' + tree.text(); }
+
+    [[nodiscard]] std::string dataset(TreeName const& tree) const override { return full(tree); }
 
     Result<std::vector<std::string>> recover() override {
         std::vector<std::string> removed;
@@ -449,6 +493,16 @@ private:
         return values;
     }
 
+    /// What is set on the dataset itself, ZFS's own properties and those of users.
+    [[nodiscard]] Result<Properties> local_properties(TreeName const& tree) const {
+        auto const output = TRY(zfs_.run({"read the properties of tree " + tree.text(),
+                                          {"get", "-Hp", "-s", "local", "-o", "property,value", "all", full(tree)}}));
+        Properties properties;
+        for (auto const& fields : zfs_fields(output))
+            if (fields.size() == 2) properties.emplace(fields[0], fields[1]);
+        return properties;
+    }
+
     /// Full names, oldest first: zfs(8) sorts those of one dataset by their making.
     [[nodiscard]] Result<std::vector<std::string>> snapshots_of(std::string const& dataset) const {
         auto const output = TRY(zfs_.run(
@@ -457,6 +511,26 @@ private:
         for (auto const& fields : zfs_fields(output))
             names.push_back(fields[0]);
         return names;
+    }
+
+    /// One that has been deleted meanwhile is an error of zfs(8), which names it.
+    [[nodiscard]] Result<std::vector<SnapshotFacts>> facts_of(TreeName const& tree,
+                                                              std::span<std::string const> snapshots) const {
+        ZfsCommand::Call call{"look at the snapshots of tree " + tree.text(),
+                              {"get", "-Hp", "-o", "name,property,value", "creation,used"}};
+        call.arguments.insert(call.arguments.end(), snapshots.begin(), snapshots.end());
+        std::vector<SnapshotFacts> all;
+        for (std::string const& snapshot : snapshots)
+            all.push_back({.name = TRY(SnapshotName::parse(snapshot.substr(snapshot.find('@') + 1)))});
+        for (auto const& fields : zfs_fields(TRY(zfs_.run(call)))) {
+            auto const found = std::ranges::find(snapshots, fields.front());
+            if (fields.size() != 3 || found == snapshots.end()) continue;
+            SnapshotFacts& facts = all[static_cast<std::size_t>(found - snapshots.begin())];
+            std::uint64_t const value = TRY(parse_number(fields[2], call.attempted));
+            if (fields[1] == "creation") facts.created_at = static_cast<std::int64_t>(value) * 1'000'000;
+            if (fields[1] == "used") facts.used = value;
+        }
+        return all;
     }
 
     /// Fails with the names of the trees that were cloned from a snapshot whose name begins so; `itself` does not

@@ -237,6 +237,20 @@ def test_snapshots_are_listed_by_age_and_deleted(store):
     assert store("snapshots", "a") == ["zz", "mm", "b"]
 
 
+def test_snapshots_tell_when_they_were_made(place, store):
+    """Their own time, and not that of the tree that they were taken of."""
+    filled(store, "a")
+    time.sleep(1.1)  # ZFS counts seconds
+    before = time.time()
+    for name in ("one", "n" * 80):
+        store("snapshot", "a", name)
+    facts = [line.split() for line in store("snapshot-facts", "a")]
+    assert [name for name, _, _ in facts] == ["one", "n" * 80]
+    for _, made, used in facts:
+        assert before - 1 < int(made) / 1_000_000 <= time.time() + 1
+        assert (used != "-") == (place.backend == "zfs")
+
+
 def test_a_snapshot_gets_another_name_and_stays_what_it_is(store):
     store("make", "a")
     (store.tree("a") / "f").write_text("1")

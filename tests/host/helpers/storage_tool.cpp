@@ -136,6 +136,13 @@ std::map<std::string, Command> const& commands() {
               for (SnapshotName const& name : need(p.snapshots(tree(a[0]))))
                   print(name.text());
           }}},
+        {"snapshot-facts",
+         {1,
+          [](Pool& p, Arguments const& a) {
+              for (SnapshotFacts const& facts : need(p.snapshot_facts(tree(a[0]))))
+                  print(facts.name.text() + ' ' + (facts.created_at ? std::to_string(*facts.created_at) : "-") + ' ' +
+                        number(facts.used));
+          }}},
         {"path",
          {1,
           [](Pool& p, Arguments const& a) {
