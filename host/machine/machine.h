@@ -59,6 +59,8 @@ enum class State : std::uint8_t { provisioning, configured, stopped, starting, r
 
 struct Snapshot {
     std::string name = {};
+    std::optional<std::string> created_at = {};
+    std::optional<std::int64_t> size = {};
 };
 
 /// A machine: what its owner asked for, what we have added, and what is seen of it. The table in properties.h tells
@@ -139,6 +141,7 @@ struct Machine {
     std::optional<std::int64_t> init_restarts = {};
     std::optional<std::string> last_modified = {};
     std::optional<std::string> zonepath = {};
+    std::optional<std::string> zfs_filesystem = {};
     std::optional<Uuid> server_uuid = {};
     std::optional<std::string> platform_buildstamp = {};
     std::vector<Snapshot> snapshots = {};

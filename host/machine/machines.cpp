@@ -32,6 +32,7 @@ constexpr std::chrono::seconds start_limit{90};
 constexpr std::int64_t first_of_uids = 1879048192;
 constexpr std::int64_t end_of_uids = 2147352576;
 constexpr std::string_view snapshot_prefix = "vmsnap-";
+constexpr std::size_t longest_snapshot_name = 64;
 constexpr std::string_view group = "machines";
 constexpr std::string_view incoming_group = "incoming";  // what takes the place of a machine's tree
 
@@ -62,6 +63,14 @@ std::string launch_text(Machine const& machine) {
     json::Writer out;
     out.value(*machine.launch);
     return std::move(out).text() + "\n";
+}
+
+storage::Tuning tuning_of(Machine const& machine) {
+    auto const number = [](std::optional<std::int64_t> const& value) {
+        return value ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt;
+    };
+    return {machine.zfs_root_compression, number(machine.zfs_root_recsize), number(machine.zfs_filesystem_limit),
+            number(machine.zfs_snapshot_limit)};
 }
 
 Result<std::optional<json::Object>> read_object(std::string const& path) {
@@ -101,8 +110,8 @@ Result<> unless_missing(Result<> result) {
 }
 
 /// Where files of machines are replaced, hence where a command that is killed leaves a half one.
-std::array<std::string, 3> directories_of_files(Layout const& layout) {
-    return {layout.machines(), layout.state() + "/journal", layout.nspawn()};
+std::array<std::string, 4> directories_of_files(Layout const& layout) {
+    return {layout.machines(), layout.archive(), layout.state() + "/journal", layout.nspawn()};
 }
 
 /// The machine that such a half file is of: ".<uuid>.json.<random>.tmp"
@@ -179,7 +188,7 @@ storage::TreeName tree_of(Uuid const& uuid) {
 
 Result<storage::SnapshotName> snapshot_name(std::string_view name) {
     auto parsed = storage::SnapshotName::parse(std::string(snapshot_prefix) + std::string(name));
-    if (name.empty() || !parsed) return fail("Invalid snapshot name");
+    if (name.empty() || name.size() > longest_snapshot_name || !parsed) return fail("Invalid snapshot name");
     return parsed;
 }
 
@@ -208,6 +217,13 @@ void observe(Machine& machine, UnitStatus const& status) {
 
 void Machines::observe_files(Machine& machine) const {
     machine.zonepath = parts_.pool.path(tree_of(machine.uuid));
+    std::string dataset = parts_.pool.dataset(tree_of(machine.uuid));
+    if (!dataset.empty()) {
+        machine.zpool = dataset.substr(0, dataset.find('/'));
+        machine.zfs_filesystem = std::move(dataset);
+    }
+    machine.server_uuid = facts_.server_uuid;
+    machine.platform_buildstamp = facts_.platform_buildstamp;
     std::int64_t modified = store_.modified_at(machine.uuid);
     for (ConfigFile const& file : config_files) {
         struct stat found{};
@@ -252,10 +268,15 @@ Result<Machine> Machines::read(Uuid const& uuid) {
 
 Result<std::vector<Snapshot>> Machines::snapshots(Uuid const& uuid) {
     std::vector<Snapshot> newest_first;
-    for (storage::SnapshotName const& snapshot : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
-        if (snapshot.text().starts_with(snapshot_prefix))
-            newest_first.insert(newest_first.begin(), {snapshot.text().substr(snapshot_prefix.size())});
+    for (storage::SnapshotFacts const& facts : TRY(parts_.pool.snapshot_facts(tree_of(uuid)))) {
+        std::string const& name = facts.name.text();
+        if (!name.starts_with(snapshot_prefix)) continue;
+        Snapshot snapshot{.name = name.substr(snapshot_prefix.size())};
+        if (facts.created_at) snapshot.created_at = time_text(*facts.created_at);
+        if (facts.used) snapshot.size = static_cast<std::int64_t>(*facts.used);
+        newest_first.push_back(std::move(snapshot));
     }
+    std::ranges::reverse(newest_first);
     return newest_first;
 }
 
@@ -381,6 +402,13 @@ Result<> Machines::apply_limits(Machine const& machine) {
     return parts_.units.set_limits(machine.uuid, unit_properties(machine));
 }
 
+Result<> Machines::tune_tree(Machine const& machine, bool is_told) {
+    auto const done = parts_.pool.tune(tree_of(machine.uuid), tuning_of(machine));
+    if (done || done.error().kind != ErrorKind::unsupported) return done;
+    if (is_told) notice("zfs_*: they are stored, but not in force: " + done.error().text());
+    return {};
+}
+
 Result<> Machines::set_quota(Machine const& machine, bool is_told) {
     std::int64_t const quota = machine.quota.value_or(0);
     auto const bytes = quota > 0 ? std::optional(static_cast<std::uint64_t>(quota) * gibibyte) : std::nullopt;
@@ -475,7 +503,10 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     operation.steps.push_back({.name = needs_image ? "clone of the image" : "tree",
                                .run = std::move(tree),
                                .undo = [this, uuid] { return destroy_tree(uuid); }});
-    operation.steps.push_back({.name = "quota", .run = [this, machine] { return set_quota(machine, true); }});
+    operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
+                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, true));
+                                   return set_quota(machine, true);
+                               }});
     operation.steps.push_back({.name = "metadata", .run = [this, machine, needs_image]() -> Result<> {
                                    if (needs_image || machine.maintain_resolvers == std::optional(true))
                                        write_resolvers(machine, path(machine.uuid));
@@ -501,6 +532,13 @@ Operation Machines::installation(Machine const& machine) {
     return operation;
 }
 
+/// What cannot be read any more cannot be kept: such a machine is to go, too.
+Result<> Machines::archive(Uuid const& uuid) {
+    auto const machine = load(uuid);
+    if (!machine || machine->archive_on_delete != std::optional(true)) return {};
+    return replace_file(store_.layout().archive() + "/" + uuid.text() + ".json", whole_text(*machine) + "\n", 0600);
+}
+
 Operation Machines::deletion(Uuid const& uuid) {
     Operation operation{.name = "delete", .after_kill = Outcome::finished};
     auto const machine = store_.load(uuid);
@@ -511,6 +549,7 @@ Operation Machines::deletion(Uuid const& uuid) {
     };
 
     operation.steps = {
+        {.name = "archive", .run = [this, uuid] { return archive(uuid); }},
         {.name = "halt", .run = of_unit([this, uuid] { return parts_.units.halt(uuid); })},
         {.name = "autostart", .run = of_unit([this, uuid] { return parts_.units.set_autostart(uuid, false); })},
         {.name = "limits", .run = of_unit([this, uuid] { return parts_.units.forget_limits(uuid); })},
@@ -531,6 +570,7 @@ Operation Machines::deletion(Uuid const& uuid) {
 Operation Machines::change(Machine const& machine) {
     auto const before = store_.load(machine.uuid);
     bool const is_quota_new = !before || before->quota != machine.quota;
+    bool const is_tuning_new = !before || tuning_of(*before) != tuning_of(machine);
     Operation operation{.name = "update", .after_kill = Outcome::finished, .data = whole_text(machine)};
     operation.steps = {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
@@ -540,7 +580,11 @@ Operation Machines::change(Machine const& machine) {
              write_host_name(machine, path(machine.uuid));
              return write_config(machine);
          }},
-        {.name = "quota", .run = [this, machine, is_quota_new] { return set_quota(machine, is_quota_new); }},
+        {.name = "quota",
+         .run = [this, machine, is_quota_new, is_tuning_new]() -> Result<> {
+             TRY(tune_tree(machine, is_tuning_new));
+             return set_quota(machine, is_quota_new);
+         }},
     };
     if (machine.phase != Phase::installed) return operation;
     operation.steps.push_back(
@@ -589,7 +633,11 @@ Operation Machines::reprovisioning(Machine const& machine) {
              TRY(destroy_tree(uuid));
              return parts_.pool.rename(incoming, tree_of(uuid));
          }},
-        {.name = "quota", .run = [this, machine] { return set_quota(machine, false); }},
+        {.name = "quota",
+         .run = [this, machine]() -> Result<> {
+             TRY(tune_tree(machine, false));
+             return set_quota(machine, false);
+         }},
         {.name = "hold of the old image",
          .run = [this, machine]() -> Result<> {
              auto const before = store_.load(machine.uuid);
@@ -704,7 +752,11 @@ Result<> Machines::add(Machine machine, std::string_view command,
     until_saved(operation, shared);
     TRY(perform_marked(machine.uuid, operation));
     if (machine.create_only || !machine.autoboot.value_or(false)) return {};
-    return parts_.units.start(machine.uuid, start_limit);
+    auto started = parts_.units.start(machine.uuid, start_limit);
+    if (!started)
+        started.error().details.push_back("VM " + machine.uuid.text() + " is complete and stays: vmadm start " +
+                                          machine.uuid.text() + " tries again, vmadm delete removes it");
+    return started;
 }
 
 Result<> Machines::install(Uuid const& uuid) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/machine/host.h"
+#include "host/machine/host_facts.h"
 #include "host/machine/machine_stream.h"
 #include "host/machine/network_plan.h"
 #include "host/machine/payload.h"
@@ -44,7 +45,8 @@ struct StopOptions {
 /// machine that runs does not notice.
 class Machines {
 public:
-    Machines(Layout layout, HostParts parts) : store_(std::move(layout)), parts_(parts) {}
+    Machines(Layout layout, HostParts parts)
+        : facts_(read_host_facts(layout.root)), store_(std::move(layout)), parts_(parts) {}
 
     [[nodiscard]] Store const& store() const { return store_; }
 
@@ -163,8 +165,10 @@ private:
     Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
     Result<> write_config(Machine const& machine, std::string const& tree);
     Result<> apply_limits(Machine const& machine);
-    /// `is_told`: whether a pool that knows no quotas is worth a notice.
+    /// `is_told`: whether a pool that cannot have what is asked for is worth a notice.
+    Result<> tune_tree(Machine const& machine, bool is_told);
     Result<> set_quota(Machine const& machine, bool is_told);
+    Result<> archive(Uuid const& uuid);
     Result<> destroy_tree(Uuid const& uuid);
     Result<> forget_config(storage::TreeName const& tree);
     Result<std::int64_t> free_uids();
@@ -173,6 +177,7 @@ private:
         if (parts_.notice) parts_.notice(std::move(text));
     }
 
+    HostFacts facts_;
     Store store_;
     HostParts parts_;
 };

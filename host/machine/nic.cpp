@@ -219,6 +219,9 @@ std::span<Row<Filesystem> const> table(json::TableOf<Filesystem, json::Reading>)
 std::span<Row<Snapshot> const> table(json::TableOf<Snapshot, json::Reading>) {
     static constexpr auto rows = std::to_array<Row<Snapshot>>({
         row_of<&Snapshot::name, Text, Snapshot>("name", "Its name."),
+        row_of<&Snapshot::created_at, Text, Snapshot>("created_at", "When it was made."),
+        row_of<&Snapshot::size, Whole<0, INT64_MAX>, Snapshot>(
+            "size", "Bytes that deleting it gives back. Only ZFS counts them."),
     });
     return rows;
 }

@@ -72,7 +72,10 @@ constexpr Property derived(std::string_view name, Column column, Shape const& sh
 void write_type(std::string_view name, Machine const&, json::Writer& out) { out.key(name).value("LX"); }
 void write_hvm(std::string_view name, Machine const&, json::Writer& out) { out.key(name).value(false); }
 void write_filesystem(std::string_view name, Machine const& machine, json::Writer& out) {
-    if (machine.zpool) out.key(name).value(*machine.zpool + "/" + machine.uuid.text());
+    if (machine.zfs_filesystem)
+        out.key(name).value(*machine.zfs_filesystem);
+    else if (machine.zpool)
+        out.key(name).value(*machine.zpool + "/" + machine.uuid.text());
 }
 
 void write_open_report(std::string_view name, Machine const& machine, json::Writer& out) {
@@ -139,16 +142,16 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::max_shm_ids, Count>("max_shm_ids", kept(), "Stored. Default: 4096."),
         property<&Machine::max_shm_memory, Mebibytes>("max_shm_memory", kept(), "Stored. Default: `max_physical_memory`."),
         property<&Machine::zfs_io_priority, Whole<0, 16384>>("zfs_io_priority", live({11, "IO_PRIORITY"}), "Its weight when the disk is busy, where the scheduler of that heeds weights (bfq, io.cost); ZFS does not. Default: 100. systemd's highest weight is 10000."),
-        property<&Machine::zfs_root_compression, CompressionName>("zfs_root_compression", kept(), "Stored."),
+        property<&Machine::zfs_root_compression, CompressionName>("zfs_root_compression", live(), "Of its tree, on a ZFS pool: `on`, `off`, `gzip`, `gzip-1` to `gzip-9`, `lz4`, `lzjb` or `zle`. Elsewhere stored."),
         property<&Machine::zfs_data_compression, CompressionName>("zfs_data_compression", kept(), "Stored."),
-        property<&Machine::zfs_root_recsize, RecordSize>("zfs_root_recsize", kept(), "Stored."),
+        property<&Machine::zfs_root_recsize, RecordSize>("zfs_root_recsize", live(), "The record size of its tree in bytes, on a ZFS pool. Elsewhere stored."),
         property<&Machine::zfs_data_recsize, RecordSize>("zfs_data_recsize", kept(), "Stored."),
-        property<&Machine::zfs_filesystem_limit, Count>("zfs_filesystem_limit", kept(), "Stored."),
-        property<&Machine::zfs_snapshot_limit, Count>("zfs_snapshot_limit", kept(), "Stored."),
+        property<&Machine::zfs_filesystem_limit, Count>("zfs_filesystem_limit", live(), "File systems below its tree, on a ZFS pool. Elsewhere stored."),
+        property<&Machine::zfs_snapshot_limit, Count>("zfs_snapshot_limit", live(), "Snapshots of its tree, on a ZFS pool. Elsewhere stored."),
         property<&Machine::indestructible_zoneroot, Flag>("indestructible_zoneroot", {.takes = Takes::at_once, .column = {12, "INDESTR_ROOT"}, .shown = Shown::when_true}, "Whether `delete` and `reprovision` are refused."),
         property<&Machine::indestructible_delegated, Flag>("indestructible_delegated", {.takes = Takes::at_once, .column = {12, "INDESTR_DATA"}, .shown = Shown::when_true}, "Whether `delete` is refused."),
         property<&Machine::do_not_inventory, Flag>("do_not_inventory", {.column = {5, "DNI"}, .shown = Shown::when_true}, "Stored, for tools that count machines."),
-        property<&Machine::archive_on_delete, Flag>("archive_on_delete", {.shown = Shown::when_true}, "Stored."),
+        property<&Machine::archive_on_delete, Flag>("archive_on_delete", {.shown = Shown::when_true}, "Whether `delete` keeps its properties and its metadata in /var/triton/vmadm/archive."),
         property<&Machine::firewall_enabled, Flag>("firewall_enabled", {.column = {16}, .shown = Shown::when_set}, "Stored. Default: false."),
         property<&Machine::delegate_dataset, Flag>("delegate_dataset", {.set = Set::at_create}, "Stored."),
         property<&Machine::dns_domain, HostName>("dns_domain", {.takes = Takes::at_start, .column = {32, "DOMAIN"}}, "The domain in which short host names are looked up: `search` of /etc/resolv.conf, if there are resolvers. Default: local."),

@@ -283,6 +283,7 @@ Result<> Store::add_event(Event const& event) const {
     json::Writer out;
     out.open('{').member("time", time_text(event.time)).member("uuid", event.uuid.text());
     out.member("command", event.command).member("outcome", event.outcome);
+    if (!event.request.empty()) out.member("request", event.request);
     if (event.detail.size() > most_detail)
         out.member("detail", "left out: it has " + std::to_string(event.detail.size()) + " bytes");
     else if (!event.detail.empty())

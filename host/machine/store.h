@@ -24,6 +24,7 @@ struct Layout {
 
     [[nodiscard]] std::string state() const { return root + "/var/triton/vmadm"; }
     [[nodiscard]] std::string machines() const { return state() + "/machines"; }
+    [[nodiscard]] std::string archive() const { return state() + "/archive"; }
     [[nodiscard]] std::string images() const { return root + "/var/triton/imgadm/images"; }
     [[nodiscard]] std::string nspawn() const { return root + "/run/systemd/nspawn"; }
     [[nodiscard]] std::string networks() const { return root + std::string(network::directory); }
@@ -53,6 +54,7 @@ struct Event {
     std::string command = {};
     std::string outcome = {};  ///< "ok", or the error's text
     std::string detail = {};   ///< JSON; empty: none
+    std::string request = {};  ///< the caller's name for what it asks; empty: none
 };
 
 /// A file of machines/ that is not a machine.

@@ -156,6 +156,26 @@ def test_the_life_of_a_machine(pool_host):
 
 @pytest.mark.not_in_vm("nothing can stop OpenZFS, which is a part of the kernel")
 @pytest.mark.parametrize("pool_host", ["zfs"], indirect=True)
+def test_zfs_keeps_a_tree_as_it_is_asked_to(pool_host):
+    host, vmadm, uuid = pool_host, Vmadm(pool_host), new_uuid()
+    def values():
+        return host.run("zfs", "get", "-Hp", "-o", "value,source", "compression,recordsize", f"tank/pool/machines/{uuid}", check=True).stdout
+
+    vmadm.ok("create", payload=payload(TINY, uuid=uuid, autoboot=False, zfs_root_compression="gzip-9", zfs_root_recsize=8192))
+    assert values() == "gzip-9\tlocal\n8192\tlocal\n"
+    vmadm.ok("create-snapshot", uuid, "s")
+    (snapshot,) = json.loads(vmadm.ok("get", uuid))["snapshots"]
+    assert snapshot["name"] == "s" and snapshot["size"] >= 0 and snapshot["created_at"] > "2020"
+    code, text = vmadm.says("update", uuid, payload='{"zfs_root_compression": "on", "zfs_root_recsize": null}')
+    assert (code, text) == (0, f"Successfully updated VM {uuid}\n")
+    assert values().splitlines()[0] == "on\tlocal" and "local" not in values().splitlines()[1]
+    # what this ZFS does not have is said
+    code, text = vmadm.says("update", uuid, "zfs_snapshot_limit=9")
+    assert code == 0 and text.startswith("zfs_*: they are stored, but not in force: "), text
+    vmadm.ok("delete", uuid)
+
+
+@pytest.mark.parametrize("pool_host", ["zfs"], indirect=True)
 def test_a_pool_that_hangs_is_told_and_what_was_known_is_served(pool_host):
     host, vmadm, vminfod, uuid = pool_host, Vmadm(pool_host), Vminfod(pool_host), new_uuid()
     vmadm.ok("create", payload=payload(TINY, uuid=uuid, alias="known", autoboot=False))

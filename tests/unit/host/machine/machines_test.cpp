@@ -239,6 +239,21 @@ TEST_F(MachinesTest, WhatCreateMakesDeleteRemoves) {
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "VM " + uuid.text() + " not found");
 }
 
+TEST_F(MachinesTest, WhatIsToBeArchivedIsKeptWhenTheMachineGoes) {
+    Host host(directory());
+    Creation const made = creation(R"(,"archive_on_delete":true,"customer_metadata":{"k":"v"},"tags":{"a":1})");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    std::string const kept = "var/triton/vmadm/archive/" + uuid.text() + ".json";
+    EXPECT_THAT(host.parts_of(uuid), ElementsAre(kept));
+    EXPECT_EQ(fs::status(host.root() / kept).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+    std::ifstream file(host.root() / kept);
+    std::string const text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_THAT(text, HasSubstr(R"("customer_metadata":{"k":"v"})"));
+    EXPECT_THAT(text, HasSubstr(R"("tags":{"a":1})"));
+}
+
 std::optional<LastExit> shown_exit(Machine const& machine, std::string const& time) {
     if (!machine.exit_timestamp || !machine.exit_status) return std::nullopt;
     EXPECT_EQ(*machine.exit_timestamp, time);
@@ -623,6 +638,30 @@ TEST_F(MachinesTest, ConfigOfAnImageIsNotFollowed) {
     ASSERT_EQ(text_of(host.machines->create(made)), "ok");
     EXPECT_TRUE(fs::is_empty(target));
     EXPECT_EQ(host.machines->get(made.machine.uuid)->tags.size(), 1U);
+}
+
+TEST_F(MachinesTest, SnapshotsHaveNamesOf64CharactersAndTellTheirTime) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    std::string const longest(64, 'n');
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, longest)), "ok");
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "later")), "ok");
+    EXPECT_EQ(text_of(host.machines->create_snapshot(uuid, longest + "n")), "Invalid snapshot name");
+
+    auto const snapshots = host.machines->get(uuid)->snapshots;
+    ASSERT_EQ(snapshots.size(), 2U);
+    EXPECT_EQ(snapshots[0].name, "later");
+    EXPECT_EQ(snapshots[1].name, longest);
+    for (Snapshot const& snapshot : snapshots) {
+        if (!snapshot.created_at) GTEST_SKIP() << "the file system keeps no time of birth";
+        EXPECT_GT(*snapshot.created_at, "2020");
+    }
+    EXPECT_GE(*snapshots[0].created_at, *snapshots[1].created_at);
+    ASSERT_EQ(text_of(host.machines->rollback_snapshot(uuid, longest)), "ok");
+    EXPECT_EQ(host.machines->get(uuid)->snapshots.at(0).created_at, snapshots[1].created_at);
+    ASSERT_EQ(text_of(host.machines->delete_snapshot(uuid, longest)), "ok");
 }
 
 /// The snapshot brings another launch configuration back.
