@@ -42,8 +42,9 @@ std::optional<Address> first_v4(Nic const& nic) {
 void normalise_addresses(Nic& nic) {
     if (nic.ips.empty() && nic.ip) {
         auto const prefix = nic.netmask ? prefix_of_netmask(*nic.netmask) : std::nullopt;
-        bool const has_prefix = !is_dynamic(*nic.ip) && prefix;
-        nic.ips.push_back(has_prefix ? *nic.ip + "/" + std::to_string(*prefix) : *nic.ip);
+        // one that is not a netmask stays as it is, to be refused with the address
+        std::string const network = prefix ? std::to_string(*prefix) : nic.netmask.value_or("");
+        nic.ips.push_back(is_dynamic(*nic.ip) || network.empty() ? *nic.ip : *nic.ip + "/" + network);
     }
     if (auto const address = first_v4(nic)) {
         nic.ip = address->text;
@@ -106,7 +107,11 @@ bool is_interface_name(std::string_view name) {
 
 void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
     for (std::string const& ip : nic.ips) {
-        if (!is_dynamic(ip) && !parse_address(ip)) faults.push_back("Invalid IP for NIC: " + json::shown(ip));
+        if (is_dynamic(ip)) continue;
+        if (!parse_address(ip))
+            faults.push_back("Invalid IP for NIC: " + json::shown(ip));
+        else if (ip.find('/') == std::string::npos)
+            faults.push_back("Invalid IP for NIC: " + ip + " (without the length of its prefix, as in 10.0.0.5/24)");
     }
     for (std::string const& ip : nic.allowed_ips) {
         if (!parse_address(ip)) faults.push_back("Invalid allowed IP for NIC: " + json::shown(ip));
@@ -122,7 +127,13 @@ void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
         faults.push_back("More than 32 IPs cannot be associated with a NIC");
 }
 
+/// Zeros are nobody's, and an odd first byte is that of a group.
+bool is_of_one_host(std::string_view mac) {
+    return mac != "00:00:00:00:00:00" && mac.size() > 1 && std::string_view("02468ace").find(mac[1]) != mac.npos;
+}
+
 void check_rest(Nic const& nic, std::vector<std::string>& faults) {
+    if (!is_of_one_host(nic.mac)) faults.push_back("Invalid MAC for NIC: " + nic.mac);
     if (!is_tag(nic.nic_tag))
         faults.push_back("invalid or missing .nic_tag option for NIC: " + json::quoted(nic.nic_tag));
     if (nic.interface && !is_interface_name(*nic.interface))
@@ -139,6 +150,24 @@ void check_rest(Nic const& nic, std::vector<std::string>& faults) {
         if (!is_port(port)) faults.push_back("Invalid blocked outgoing port for NIC: " + json::shown(port));
     }
     if (nic.vrrp_vrid && !nic.vrrp_primary_ip) faults.emplace_back("A NIC with .vrrp_vrid needs a .vrrp_primary_ip");
+}
+
+/// A virtual router speaks from the address of an interface that is not one itself.
+void check_routers(std::vector<Nic> const& nics, std::vector<std::string>& faults) {
+    std::set<std::string> hosts;
+    for (Nic const& nic : nics) {
+        for (std::string const& ip : nic.ips) {
+            auto const address = parse_address(ip);
+            if (address && !nic.vrrp_vrid) hosts.insert(address->text);
+        }
+    }
+    for (Nic const& nic : nics) {
+        if (!nic.vrrp_primary_ip) continue;
+        auto const address = parse_host(*nic.vrrp_primary_ip);
+        if (!address || !hosts.contains(address->text))
+            faults.push_back("Invalid vrrp_primary_ip for NIC: " + json::shown(*nic.vrrp_primary_ip) +
+                             " (must be the IP of another NIC, without .vrrp_vrid)");
+    }
 }
 
 /// Adds `Cannot add multiple NICs with the same <what>: X` for each value that comes twice.
@@ -280,7 +309,8 @@ std::vector<std::string> nic_faults(std::vector<Nic> const& nics) {
         check_rest(nic, faults);
         primaries += nic.primary == std::optional(true);
         macs.push_back(nic.mac);
-        std::ranges::copy_if(nic.ips, std::back_inserter(ips), [](std::string const& ip) { return !is_dynamic(ip); });
+        for (std::string const& ip : nic.ips)
+            if (auto const address = parse_address(ip)) ips.push_back(address->text);
         if (nic.vrrp_vrid) vrids.push_back(std::to_string(*nic.vrrp_vrid));
         if (nic.interface) names.push_back(*nic.interface);
     }
@@ -289,6 +319,7 @@ std::vector<std::string> nic_faults(std::vector<Nic> const& nics) {
     check_twice("IP", ips, faults);
     check_twice("VRID", vrids, faults);
     check_twice("interface", names, faults);
+    check_routers(nics, faults);
     return faults;
 }
 

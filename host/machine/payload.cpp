@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
@@ -166,7 +167,25 @@ void couple(Machine& machine, std::vector<std::string>& notices) {
     clamp("tmpfs", machine.tmpfs, 0, memory, notices);
 }
 
+void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reader) {
+    static constexpr std::array<std::string_view, 2> types{"lofs", "bind"};
+    for (std::size_t i = 0; i < filesystems.size(); ++i) {
+        Filesystem const& filesystem = filesystems[i];
+        std::string const at = "filesystems[" + std::to_string(i) + "].";
+        if (filesystem.type.empty() || filesystem.target.empty()) continue;  // its reader has told that
+        if (std::ranges::find(types, filesystem.type) == types.end())
+            reader.bad_value("filesystems",
+                             at + "type: unknown type " + json::quoted(filesystem.type) + " (known: lofs, bind)");
+        if (filesystem.target.find_first_not_of('/') == std::string::npos)
+            reader.bad_value("filesystems", at + "target: would hide the whole of the machine");
+        auto const earlier = std::span(filesystems).first(i);
+        if (std::ranges::find(earlier, filesystem.target, &Filesystem::target) != earlier.end())
+            reader.bad_value("filesystems", at + "target: " + json::shown(filesystem.target) + " is there twice");
+    }
+}
+
 void check_whole(Machine& machine, Reader& reader) {
+    check_filesystems(machine.filesystems, reader);
     if (auto const named = normalise_nics(machine.nics); !named) reader.bad_value("nics", named.error().text());
     for (std::string& fault : nic_faults(machine.nics))
         reader.bad_value("nics", std::move(fault));
@@ -217,8 +236,13 @@ json::Node node_of(Property const& property, Machine const& machine) {
     return node ? std::move(*node) : json::Node{};
 }
 
-/// The texts of a list of keys, or nothing and a fault.
+/// The texts of a list of keys, or nothing and a fault. A key of tags may have any characters.
 std::optional<std::vector<std::string>> keys_of(std::string_view name, json::Node const& node, Reader& reader) {
+    std::vector<std::string> texts;
+    auto const* const array = node.get<json::Array>();
+    for (std::size_t i = 0; array && i < array->size(); ++i)
+        if (auto const* const text = (*array)[i].get<std::string>()) texts.push_back(*text);
+    if (array && texts.size() == array->size()) return texts;
     json::Reading reading(most_problems);
     json::Where const top{};
     auto keys = read_list(node, json::Where{&top, name}, reading);
@@ -475,11 +499,73 @@ Checked<Update> read_update(Machine const& before, json::Object const& payload) 
     return update;
 }
 
+namespace {
+
+void add_member(json::Object& object, std::string_view key, json::Node node) {
+    if (!find(object, key)) object.push_back({std::string(key), std::move(node)});
+}
+
+json::Node text_node(std::string_view text) { return json::Node{std::string(text)}; }
+
+/// The keys that a verb speaks of; what is not such a key is told when the update is read.
+std::vector<std::string> keys_of_verb(Verb const& verb, json::Node const& node) {
+    if (verb.what == Verb::What::remove) {
+        Faults unused;
+        Reader reader(unused);
+        return keys_of("", node, reader).value_or(std::vector<std::string>());
+    }
+    std::vector<std::string> keys;
+    auto const* const array = verb.what == Verb::What::update ? node.get<json::Array>() : nullptr;
+    for (std::size_t i = 0; array && i < array->size(); ++i)
+        if (auto const* const key = key_of((*array)[i], verb.property->rules.key)) keys.push_back(*key);
+    return keys;
+}
+
+/// An object of a list, or the value of a key: valid, and nothing more. Nothing: there cannot be such a one.
+std::optional<json::Node> stand_in_for(Property const& property, std::string const& key) {
+    if (property.name == "nics") {
+        if (!canonical_mac(key)) return std::nullopt;
+        return json::Node{
+            json::Object{{"mac", text_node(key)}, {"nic_tag", text_node(stand_in_tag)}, {"ips", text_node("dhcp")}}};
+    }
+    if (property.name == "filesystems")
+        return json::Node{
+            json::Object{{"type", text_node("lofs")}, {"source", text_node("/")}, {"target", text_node(key)}}};
+    if (property.name != "routes") return text_node("");
+    auto const destination = parse_address(key);
+    if (!destination || destination->family != Family::v4) return std::nullopt;
+    return text_node("192.0.2.1");
+}
+
+}  // namespace
+
+json::Object stand_in(json::Object const& update) {
+    json::Object payload;
+    for (json::Member const& member : update) {
+        auto const verb = find_verb(member.key);
+        if (!verb) continue;
+        bool const is_list = verb->property->rules.parts == Parts::objects;
+        add_member(payload, verb->property->name, is_list ? json::Node{json::Array{}} : json::Node{json::Object{}});
+        json::Node& all = find(payload, verb->property->name)->node;
+        for (std::string const& key : keys_of_verb(*verb, member.node)) {
+            auto node = stand_in_for(*verb->property, key);
+            if (!node) continue;
+            if (!is_list)
+                add_member(std::get<json::Object>(all.value), key, *std::move(node));
+            else if (!find_object(std::get<json::Array>(all.value), verb->property->rules.key, key))
+                std::get<json::Array>(all.value).push_back(*std::move(node));
+        }
+    }
+    return payload;
+}
+
 std::vector<std::string> Update::at_start() const {
     std::vector<std::string> names;
     for (Change const& change : changes) {
         Property const* const property = find_property(change.property);
-        if (property && property->rules.takes == Takes::at_start) names.push_back(change.property);
+        // who is PID 1 is decided when it starts
+        bool const is_other_init = change.property == "launch" && (change.before.empty() || change.after.empty());
+        if (is_other_init || (property && property->rules.takes == Takes::at_start)) names.push_back(change.property);
     }
     return names;
 }

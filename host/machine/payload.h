@@ -65,6 +65,11 @@ struct Update {
 /// Applies an update's payload to a machine. Properties that cannot be changed, and unknown ones, are in `ignored`.
 Checked<Update> read_update(Machine const& before, json::Object const& payload);
 
+/// What a payload of create needs so that its machine has all that an update's payload speaks of: to judge an update
+/// without its machine. Its NICs have stand_in_tag, which no configuration knows.
+json::Object stand_in(json::Object const& update);
+inline constexpr std::string_view stand_in_tag = "any/tag";
+
 /// The properties by which two states of a machine differ, in the order of the table.
 std::vector<Change> differences(Machine const& before, Machine const& after);
 

@@ -120,7 +120,8 @@ std::optional<std::vector<std::string>> read_list(json::Node const& node, json::
     if (!array) return std::nullopt;
     for (std::size_t i = 0; i < array->size(); ++i) {
         json::Where const here{&at, i};
-        auto element = read_line((*array)[i], here, 1024, reading);
+        auto const* const number = (*array)[i].get<std::int64_t>();  // of a port
+        auto element = number ? std::to_string(*number) : read_line((*array)[i], here, 1024, reading);
         if (!element) return std::nullopt;
         if (element->find(',') != std::string::npos) {
             reading.problems.add(here, "must not have a comma: " + json::quoted(*element));

@@ -64,7 +64,9 @@ Result<> HostLauncher::check(std::string_view document) {
     std::string_view rest = end.output;
     while (!rest.empty()) {
         std::size_t const line = std::min(rest.find('\n'), rest.size());
-        if (line > 0) error.details.emplace_back(rest.substr(0, line));
+        std::string detail(rest.substr(0, line));
+        if (detail.starts_with("-: ")) detail.replace(0, 1, "launch");  // it came from standard input
+        if (line > 0) error.details.push_back(std::move(detail));
         rest.remove_prefix(std::min(line + 1, rest.size()));
     }
     return std::unexpected(std::move(error));

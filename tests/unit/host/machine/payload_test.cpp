@@ -146,6 +146,17 @@ TEST(Creation, WhatWouldLeaveItsPlaceIsRefused) {
     EXPECT_EQ(fault_of(R"("tags":{"a":{"b":1}})"), "tags.a: expected a string, a number or a boolean, found object");
 }
 
+TEST(Creation, DirectoriesOfTheHostHaveAKnownTypeAndAPlaceEach) {
+    auto const fault = [](std::string const& type, std::string const& target) {
+        return fault_of(R"("filesystems":[{"type":"lofs","source":"/a","target":"/x"},{"type":")" + type +
+                        R"(","source":"/b","target":")" + target + R"("}])");
+    };
+    EXPECT_EQ(fault("bind", "/y"), "none");
+    EXPECT_EQ(fault("zfs", "/y"), "filesystems[1].type: unknown type \"zfs\" (known: lofs, bind)");
+    EXPECT_EQ(fault("bind", "/x"), "filesystems[1].target: /x is there twice");
+    EXPECT_EQ(fault("bind", "//"), "filesystems[1].target: would hide the whole of the machine");
+}
+
 TEST(Creation, TheFileOfAMachineReadsBackTheSame) {
     Machine made =
         machine(R"("alias":"wéb","cpu_cap":150,"tags":{"role":"web","n":1,"ok":true},"resolvers":["8.8.8.8"],)"
@@ -226,6 +237,12 @@ TEST(Updates, KeysOfFlatObjectsAreSetAndRemoved) {
     EXPECT_THAT(update->ignored, ElementsAre("remove_tags: there is no \"z\""));
 }
 
+/// What can be set can be removed again.
+TEST(Updates, AKeyWithACommaOrALineFeedIsRemoved) {
+    Machine const before = machine(R"("tags":{"a,b":1,"c\nd":2})");
+    EXPECT_EQ(changes_of(before, R"({"remove_tags":["a,b","c\nd"]})"), "tags: {\"a,b\":1,\"c\\nd\":2} -> {}\n");
+}
+
 constexpr char two_nics[] =
     R"("nics":[{"mac":"2:0:0:0:0:1","nic_tag":"external","ips":["10.0.0.2/24"]},)"
     R"({"mac":"02:00:00:00:00:02","nic_tag":"internal","ip":"192.168.1.2","netmask":"255.255.0.0"}])";
@@ -246,6 +263,35 @@ TEST(Updates, NicsAreAddedChangedAndRemovedByTheirMac) {
     EXPECT_EQ(update->machine.nics[1].interface, "eth0");
     EXPECT_THAT(update->ignored, ElementsAre("remove_nics: there is no 02:00:00:00:00:09"));
     EXPECT_THAT(update->at_start(), ElementsAre("nics"));
+}
+
+/// An update is judged without its machine: by one that has all that it speaks of.
+TEST(Updates, AStandInHasWhatTheyChange) {
+    json::Object const update =
+        payload(R"({"update_nics":[{"mac":"2:0:0:0:0:9","mtu":1400},{"mac":"02:00:00:00:00:09","vlan_id":4}],)"
+                R"("remove_nics":["02:00:00:00:00:08"],"add_nics":[{"nic_tag":"e","ips":["dhcp"],"primary":true}],)"
+                R"("remove_tags":["a,b"],"remove_customer_metadata":"k,l","remove_routes":["10.0.0.0/8","x"],)"
+                R"("update_filesystems":[{"target":"/mnt","source":"/srv"}],"remove_filesystems":["/old"]})");
+    json::Object creation_payload = stand_in(update);
+    creation_payload.push_back({"brand", json::Node{std::string("lx")}});
+    creation_payload.push_back({"image_uuid", json::Node{Uuid().text()}});
+    auto const base = read_creation(creation_payload, 0);
+    ASSERT_TRUE(base) << base.error().json();
+    auto const read = read_update(base->machine, update);
+    ASSERT_TRUE(read) << read.error().json();
+    EXPECT_THAT(read->ignored, ElementsAre("remove_routes: there is no \"x\""));
+    ASSERT_EQ(read->machine.nics.size(), 2U);
+    EXPECT_EQ(read->machine.nics[0].mtu, 1400);
+    EXPECT_EQ(read->machine.nics[0].vlan_id, 4);
+    EXPECT_THAT(stand_in(payload(R"({"alias":"x","update_nics":5,"remove_nics":{},"add_nics":[]})")).size(), 1U);
+}
+
+TEST(Updates, AnotherInitNeedsAStart) {
+    Machine const without = machine();
+    Machine const with = machine(R"("launch":{"programs":{}})");
+    EXPECT_THAT(read_update(without, payload(R"({"launch":{"programs":{}}})"))->at_start(), ElementsAre("launch"));
+    EXPECT_THAT(read_update(with, payload(R"({"launch":null})"))->at_start(), ElementsAre("launch"));
+    EXPECT_THAT(read_update(with, payload(R"({"launch":{"programs":{},"version":"1"}})"))->at_start(), IsEmpty());
 }
 
 TEST(Updates, ANicThatIsNotThereCannotBeChanged) {
@@ -280,10 +326,18 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
     };
     std::string twenty_one = R"("ips":[)";
     for (int i = 10; i < 31; ++i)
-        twenty_one += (i > 10 ? ",\"10.1.0." : "\"10.1.0.") + std::to_string(i) + "\"";
+        twenty_one += (i > 10 ? ",\"10.1.0." : "\"10.1.0.") + std::to_string(i) + "/24\"";
     for (Row const& row : std::vector<Row>{
              {R"("ips":["10.0.0.3/24"])", "none"},
-             {R"("ips":["10.0.0.2/24"])", "Cannot add multiple NICs with the same IP: 10.0.0.2/24"},
+             {R"("ips":["10.0.0.2/24"])", "Cannot add multiple NICs with the same IP: 10.0.0.2"},
+             {R"("ips":["10.0.0.2/16"])", "Cannot add multiple NICs with the same IP: 10.0.0.2"},
+             {R"("ips":["fe80::1/64","fe80:0::1/64"])", "Cannot add multiple NICs with the same IP: fe80::1"},
+             {R"("ips":["10.0.0.3"])",
+              "Invalid IP for NIC: 10.0.0.3 (without the length of its prefix, as in 10.0.0.5/24)"},
+             {R"("ip":"10.0.0.3")",
+              "Invalid IP for NIC: 10.0.0.3 (without the length of its prefix, as in 10.0.0.5/24)"},
+             {R"("ip":"10.0.0.3","netmask":"255.0.255.0")", "Invalid IP for NIC: 10.0.0.3/255.0.255.0"},
+             {R"("ip":"10.0.0.3","netmask":"255.255.255.0")", "none"},
              {R"("ips":["10.0.0.300"])", "Invalid IP for NIC: 10.0.0.300"},
              {R"("ips":["10.0.0.3/33"])", "Invalid IP for NIC: 10.0.0.3/33"},
              {R"("ips":["fe80::1/64","addrconf"])", "none"},
@@ -293,12 +347,20 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
              {R"("ips":["dhcp"],"mtu":"1500")", "none"},
              {R"("ips":["dhcp"],"vlan_id":4096)", "nics[1].vlan_id: 4096 is not within 0 to 4095"},
              {R"("ips":["dhcp"],"allowed_dhcp_cids":["0x123"])", "Invalid DHCP client ID for NIC: 0x123"},
-             {R"("ips":["dhcp"],"blocked_outgoing_ports":[70000])",
+             {R"("ips":["dhcp"],"blocked_outgoing_ports":[25,"587"])", "none"},
+             {R"("ips":["dhcp"],"blocked_outgoing_ports":[70000])", "Invalid blocked outgoing port for NIC: 70000"},
+             {R"("ips":["dhcp"],"blocked_outgoing_ports":[2.5])",
               "nics[1].blocked_outgoing_ports[0]: expected a string, found number"},
              {R"("ips":["dhcp"],"vrrp_vrid":7)", "A NIC with .vrrp_vrid needs a .vrrp_primary_ip"},
+             {R"("ips":["10.0.0.9/24"],"vrrp_vrid":7,"vrrp_primary_ip":"10.0.0.2")", "none"},
+             {R"("ips":["10.0.0.9/24"],"vrrp_vrid":7,"vrrp_primary_ip":"10.0.0.9")",
+              "Invalid vrrp_primary_ip for NIC: 10.0.0.9 (must be the IP of another NIC, without .vrrp_vrid)"},
              {twenty_one + "]", "nic.*.ips contains 21 addresses, but is limited to 20"},
          })
         EXPECT_EQ(nic_fault(row.members), row.fault) << row.members;
+    for (std::string const mac : {"01:00:5e:00:00:01", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
+        EXPECT_EQ(fault_of(R"("nics":[{"nic_tag":"e","ips":["dhcp"],"mac":")" + mac + R"("}])"),
+                  "Invalid MAC for NIC: " + mac);
     EXPECT_EQ(fault_of(R"("nics":[{"ips":["dhcp"]}])"), "invalid or missing .nic_tag option for NIC: \"\"");
     EXPECT_EQ(fault_of(R"("nics":[{"nic_tag":"a b","ips":["dhcp"]}])"),
               "invalid or missing .nic_tag option for NIC: \"a b\"");
