@@ -1,6 +1,7 @@
 #include "host/machine/listing.h"
 
 #include <algorithm>
+#include <array>
 
 #include <re2/re2.h>
 
@@ -17,6 +18,23 @@ namespace triton::machine {
 namespace {
 
 constexpr std::size_t width_of_part = 20;
+
+/// Columns of SmartOS that no container of Linux has a value for: scripts of there ask for them.
+struct ForeignColumn {
+    std::string_view name;
+    std::size_t width;
+};
+constexpr auto foreign_columns = std::to_array<ForeignColumn>({{"cpu_type", 8},
+                                                               {"docker", 6},
+                                                               {"flexible_disk_size", 14},
+                                                               {"free_space", 14},
+                                                               {"qemu_extra_opts", 15},
+                                                               {"vcpus", 5},
+                                                               {"zone_state", 10},
+                                                               {"zoneid", 6}});
+/// The same of filters: "disks.0.size", "disks.*.size".
+constexpr auto parts_of_disks = std::to_array<std::string_view>(
+    {"boot", "image_name", "image_size", "image_uuid", "size", "media", "model", "zpool"});
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
@@ -46,10 +64,23 @@ bool is_part(std::vector<std::string_view> const& parts, bool may_be_any) {
                                     : has_row(table(json::TableOf<Filesystem, json::Reading>{}), parts[2]);
 }
 
+bool is_part_of_disk(std::vector<std::string_view> const& parts, bool may_be_any) {
+    return parts.size() == 3 && parts[0] == "disks" && (is_index(parts[1]) || (may_be_any && parts[1] == "*")) &&
+           std::ranges::find(parts_of_disks, parts[2]) != parts_of_disks.end();
+}
+
 bool is_key(std::string_view key, bool may_be_any) {
     Property const* const property = find_property(key);
     if (property) return property->is_public();
-    return key.find('.') != std::string_view::npos && is_part(split(key, '.'), may_be_any);
+    if (has_row(foreign_columns, key)) return true;
+    if (key.find('.') == std::string_view::npos) return false;
+    auto const parts = split(key, '.');
+    return is_part(parts, may_be_any) || is_part_of_disk(parts, may_be_any);
+}
+
+std::size_t width_of(std::string_view key) {
+    auto const* const row = std::ranges::find(foreign_columns, key, &ForeignColumn::name);
+    return row == foreign_columns.end() ? width_of_part : row->width;
 }
 
 /// What is below a key. A key of an object may have dots itself, so that the rest is tried as one first.
@@ -206,7 +237,7 @@ Result<std::vector<ListColumn>> parse_columns(std::string_view text, std::string
         }
         std::string title(name);
         std::ranges::transform(title, title.begin(), [](char c) { return c >= 'a' && c <= 'z' ? c & ~0x20 : c; });
-        columns.push_back({std::string(name), std::move(title), width_of_part});
+        columns.push_back({std::string(name), std::move(title), width_of(name)});
     }
     return columns;
 }
@@ -268,8 +299,10 @@ std::string table_text(std::span<json::Node const> machines, std::span<ListColum
     return out;
 }
 
-std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns) {
+std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns, bool with_header) {
     std::string out;
+    for (std::size_t i = 0; with_header && i < columns.size(); ++i)
+        out += columns[i].title + (i + 1 < columns.size() ? ":" : "\n");
     for (json::Node const& machine : machines) {
         for (std::size_t i = 0; i < columns.size(); ++i) {
             if (i) out += ':';

@@ -68,7 +68,8 @@ std::string text_at(json::Node const& machine, std::string_view key);
 /// A table with a header line, if that is wanted. Nothing in it moves a terminal's cursor.
 std::string table_text(std::span<json::Node const> machines, std::span<ListColumn const> columns, bool with_header);
 /// Values with ":" between. "\" and ":" in a value have a "\" before them, a line feed is "\n".
-std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns);
+std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns,
+                          bool with_header = false);
 
 /// JSON in many lines, with two blanks for each level.
 std::string pretty(json::Node const& node);

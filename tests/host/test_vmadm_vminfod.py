@@ -32,6 +32,9 @@ list -H -h
 list -p -o uuid,alias,state,tags.role,nics.0.ip,pid,last_modified,resolvers -s -alias,uuid
 list -o alias,nics.0.ip,tags.role -s nics.0.ip
 list -s state
+list -o alias,vcpus,zone_state,zoneid -s -vcpus
+list zone_state=running
+list disks.*.size=1
 list alias=~^WEB|db
 list nics.*.ip=10.0.0.7
 list nics.0.mac=2:8:20:0:0:1

@@ -76,10 +76,27 @@ TEST(List, TheTableHasTheColumnsOfVmadm) {
               "10.0.0.2              www                   -\n");
 }
 
+/// Scripts that were written for SmartOS ask for them.
+TEST(List, WhatOnlySmartOsHasIsAlwaysMissing) {
+    std::vector<json::Node> const machines{web()};
+    EXPECT_EQ(table_text(machines, *parse_columns("zone_state,zoneid,vcpus,cpu_type,docker,free_space,alias"), true),
+              "ZONE_STATE  ZONEID  VCPUS  CPU_TYPE  DOCKER  FREE_SPACE      ALIAS\n"
+              "-           -       -      -         -       -               web:0\\\n");
+    EXPECT_EQ(parsable_text(machines, *parse_columns("flexible_disk_size,qemu_extra_opts,state")), "::running\n");
+    EXPECT_FALSE(matches("disks.*.image_uuid=x"));
+    EXPECT_FALSE(matches("disks.0.size=10"));
+    EXPECT_FALSE(matches("zone_state=running"));
+    EXPECT_TRUE(parse_sort_keys("vcpus,alias"));
+    EXPECT_EQ(Filter::parse("disks.0.color=1", "filter").error().text(), "Invalid filter key: \"disks.0.color\"");
+    EXPECT_EQ(parse_columns("disks.*.size").error().text(), "Invalid order key: \"disks.*.size\"");
+}
+
 TEST(List, ParsableValuesAreEscaped) {
     std::vector<json::Node> const machines{web()};
     EXPECT_EQ(parsable_text(machines, *parse_columns("alias,nics.0.mac,hostname,ram")),
               "web\\:0\\\\:02\\:00\\:00\\:00\\:00\\:01::512\n");
+    EXPECT_EQ(parsable_text(machines, *parse_columns("cpu_shares,nics.0.mac,ram"), true),
+              "CPU_SHARE:NICS.0.MAC:RAM\n:02\\:00\\:00\\:00\\:00\\:01:512\n");
 }
 
 TEST(List, NothingReachesTheTerminalThatMovesIt) {
