@@ -1,7 +1,9 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/result.h"
 
@@ -18,8 +20,17 @@ struct Things {
     bool (*are_words_of)(CLI::App const& command);
 };
 
+/// Texts that an option of a command may have as its value, or that the words of a command may be.
+struct Offer {
+    std::string command = {};  ///< empty: all
+    std::string option = {};   ///< "-o"; empty: the words
+    std::vector<std::string> texts = {};
+    bool is_list = false;  ///< of an option: several, with commas between
+};
+
 /// The completion of "bash", "zsh" or "fish" for this grammar, made from it; the grammar's name is the program's.
 /// Errors: `invalid` for another shell.
-Result<std::string> completion_for(CLI::App const& app, std::string_view shell, Things const& things);
+Result<std::string> completion_for(CLI::App const& app, std::string_view shell, Things const& things,
+                                   std::span<Offer const> offers = {});
 
 }  // namespace triton::program

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "host/info/client/find_machine.h"
+#include "host/machine/properties.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 #include "programs/completion/completion.h"
@@ -26,13 +27,30 @@ bool takes_machines(CLI::App const& command) {
 constexpr Things vms{"VM", "vminfo vms -o uuid,alias 2>/dev/null | grep : | tr -d \\\"\\ , | cut -d: -f2",
                      takes_machines};
 
+std::vector<Offer> offers() {
+    std::vector<std::string> columns;
+    std::vector<std::string> conditions;
+    for (machine::Property const& property : machine::properties()) {
+        if (!property.is_public()) continue;
+        columns.emplace_back(property.name);
+        conditions.push_back(std::string(property.name) + "=");
+    }
+    return {{"vms", "-o", columns, true},
+            {"vms", "", conditions},
+            {"events", "--field", columns},
+            {"events", "--filter", conditions},
+            {"events", "--until", conditions},
+            {"events", "--type", {"create", "modify", "delete"}},
+            {"completion", "", {"bash", "zsh", "fish"}}};
+}
+
 Outcome run_completion(Options const& options) {
     TRY(expect_words(options, "completion", 1, 1));
     CLI::App grammar{"What runs here, and what has just changed", "vminfo"};
     Options unused;
     Command const* none = nullptr;
     build(grammar, unused, none);
-    std::string const text = TRY(completion_for(grammar, options.words.front(), vms));
+    std::string const text = TRY(completion_for(grammar, options.words.front(), vms, offers()));
     TRY(print(text));
     return {};
 }
