@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "host/machine/nic.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "programs/vmadm/context.h"
@@ -51,7 +52,7 @@ std::expected<json::Object, Failure> update_payload(Options const& options) {
 }
 
 Outcome run_update(Options const& options) {
-    if (options.words.empty()) return usage("Invalid or missing UUID for update");
+    if (options.words.empty() || options.words.front().empty()) return usage("Invalid or missing UUID for update");
     auto const given = TRY_RUN(update_payload(options));
     auto const host = TRY_RUN(Host::open(options));
     Machines& machines = host->machines();
@@ -86,7 +87,7 @@ Outcome run_rename(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     Machines& machines = host->machines();
     auto const uuid = TRY_RUN(one_machine(machines, options, "rename", 2));
-    if (options.words.size() < 2) return usage("Missing new alias for rename");
+    if (options.words.size() < 2 || options.words[1].empty()) return usage("Missing new alias for rename");
     std::string const& alias = options.words[1];
     auto const make = [&](Machine const& before) -> Result<machine::Update> {
         auto update = machine::read_update(before, json::Object{{"alias", json::Node{alias}}});
@@ -107,22 +108,31 @@ Outcome run_validate(Options const& options) {
     auto const given = TRY_RUN(payload(options, "Will not validate from stdin when stdin is a tty."));
     machine::Faults faults;
     Machine checked;
+    std::vector<std::string> ignored, notices;
+    auto const take = [&](auto const& read) {
+        ignored = read.ignored;
+        notices = read.notices;
+        checked = read.machine;
+    };
     if (is_update) {
-        json::Object const blank{{"brand", json::Node{options.words[1]}}, {"image_uuid", json::Node{Uuid().text()}}};
+        json::Object blank = machine::stand_in(given);
+        blank.push_back({"brand", json::Node{options.words[1]}});
+        blank.push_back({"image_uuid", json::Node{Uuid().text()}});
         auto const base = machine::read_creation(blank, 0);
         auto const update = base ? machine::read_update(base->machine, given)
                                  : machine::Checked<machine::Update>(std::unexpected(base.error()));
         if (update)
-            checked = update->machine;
+            take(*update);
         else
             faults = update.error();
     } else {
         auto const creation = machine::read_creation(given, 0);
         if (creation)
-            checked = creation->machine;
+            take(*creation);
         else
             faults = creation.error();
     }
+    if (options.is_strict && !ignored.empty()) faults.reasons = ignored;
     parts::HostLauncher launcher;
     if (faults.is_empty() && checked.launch) {
         json::Writer document;
@@ -133,7 +143,9 @@ Outcome run_validate(Options const& options) {
             faults.reasons.insert(faults.reasons.end(), judged.error().details.begin(), judged.error().details.end());
         }
     }
-    if (faults.is_empty() && !checked.nics.empty()) {
+    bool const is_whole =
+        std::ranges::find(checked.nics, machine::stand_in_tag, &machine::Nic::nic_tag) == checked.nics.end();
+    if (faults.is_empty() && !checked.nics.empty() && is_whole) {
         parts::HostNetworks networks{machine::Layout{options.root}};
         if (auto const plan = machine::network_plan(checked, TRY_RUN(networks.tags())); !plan) {
             std::string reason = plan.error().text();
@@ -146,6 +158,12 @@ Outcome run_validate(Options const& options) {
         auto const node = json::read_json(faults.json(), {}, problems);
         (void)print(node ? machine::pretty(*node) : faults.json());
         return std::unexpected(Failure{faults.error("validate the payload")});
+    }
+    if (!options.is_quiet) {
+        for (std::string const& text : ignored)
+            say(machine::harmless("ignored: " + text));
+        for (std::string const& text : notices)
+            say(machine::harmless("note: " + text));
     }
     say("VALID '" + action + "' payload for lx brand VMs.");
     return {};

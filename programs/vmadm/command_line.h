@@ -43,6 +43,8 @@ struct Options {
     std::string root = {};
     bool has_json_errors = false;
     bool is_quiet = false;
+    bool is_verbose = false;
+    bool is_debug = false;
 
     std::vector<std::string> words = {};  ///< machines, filters, key=value ..
     std::string file = {};

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/machine/properties.h"
@@ -24,6 +27,15 @@ constexpr std::size_t most_payload_bytes = 16 << 20;
 
 void say(std::string_view text) { (void)write_all(STDERR_FILENO, std::string(text) + "\n"); }  // nobody to tell
 
+void trace(Options const& options, std::string_view text) {
+    static auto const begin = std::chrono::steady_clock::now();
+    if (!options.is_debug) return;
+    auto const passed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin).count();
+    std::string milli = std::to_string(passed % 1000);
+    say("debug: " + std::to_string(passed / 1000) + "." + milli.insert(0, 3 - milli.size(), '0') +
+        " s: " + machine::harmless(text));
+}
+
 Outcome print(std::string_view text) {
     bool has_reader = true;
     return print(text, has_reader);
@@ -38,13 +50,18 @@ Outcome print(std::string_view text, bool& has_reader) {
 
 std::expected<std::unique_ptr<Host>, Failure> Host::open(Options const& options) {
     machine::Layout layout{options.root};
+    // what is mistyped is not to become a host without VMs
+    struct stat status{};
+    if (!options.root.empty() && ::stat(options.root.c_str(), &status) != 0)
+        return std::unexpected(Failure{fail(errno, "open the root directory " + options.root).error()});
+    trace(options, "opens the pool of " + (options.root.empty() ? "this host" : options.root));
     auto pool = TRY_RUN(parts::open_host_pool(layout));
     return std::unique_ptr<Host>(new Host(options, layout, std::move(pool)));
 }
 
 Host::Host(Options const& options, machine::Layout const& layout, std::unique_ptr<storage::Pool> pool)
-    : is_quiet_(options.is_quiet),
-      has_progress_(!options.is_quiet && ::isatty(STDERR_FILENO) == 1),
+    : options_(options),
+      has_progress_(options.is_verbose || options.is_debug || (!options.is_quiet && ::isatty(STDERR_FILENO) == 1)),
       vminfod_(options),
       pool_(std::move(pool)),
       images_(layout),
@@ -52,7 +69,7 @@ Host::Host(Options const& options, machine::Layout const& layout, std::unique_pt
       machines_(layout, parts()) {}
 
 void Host::note(std::string_view text) const {
-    if (!is_quiet_) say(text);
+    if (!options_.is_quiet) say(text);
 }
 
 void Host::settle(std::optional<Uuid> const& machine) {
@@ -66,8 +83,9 @@ machine::HostParts Host::parts() {
     parts.networks = &networks_;
     parts.notice = [this](std::string const& text) { note(text); };
     if (has_progress_)
-        parts.progress = [](std::string_view operation, std::string_view step) {
-            say(std::string(operation) + ": " + std::string(step));
+        parts.progress = [this](std::string_view operation, std::string_view step) {
+            std::string const line = std::string(operation) + ": " + std::string(step);
+            options_.is_debug ? trace(options_, line) : say(line);
         };
     return parts;
 }
@@ -79,8 +97,22 @@ json::Node node_of(Machine const& machine) {
     return node ? std::move(*node) : json::Node{};
 }
 
+namespace {
+
+/// The name that the caller has for what it asks, so that its records and our history can be laid side by side.
+std::string request_id() {
+    constexpr std::size_t longest = 128;
+    char const* const given = std::getenv("REQ_ID");
+    std::string_view const text = given ? given : "";
+    bool const is_plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+    return is_plain && text.size() <= longest ? std::string(text) : "";
+}
+
+}  // namespace
+
 void record(Machines& machines, Uuid const& uuid, std::string_view command, std::string outcome, std::string detail) {
-    machine::Event const event{wall_microseconds(), uuid, std::string(command), std::move(outcome), std::move(detail)};
+    machine::Event event{wall_microseconds(), uuid, std::string(command), std::move(outcome), std::move(detail)};
+    event.request = request_id();
     if (auto added = machines.store().add_event(event); !added)
         say("note: the history misses this: " + added.error().text());
 }
@@ -147,7 +179,8 @@ std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::stri
 
 std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words) {
-    if (options.words.empty()) return usage("Invalid or missing UUID for " + std::string(command));
+    if (options.words.empty() || options.words.front().empty())
+        return usage("Invalid or missing UUID for " + std::string(command));
     if (options.words.size() > words)
         return usage("too many arguments for " + std::string(command) + ": " + json::quoted(options.words[words]));
     return TRY_RUN(machines.find(options.words.front()));
@@ -155,7 +188,8 @@ std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& opti
 
 std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, Options const& options,
                                                            std::string_view command) {
-    if (options.words.empty()) return usage("Invalid or missing UUID for " + std::string(command));
+    if (options.words.empty() || options.words.front().empty())
+        return usage("Invalid or missing UUID for " + std::string(command));
     std::vector<Uuid> uuids;
     if (options.words.front().find('=') == std::string::npos) {
         for (std::string const& word : options.words)

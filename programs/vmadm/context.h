@@ -27,6 +27,9 @@ namespace triton::program {
 /// A line on standard error.
 void say(std::string_view text);
 
+/// With --debug, a line with the time since the start.
+void trace(Options const& options, std::string_view text);
+
 /// Data for standard output. A missing reader is not an error.
 Outcome print(std::string_view text);
 /// The same for repeated output: `has_reader` becomes false when the reader is gone.
@@ -53,7 +56,7 @@ private:
     Host(Options const& options, machine::Layout const& layout, std::unique_ptr<storage::Pool> pool);
     machine::HostParts parts();
 
-    bool is_quiet_;
+    Options options_;
     bool has_progress_;
     Vminfod vminfod_;
     std::unique_ptr<storage::Pool> pool_;

@@ -105,7 +105,7 @@ Outcome run_recover(Options const& options) {
 }
 
 Outcome run_reprovision(Options const& options) {
-    if (options.words.empty()) return usage("Invalid or missing UUID for reprovision");
+    if (options.words.empty() || options.words.front().empty()) return usage("Invalid or missing UUID for reprovision");
     auto const given = TRY_RUN(payload(options, "Will not take payload from stdin when stdin is a tty."));
     auto const host = TRY_RUN(Host::open(options));
     Machines& machines = host->machines();

@@ -49,7 +49,7 @@ Outcome run_list(Options const& options) {
         chosen.machines.push_back(json::Node{
             json::Object{{"uuid", *json::member(machine, "uuid")}, {"state", *json::member(machine, "state")}}});
     machine::sort_machines(chosen.machines, keys);
-    if (options.is_parsable) return print(machine::parsable_text(chosen.machines, columns));
+    if (options.is_parsable) return print(machine::parsable_text(chosen.machines, columns, options.with_header));
     return print(machine::table_text(chosen.machines, columns, options.with_header || !options.no_header));
 }
 
@@ -175,6 +175,8 @@ Outcome run_stats(Options const& options) {
         auto named = TRY_RUN(several_machines(machines, options, "stats"));
         uuids = std::move(named);
     }
+    for (Uuid const& uuid : uuids)
+        (void)TRY_RUN(machines.store().load(uuid));
     json::Array rows;
     for (Machine const& machine : TRY_RUN(machines.list()).machines) {
         bool const is_wanted = uuids.empty() || std::ranges::find(uuids, machine.uuid) != uuids.end();
@@ -219,7 +221,7 @@ void add_list(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_flag("-p", options.is_parsable, "Separates values with \":\"; a \"\\\" precedes a \":\" in a value.");
     app.add_flag("-H", options.no_header, "No header line.");
-    app.add_flag("-h", options.with_header, "Always prints a header line.");
+    app.add_flag("-h", options.with_header, "Always prints a header line, also with -p.");
     app.add_option("-o", options.order, "The columns.");
     app.add_option("-s", options.sort, "The sort keys; a - before one means descending.");
 }

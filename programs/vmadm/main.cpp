@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -19,36 +20,27 @@ void tell(Error const& error, bool as_json) {
     (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
 }
 
-/// `kill -TERM VM` is `kill -s TERM VM`.
-void rewrite_signal(std::vector<std::string>& words) {
-    bool is_kill = false;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        std::string& word = words[i];
-        bool const is_option = word.size() > 1 && word[0] == '-';
-        if (!is_kill && !is_option) {
-            if (word != "kill") return;
-            is_kill = true;
-        } else if (is_kill && is_option && word[1] != '-' && word != "-s" && word != "-h" && word != "-E" &&
-                   word != "-q") {
-            std::string const signal = word.substr(1);
-            word = "-s";
-            words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, signal);
-            return;
-        } else if (word == "-s") {
-            return;
-        }
-    }
+/// Where the command stands: behind options of the whole program, of which --root has a value.
+std::size_t place_of_command(std::vector<std::string> const& words) {
+    std::size_t i = 0;
+    while (i < words.size() && words[i].starts_with("-"))
+        i += words[i] == "--root" ? 2 : 1;
+    return std::min(i, words.size());
 }
 
-/// The first word that is not an option: --root has a value behind it.
-std::string const* first_word(std::vector<std::string> const& words) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (words[i] == "--root")
-            ++i;
-        else if (!words[i].starts_with("-"))
-            return &words[i];
+/// `kill -TERM VM` is `kill -s TERM VM`.
+void rewrite_signal(std::vector<std::string>& words, std::size_t command) {
+    static constexpr auto others = std::to_array<std::string_view>({"-h", "-E", "-q", "-v", "-d"});
+    for (std::size_t i = command + 1; i < words.size(); ++i) {
+        std::string& word = words[i];
+        bool const is_short = word.size() > 1 && word[0] == '-' && word[1] != '-';
+        if (word == "-s") return;
+        if (!is_short || std::ranges::find(others, word) != others.end()) continue;
+        std::string const signal = word.substr(1);
+        word = "-s";
+        words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, signal);
+        return;
     }
-    return nullptr;
 }
 
 int wrong_usage(std::string const& text, bool as_json) {
@@ -56,43 +48,58 @@ int wrong_usage(std::string const& text, bool as_json) {
     return 2;
 }
 
+int told(std::string const& text) {
+    (void)write_all(STDOUT_FILENO, text);  // a closed standard output is nobody's loss
+    return 0;
+}
+
+/// A line without a command, or with one that does not exist.
+int without_command(std::string const* word, bool as_json) {
+    if (word || as_json)
+        tell(fail(word ? "Invalid command: " + json::quoted(*word) + "." : "Missing command.").error(), as_json);
+    if (!as_json) (void)write_all(STDERR_FILENO, usage_text());  // nobody to tell
+    return 2;
+}
+
+/// `vmadm help`, or `vmadm help COMMAND`.
+int help(CLI::App const& app, std::string const* word, bool as_json) {
+    if (!word) return told(usage_text());
+    Command const* const command = find_command(*word);
+    if (!command) return without_command(word, as_json);
+    return told(app.get_subcommand(std::string(command->name))->help());
+}
+
 int run(std::vector<std::string> words) {
-    rewrite_signal(words);
+    std::size_t const place = place_of_command(words);
+    std::string const* const word = place < words.size() ? &words[place] : nullptr;
+    Command const* const command = word ? find_command(*word) : nullptr;
+    auto const stands_before = [&words](std::string_view option, std::size_t end) {
+        auto const first = words.begin();
+        auto const last = first + static_cast<std::ptrdiff_t>(end);
+        return std::find(first, last, option) != last;
+    };
+    // behind `exec VM` the words are another program's
+    bool const as_json = stands_before("-E", command && command->takes_command ? place : words.size());
+    if (command && command->name == "kill") rewrite_signal(words, place);
+
     Options options;
     Command const* chosen = nullptr;
     CLI::App app{"Life cycle of machines", "vmadm"};
     build(app, options, chosen);
-    std::string const* const word = first_word(words);
-    bool const asks = !words.empty() && (words.front() == "-h" || words.front() == "--help" || words.front() == "-?");
-    if (asks || (word && *word == "help")) {
-        (void)write_all(STDOUT_FILENO, usage_text());  // a closed standard output is nobody's loss
-        return 0;
-    }
-    if (!words.empty() && words.front() == "--version") {
-        (void)write_all(STDOUT_FILENO, "vmadm " TRITON_VERSION "\n");  // the same
-        return 0;
-    }
-    if (word && !find_command(*word)) {
-        tell(fail("Invalid command: " + json::quoted(*word) + ".").error(), false);
-        (void)write_all(STDERR_FILENO, usage_text());
-        return 2;
-    }
-    bool const asks_version = std::ranges::find(words, "--version") != words.end();
-    if (!word && !asks_version) {
-        (void)write_all(STDERR_FILENO, usage_text());
-        return 2;
-    }
+    if (stands_before("--version", place)) return told("vmadm " TRITON_VERSION "\n");
+    for (std::string_view const asking : {"-h", "--help", "-?"})
+        if (stands_before(asking, place)) return help(app, nullptr, as_json);
+    if (word && *word == "help") return help(app, place + 1 < words.size() ? &words[place + 1] : nullptr, as_json);
+    if (word ? !command : words.empty()) return without_command(word, as_json);
     try {
         std::vector<std::string> reversed(words.rbegin(), words.rend());
         app.parse(std::move(reversed));
     } catch (CLI::CallForHelp const&) {
-        (void)write_all(STDOUT_FILENO, app.get_subcommand(std::string(find_command(*word)->name))->help());
-        return 0;
+        return told(app.get_subcommand(std::string(command->name))->help());
     } catch (CLI::CallForVersion const&) {
-        (void)write_all(STDOUT_FILENO, "vmadm " TRITON_VERSION "\n");
-        return 0;
+        return told("vmadm " TRITON_VERSION "\n");
     } catch (CLI::ParseError const& error) {
-        return wrong_usage(error.what(), options.has_json_errors);
+        return wrong_usage(error.what(), as_json);
     }
     if (!chosen->is_for_anybody && ::geteuid() != 0)
         return wrong_usage("vmadm can only be run as root.", options.has_json_errors);

@@ -21,7 +21,8 @@ info::Client vminfod_client(Options const& options) {
 }
 
 Vminfod::Vminfod(Options const& options)
-    : client_(vminfod_client(options)),
+    : options_(options),
+      client_(vminfod_client(options)),
       is_expected_(options.root.empty() || client_.has_socket()),
       is_quiet_(options.is_quiet || options.is_parsable || options.no_header || options.has_json_errors) {}
 
@@ -37,6 +38,7 @@ std::optional<T> Vminfod::accept(Result<T> result) {
 
 std::optional<std::string> Vminfod::ask(info::Target const& target) {
     if (is_off_) return std::nullopt;
+    trace(options_, "asks vminfod: " + target.text());
     return accept(client_.get(target.text(), info::most_answer_bytes));
 }
 
@@ -52,6 +54,7 @@ std::optional<json::Node> Vminfod::ask_machine(Uuid const& uuid) {
 
 std::optional<Uuid> Vminfod::find(std::string_view name) {
     if (is_off_) return std::nullopt;
+    trace(options_, "asks vminfod for " + std::string(name));
     auto found = info::find_machine(client_, name);
     bool const is_for_others =
         !found && (found.error().kind == ErrorKind::not_found || found.error().kind == ErrorKind::refused);
@@ -63,6 +66,7 @@ Result<> Vminfod::settle(std::optional<Uuid> const& machine) {
     info::Target target(machine ? "/vms/" + machine->text() : "/vms");
     target.add("fresh", "true");
     if (!machine) target.add("fields", "uuid");
+    trace(options_, "waits until vminfod has looked: " + target.text());
     auto const answer = client_.get(target.text(), info::most_answer_bytes, settle_patience);
     // Nobody listens: nobody reads there, either. That it is gone is news, too.
     if (answer || answer.error().kind == ErrorKind::unavailable || answer.error().kind == ErrorKind::not_found)

@@ -36,6 +36,7 @@ private:
     template <class T>
     std::optional<T> accept(Result<T> result);
 
+    Options options_;
     info::Client client_;
     bool is_expected_;
     bool is_off_ = false;

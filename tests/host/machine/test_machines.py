@@ -140,6 +140,14 @@ def test_reprovision_keeps_all_but_the_content(host, vmadm, tiny, debian):
     assert vmadm.says("reprovision", "again", payload="{}") == (1, "image_uuid: required key is missing\n")
 
 
+def test_a_machine_that_does_not_start_stays(vmadm, tiny):
+    uuid = new_uuid()
+    code, text = vmadm.says("create", payload=payload(tiny, uuid=uuid))  # the image has no init, and nothing to launch
+    assert code == 1 and text.startswith(f"cannot start {UNIT.format(uuid)}: ")
+    assert text.endswith(f"  VM {uuid} is complete and stays: vmadm start {uuid} tries again, vmadm delete removes it\n")
+    assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
+
+
 def test_a_machine_made_in_two_halves(vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, create_only=True))
@@ -161,6 +169,10 @@ def test_messages_and_exit_codes(vmadm, tiny):
         (["lookup", "-1", "alias=none"], None, 1, "Requested unique lookup but found 0 results.\n"),
         (["lookup", "-o", "uuid"], None, 1, "Cannot specify -o without -j\n"),
         (["get"], None, 2, "Invalid or missing UUID for get\n"),
+        (["get", ""], None, 2, "Invalid or missing UUID for get\n"),
+        (["stop", ""], None, 2, "Invalid or missing UUID for stop\n"),
+        (["rename", "msg", ""], None, 2, "Missing new alias for rename\n"),
+        (["--root", "/nowhere", "list"], None, 1, "cannot open the root directory /nowhere: No such file or directory\n"),
         (["get", missing], None, 1, f"VM {missing} not found\n"),
         (["create", "-f", "/nowhere"], None, 1, "File: /nowhere does not exist.\n"),
         (["create"], payload(missing, uuid=new_uuid()), 1, f"image {missing} is not installed\n"),
@@ -170,6 +182,19 @@ def test_messages_and_exit_codes(vmadm, tiny):
         (["kill", "-s", "SIGX", "msg"], None, 1, 'Unknown signal "SIGX"\n'),
         (["info", "msg"], None, 1, "no info types supported for brand lx\n"),
         (["validate", "create"], payload(tiny), 0, "VALID 'create' payload for lx brand VMs.\n"),
+        (["validate", "create", "-q"], payload(tiny, aliass="x"), 0, "VALID 'create' payload for lx brand VMs.\n"),
+        (["validate", "create"], payload(tiny, aliass="x", max_swap=1), 0,
+         'ignored: unknown property "aliass"; did you mean "alias"?\n'
+         "note: max_swap: 1 becomes 256, which is the least with this max_physical_memory\nVALID 'create' payload for lx brand VMs.\n"),
+        (["validate", "create", "--strict"], payload(tiny, aliass="x"), 1,
+         'cannot validate the payload: unknown property "aliass"; did you mean "alias"?\n'),
+        (["validate", "create"], payload(tiny, launch={}), 1,
+         "cannot validate the payload: launch: triton-launch refuses the launch configuration\n  launch: version: required key is missing\n"),
+        (["validate", "update", "lx", "--strict"], '{"update_nics":[{"mac":"02:00:00:00:00:09","mtu":1400}],"remove_tags":["a"]}', 0,
+         "VALID 'update' payload for lx brand VMs.\n"),
+        (["validate", "update", "lx"], '{"update_nics":[{"mac":"02:00:00:00:00:09","mtu":1}]}', 1,
+         "cannot validate the payload: nics[0].mtu: 1 is not within 576 to 9000\n"),
+        (["stats", missing], None, 1, f"VM {missing} not found\n"),
         (["validate", "update", "lx"], '{"ram":64}', 0, "VALID 'update' payload for lx brand VMs.\n"),
         (["update", "msg", "ram=64", "-n", "--strict", "x=1"], None, 1, 'unknown property "x"\n'),
         (["-E", "get", missing], None, 1, f'{{"error":{{"code":"notFound","message":"VM {missing} not found","details":[]}}}}\n'),
@@ -182,6 +207,42 @@ def test_messages_and_exit_codes(vmadm, tiny):
     assert json.loads(vmadm.ok("get", "msg"))["alias"] == "msg"
     vmadm.ok("update", "msg", "indestructible_zoneroot=false")
     assert [json.loads(line)["command"] for line in vmadm.ok("history", uuid).splitlines()][:2] == ["create", "create"]
+
+
+def test_the_line_is_read_as_it_stands(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="line", launch=sleeping()))
+    error = lambda text: f'{{"error":{{"code":"invalid","message":{json.dumps(text)},"details":[]}}}}\n'  # noqa: E731
+    for words, code, expected in [
+        (["-E", "list", "line"], 2, error('"line" is not a condition: expected KEY=VALUE')),
+        (["list", "-E", "line"], 2, error('"line" is not a condition: expected KEY=VALUE')),
+        (["-E", "frobnicate"], 2, error('Invalid command: "frobnicate".')),
+        (["-E"], 2, error("Missing command.")),
+        (["-E", "list", "--wrong"], 2, error("The following argument was not expected: --wrong")),
+        (["--wrong"], 2, "The following argument was not expected: --wrong\n"),
+        (["--root", "/", "kill", "-CONT", "line"], 0, f'Sent signal "SIGCONT" to init process for VM {uuid}\n'),
+        (["-q", "kill", "line", "-18"], 0, f'Sent signal "SIGCONT" to init process for VM {uuid}\n'),
+        (["kill", "-v", "line", "-s", "CONT"], 0, f'Sent signal "SIGCONT" to init process for VM {uuid}\n'),
+    ]:
+        assert vmadm.says(*words) == (code, expected), words
+    assert vmadm.ok("help", "start") == vmadm.ok("start", "--help") == vmadm.ok("help", "boot")
+    assert "Examples:\n  vmadm start web0\n" in vmadm.ok("help", "start")
+    assert vmadm.ok("-q", "--help") == vmadm.ok("help") == vmadm.ok("-?")
+    assert vmadm.says("help", "frobnicate")[1].startswith('Invalid command: "frobnicate".\n')
+    # each step is told where it is asked for, also to a pipe
+    code, text = vmadm.says("-v", "update", "line", "ram=64")
+    assert code == 0 and text.startswith("update: file of the machine\n")
+    code, text = vmadm.says("update", "line", "ram=65", "--debug")
+    assert code == 0 and "debug: 0." in text and "s: update: file of the machine\n" in text and f"waits until vminfod has looked: /vms/{uuid}" in text
+    host.run("env", "REQ_ID=77-a", "vmadm", "update", "line", "ram=66", check=True)
+    requests = [json.loads(line).get("request") for line in vmadm.ok("history", uuid).splitlines()]
+    assert requests[-2:] == [None, "77-a"]
+
+
+def test_each_command_has_an_example(vmadm):
+    commands = [line.split()[0] for line in vmadm.ok("help").splitlines() if line.startswith("  ") and line[2].isalpha()]
+    for command in set(commands) - {"vmadm", "info", "sysrq", "prepare"}:
+        assert f"Examples:\n  " in vmadm.ok("help", command), command
 
 
 def test_machines_are_stopped_by_filter(vmadm, tiny):
