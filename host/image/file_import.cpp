@@ -90,8 +90,14 @@ Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
     if (!file || !write_all(file.get(), text) || ::lseek(file.get(), 0, SEEK_SET) < 0)
         return fail(errno, "keep the manifest");
     role::ReadDocument const request{.kind = role::DocumentKind::other, .expected = {.maximum = 4 << 20}};
-    auto const document = TRY(content::check_document(shop.jobs(), request, std::move(file)));
-    auto read = TRY(read_manifest(document.json, "the manifest", ManifestUse::install));
+    auto const document = content::check_document(shop.jobs(), request, std::move(file));
+    if (!document && document.error().kind == ErrorKind::corrupt) {
+        Error error = fail("the file given with -m is not JSON").error();
+        error.details = document.error().details;
+        return std::unexpected(std::move(error));
+    }
+    if (!document) return std::unexpected(document.error());
+    auto read = TRY(read_manifest(document->json, "the file given with -m", ManifestUse::install));
     for (std::string const& warning : read.warnings)
         shop.observer->warning("manifest: " + warning);
     return std::move(read.manifest);
@@ -157,7 +163,9 @@ Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOpti
                                    : TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
                                                     {.media_type = {}, .source = path}));
     Plan plan = TRY(plan_file(blob, compression, path, options));
-    auto imported = TRY(install_archive(shop, blob, {}, std::move(plan), options));
+    auto imported = install_archive(shop, blob, {}, std::move(plan), options);
+    if (!imported && imported.error().attempted.empty()) imported.error().attempted = "import " + path;
+    TRY(imported);
     TRY(lease.end());
     return imported;
 }

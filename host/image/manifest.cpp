@@ -378,6 +378,9 @@ Result<> check_installable(Manifest const& manifest) {
         return fail(ErrorKind::unsupported, image + " is for " + json::shown(manifest.os) + ", not for Linux");
     if (manifest.requirements.has_platform)
         return fail(ErrorKind::unsupported, image + " requires a SmartOS platform, and this is Linux");
+    if (!manifest.requirements.brand.empty() && manifest.requirements.brand != "lx")
+        return fail(ErrorKind::unsupported, image + " requires machines of the brand " +
+                                                json::shown(manifest.requirements.brand) + ", and here all are lx");
     return {};
 }
 

@@ -18,7 +18,7 @@ struct CommandLine {
 };
 
 /// Reads the words after the program's name. Errors: usage, and what was probably meant.
-std::expected<CommandLine, Failure> parse_command_line(std::vector<std::string> const& words);
+std::expected<CommandLine, Failure> parse_command_line(std::vector<std::string> const& given);
 
 /// The command line's grammar, for what walks it: completions, documents, tests.
 std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run);

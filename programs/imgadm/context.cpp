@@ -1,5 +1,6 @@
 #include "programs/imgadm/context.h"
 
+#include <cerrno>
 #include <cstdlib>
 
 #include <poll.h>
@@ -11,11 +12,13 @@ namespace triton::program {
 
 namespace {
 
-ProgressMode mode_of(std::string_view name) {
+ProgressMode mode_of(GlobalOptions const& options) {
+    std::string_view const name = options.progress;
     if (name == "json") return ProgressMode::json;
     if (name == "none") return ProgressMode::none;
     if (name == "line") return ProgressMode::line;
-    return ProgressMode::automatic;
+    bool const is_terminal = ::isatty(STDERR_FILENO) == 1;
+    return options.is_verbose && !is_terminal ? ProgressMode::lines : ProgressMode::automatic;
 }
 
 }  // namespace
@@ -29,7 +32,7 @@ image::Settings Context::settings() const {
 }
 
 ProgressOutput& Context::output(bool is_quiet) {
-    if (!output_) output_ = std::make_unique<ProgressOutput>(mode_of(options_->progress), is_quiet);
+    if (!output_) output_ = std::make_unique<ProgressOutput>(mode_of(*options_), is_quiet);
     return *output_;
 }
 
@@ -40,7 +43,7 @@ Result<image::ImageService> Context::writer(bool is_quiet) {
 }
 
 Result<> Context::print(std::string_view text) {
-    if (write_all(STDOUT_FILENO, text)) return {};
+    if (write_all(STDOUT_FILENO, text) || errno == EPIPE) return {};
     return fail(errno, "write to standard output");
 }
 

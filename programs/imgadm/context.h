@@ -16,6 +16,7 @@ namespace triton::program {
 struct GlobalOptions {
     std::string root = {};
     std::string progress = "auto";
+    bool is_verbose = false;
     bool has_json_errors = false;
 };
 
@@ -34,7 +35,7 @@ public:
     /// The library, to change something. `is_quiet`: its messages are not shown.
     Result<image::ImageService> writer(bool is_quiet = false);
 
-    /// Writes to standard output. Errors: `unavailable` when its reader is gone.
+    /// Writes to standard output. A missing reader is not an error: `imgadm list | head`.
     static Result<> print(std::string_view text);
     void message(std::string_view text);
     void warning(std::string_view text);

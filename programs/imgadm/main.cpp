@@ -29,6 +29,11 @@ triton::UniqueFd catch_interrupts() {
     return triton::UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+/// Of a line that could not be read.
+bool asks_for_json(std::vector<std::string> const& words) {
+    return std::ranges::any_of(words, [](std::string const& word) { return word == "-E" || word == "--json-errors"; });
+}
+
 int report(Failure const& failure, bool is_json) {
     (void)triton::write_all(STDERR_FILENO, render_failure(failure, is_json));  // nobody is left to be told
     return static_cast<int>(failure.exit);
@@ -39,8 +44,11 @@ int report(Failure const& failure, bool is_json) {
 int main(int argc, char** argv) {
     std::vector<std::string> const words(argv + 1, argv + argc);
     auto const line = triton::program::parse_command_line(words);
-    if (!line) return report(line.error(), std::ranges::find(words, "-E") != words.end());
-    if (!line->run) return triton::write_all(STDOUT_FILENO, line->text) ? 0 : 1;
+    if (!line) return report(line.error(), asks_for_json(words));
+    if (!line->run) {
+        (void)triton::write_all(STDOUT_FILENO, line->text);  // a closed standard output is nobody's loss
+        return 0;
+    }
     triton::UniqueFd const interrupts = catch_interrupts();
     triton::program::Context context(line->options, interrupts.get());
     auto const outcome = line->run(context);

@@ -108,8 +108,10 @@ void ProgressOutput::clear() {
 }
 
 void ProgressOutput::progress(image::Progress const& progress) {
-    if (progress.phase != phase_) {
+    bool const is_new = progress.phase != phase_ || progress.image != image_;
+    if (is_new) {
         phase_ = progress.phase;
+        image_ = progress.image;
         meter_ = RateMeter();
     }
     std::uint64_t const rate = meter_.update(progress.done, std::chrono::steady_clock::now());
@@ -117,6 +119,10 @@ void ProgressOutput::progress(image::Progress const& progress) {
         case ProgressMode::line:
             is_line_shown_ = true;
             show(std::string(erase_line) + progress_line(progress, rate, terminal_columns() - 1));
+            return;
+        case ProgressMode::lines:
+            if (is_new)
+                show("imgadm: " + std::string(image::name_of(progress.phase)) + ": " + harmless(progress.image) + "\n");
             return;
         case ProgressMode::json: {
             json::Writer out;

@@ -12,7 +12,8 @@ namespace triton::program {
 enum class ProgressMode : std::uint8_t {
     automatic,  ///< a line on a terminal, else nothing
     line,
-    json,  ///< a JSON object in a line, for each
+    lines,  ///< a line for each phase
+    json,   ///< a JSON object in a line, for each
     none,
 };
 
@@ -60,6 +61,7 @@ private:
     bool has_colours_;
     bool is_line_shown_ = false;
     image::Phase phase_ = image::Phase::resolving;
+    std::string image_;
     RateMeter meter_;
 };
 

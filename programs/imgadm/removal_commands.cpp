@@ -29,18 +29,29 @@ std::shared_ptr<Names> add_names(CLI::App& app) {
     return names;
 }
 
-/// Does something with each image that is named.
+template <class Change>
+Outcome change_one(image::ImageService& service, std::string const& name, Change change) {
+    auto const uuid = find_installed(service, name);
+    if (!uuid) return std::unexpected(uuid.error());
+    Result<> const done = change(service, *uuid);
+    if (!done) return std::unexpected(not_installed(done.error()));
+    return {};
+}
+
+/// Does something with each image that is named; goes on after an error. The last one ends the command, those before
+/// it are told.
 template <class Change>
 Run for_each_named(std::shared_ptr<Names> names, Change change) {
     return [names = std::move(names), change](Context& context) -> Outcome {
         auto service = TRY_RUN(context.writer());
+        Outcome outcome;
         for (std::string const& name : names->images) {
-            auto const uuid = find_installed(service, name);
-            if (!uuid) return std::unexpected(uuid.error());
-            Result<> const done = change(service, *uuid);
-            if (!done) return std::unexpected(not_installed(done.error()));
+            auto done = change_one(service, name, change);
+            if (done) continue;
+            if (!outcome) context.warning(outcome.error().error.text());
+            outcome = std::move(done);
         }
-        return {};
+        return outcome;
     };
 }
 

@@ -318,3 +318,40 @@ def test_without_root_it_says_so(area, host):
         return  # the build directory itself is closed to others
     assert done.stderr == "imgadm: error (NotAuthorized): cannot change the images of this host: this needs root\n"
     assert done.returncode == 1
+
+
+def test_a_file_that_is_wrong_is_named(area, host):
+    (area / "text").write_text("not an archive")
+    assert host.run("import", area / "text", code=1).stderr == (
+        f"imgadm: error (DownloadError): cannot import {area}/text: archive is broken: Unrecognized archive format\n")
+    for text, detail in (("{", "line 1, column 2: "), ('{"v": 2, "v": 2}', "v: duplicate key"), ("", "is empty")):
+        (area / "text").write_text(text)
+        error = host.run("install", "-m", area / "text", "-f", area / "text", code=1).stderr
+        assert error.startswith(f"imgadm: error (InvalidParameter): the file given with -m is not JSON\n  {detail}"), error
+    (area / "text").write_text('{"v": 2}')
+    error = host.run("install", "-m", area / "text", "-f", area / "text", code=1).stderr
+    assert error.startswith("imgadm: error (InvalidParameter): the file given with -m is not a manifest\n  ")
+
+
+def test_one_that_is_missing_does_not_keep_the_others(area, host):
+    tree = fill(area / "tree", {"a": "b"})
+    here, missing = (f"5e6a4c11-0c2f-4a44-8c1f-00000000000{n}" for n in (1, 2))
+    host.run("import", "--uuid", here, tree)
+    done = host.run("delete", missing, here, code=3)
+    assert done.stdout == f"Deleted image {here}\n"
+    assert done.stderr == f"imgadm: error (ImageNotInstalled): image {missing} is not installed\n"
+    done = host.run("delete", missing, here, code=3)
+    assert done.stderr.startswith(f"imgadm: warning: image {missing} is not installed\nimgadm: error (ImageNotInstalled): image {here} ")
+
+
+def test_a_reader_that_goes_is_not_an_error(area, host):
+    for words in ("help", "help import", "list", "reference manifest", "completion bash", "sources"):
+        done = subprocess.run(["bash", "-c", f"{BUILD}/imgadm {words} | :; exit ${{PIPESTATUS[0]}}"], env=host.environment(),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), words
+
+
+def test_phases_are_told_without_a_terminal_too(area, host):
+    tree = fill(area / "tree", {"a": "b"})
+    assert "imgadm: " not in host.run("import", tree).stderr
+    assert f"imgadm: unpacking: {area}/more\n" in host.run("import", "-v", fill(area / "more", {"a": "c"})).stderr

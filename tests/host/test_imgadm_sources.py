@@ -54,6 +54,7 @@ def test_images_that_cannot_run_here_are_refused(area, host, imgapi):
         ({"state": "disabled"}, f"image {UUID} is not active: its state is disabled"),
         ({"os": "smartos"}, f"image {UUID} is for smartos, not for Linux"),
         ({"type": "zvol"}, f"image {UUID} is a disk (type zvol), not a file system"),
+        ({"requirements": {"brand": "kvm"}}, f"image {UUID} requires machines of the brand kvm, and here all are lx"),
         ({"files": []}, f"image {UUID} has 0 files; one can be installed"),
         ({"origin": UUID}, f"image {UUID} is its own origin"),
     ):

@@ -44,6 +44,10 @@ TEST(CommandLine, IsParsed) {
     EXPECT_EQ(parse_command_line({"--version"})->text.substr(0, 7), "imgadm ");
     EXPECT_THAT(parse_command_line({"--help"})->text, HasSubstr("import"));
     EXPECT_THAT(parse_command_line({"import", "--help"})->text, HasSubstr("--manifest"));
+    EXPECT_EQ(parse_command_line({"help"})->text, parse_command_line({"--help"})->text);
+    EXPECT_EQ(parse_command_line({"--root", "help", "help", "import"})->text,
+              parse_command_line({"import", "--help"})->text);
+    EXPECT_TRUE(parse_command_line({"list", "-v"})->options.is_verbose);
     EXPECT_TRUE(parse_command_line({"-E", "list"})->options.has_json_errors);
     EXPECT_EQ(parse_command_line({"list", "--root", "/x"})->options.root, "/x");
 }
@@ -51,7 +55,8 @@ TEST(CommandLine, IsParsed) {
 TEST(CommandLine, TellsWhatIsWrong) {
     EXPECT_EQ(usage_of({"lisst"}), "there is no command \"lisst\"; did you mean \"list\"?");
     EXPECT_EQ(usage_of({"xyzzy"}), "there is no command \"xyzzy\"; imgadm --help lists all commands");
-    EXPECT_THAT(usage_of({}), HasSubstr("subcommand is required"));
+    EXPECT_EQ(usage_of({}), "A subcommand is required; imgadm --help lists all commands");
+    EXPECT_EQ(usage_of({"help", "lisst"}), "there is no command \"lisst\"; did you mean \"list\"?");
     EXPECT_THAT(usage_of({"list", "-j", "-p"}), HasSubstr("excludes"));
     EXPECT_THAT(usage_of({"list", "--wrong"}), HasSubstr("--wrong"));
     EXPECT_THAT(usage_of({"get"}), HasSubstr("image is required"));
@@ -67,6 +72,9 @@ TEST(CommandLine, EveryOptionHasAHelp) {
     auto const app = command_line_grammar(options, run);
     for (CLI::App const* const command : app->get_subcommands([](CLI::App const*) { return true; })) {
         EXPECT_NE(command->get_description(), "") << command->get_name();
+        bool const has_own =
+            command->get_name() == "completion" || command->get_name() == "help" || command->get_name() == "reference";
+        EXPECT_TRUE(has_own || command->get_footer().starts_with("Examples:\n")) << command->get_name();
         for (CLI::Option const* const option : command->get_options())
             EXPECT_TRUE(!option->get_description().empty() || command->get_name() == "sources")
                 << command->get_name() << " " << option->get_name();
