@@ -55,6 +55,6 @@ def lose_tree(host, tree: str) -> list[str]:
 
 def left_of(host, uuid: str) -> list[str]:
     """All files of the host that have the uuid in their names."""
-    found = host.run("find", "/var/triton", "/run/systemd/nspawn", "/var/lib/machines", "/etc/systemd", "/run/systemd/machines",
-                     "-name", f"*{uuid}*").stdout
+    found = host.run("find", "/var/triton", "/run/triton", "/run/systemd/nspawn", "/var/lib/machines", "/etc/systemd",
+                     "/run/systemd/machines", "-name", f"*{uuid}*").stdout
     return found.split()

@@ -4,7 +4,8 @@ import json
 import uuid as uuids
 
 import pytest
-from machine_place import configure
+from machine_place import configure, left_of
+from test_faults import each_kill
 
 BUSYBOX = "/usr/bin/busybox"
 CONFIGURATION = {"network": {"nic_tags": {"internal": {"bridge": "tbr0"}, "gone": {"bridge": "tbr9"}, "external": {"macvlan": "tmac0"}, "tagged": {"bridge": "tvb0"}}}}
@@ -232,3 +233,35 @@ def test_a_network_of_nobody_is_removed(host, vmadm, tiny):
     assert links(host) == {"tm027700000051"} == chains(host)
     assert f"network of VM {stray}: removed, there is no such VM\n" in vmadm("recover").stderr
     assert links(host) == set() == chains(host)
+
+
+def test_a_network_goes_with_what_is_killed(host, vmadm, tiny):
+    """Its links, rules and files are there with the machine, or they are not."""
+    uuid = str(uuids.uuid4())
+    text = payload(tiny, uuid=uuid, nics=[nic(0x61)])
+    port = "tm027700000061"
+
+    def is_gone():
+        assert left_of(host, uuid) == []
+        assert links(host) == set() == chains(host)
+
+    def after_create(number, is_repeated):
+        if vmadm("get", uuid).returncode == 0:
+            vmadm.ok("start", uuid)  # it may have been killed just before that
+            assert links(host) == {port} == chains(host)
+            vmadm.ok("delete", uuid)
+        is_gone()
+
+    assert each_kill(host, vmadm, "create", payload=text, after=after_create) >= 20
+
+    def before_delete():
+        if vmadm("get", uuid).returncode != 0:
+            vmadm.ok("create", payload=text)
+
+    def after_delete(number, is_repeated):
+        if vmadm("get", uuid).returncode != 0:
+            return is_gone()
+        assert not is_repeated and number == 1, "it was killed before its first mark"
+        assert links(host) == {port} == chains(host)
+
+    assert each_kill(host, vmadm, "delete", uuid, before=before_delete, after=after_delete) > 15
