@@ -4,16 +4,18 @@ _imgadm() {
     local command= words= things= keys= list= begun= i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        -h|--help|-E|--json-errors|--root|--progress|-v|--verbose|--version) i=$((i + 1)) ;;
+        --root|--progress) i=$((i + 1)) ;;
         -*) ;;
         *) command=${COMP_WORDS[i]}; break ;;
         esac
     done
     [[ $previous != = && $word != = ]] || return 0
+    local list1='published= pub= source= size= clones= reference= digest= platform= tree= installed_at= pinned= v= uuid= owner= name= version= description= homepage= eula= icon= state= error= disabled= public= published_at= type= os= origin= files= acl= requirements= users= generate_passwords= inherited_directories= nic_driver= disk_driver= cpu_type= image_size= billing_tags= traits= tags= channels= urn= creator_name= creator_uuid= oci='
+    local list2='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci'
     case $command in
-        list) words='-h --help -j --json -p --parsable -H --no-header -o --output -s --sort' things= keys='published= pub= source= size= clones= reference= digest= platform= tree= installed_at= pinned= v= uuid= owner= name= version= description= homepage= eula= icon= state= error= disabled= public= published_at= type= os= origin= files= acl= requirements= users= generate_passwords= inherited_directories= nic_driver= disk_driver= cpu_type= image_size= billing_tags= traits= tags= channels= urn= creator_name= creator_uuid= oci=' ;;
+        list) words='-h --help -j --json -p --parsable -H --no-header -o --output -s --sort' things= keys=$list1 ;;
         get) words='-h --help -r --recursive' things=yes keys= ;;
-        avail) words='-h --help -j --json -p --parsable -H --no-header -o --output -s --sort -S --source' things= keys='published= pub= source= size= clones= reference= digest= platform= tree= installed_at= pinned= v= uuid= owner= name= version= description= homepage= eula= icon= state= error= disabled= public= published_at= type= os= origin= files= acl= requirements= users= generate_passwords= inherited_directories= nic_driver= disk_driver= cpu_type= image_size= billing_tags= traits= tags= channels= urn= creator_name= creator_uuid= oci=' ;;
+        avail) words='-h --help -j --json -p --parsable -H --no-header -o --output -s --sort -S --source' things= keys=$list1 ;;
         show) words='-h --help -S --source' things= keys= ;;
         ancestry) words='-h --help -j --json -p --parsable -H --no-header -o --output -s --sort' things=yes keys= ;;
         import) words='-h --help -S --source -m --manifest -f --file -q --quiet --uuid --name --image-version --platform --authfile -k --insecure' things= keys= ;;
@@ -34,77 +36,34 @@ _imgadm() {
         '') words='-h --help -E --json-errors --root --progress -v --verbose --version list get avail show ancestry import install update create delete vacuum gc pin unpin sources scrub why completion help reference' ;;
     esac
     case $command:$previous in
-        list:-h|list:--help) things= keys= words= ;;
-        list:-j|list:--json) things= keys= words= ;;
-        list:-p|list:--parsable) things= keys= words= ;;
-        list:-H|list:--no-header) things= keys= words= ;;
-        list:-o|list:--output) things= keys= words='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci' list=yes ;;
-        list:-s|list:--sort) things= keys= words='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci' list=yes ;;
-        get:-h|get:--help) things= keys= words= ;;
-        get:-r|get:--recursive) things= keys= words= ;;
-        avail:-h|avail:--help) things= keys= words= ;;
-        avail:-j|avail:--json) things= keys= words= ;;
-        avail:-p|avail:--parsable) things= keys= words= ;;
-        avail:-H|avail:--no-header) things= keys= words= ;;
-        avail:-o|avail:--output) things= keys= words='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci' list=yes ;;
-        avail:-s|avail:--sort) things= keys= words='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci' list=yes ;;
+        list:-o|list:--output) things= keys= words=$list2 list=yes ;;
+        list:-s|list:--sort) things= keys= words=$list2 list=yes ;;
+        avail:-o|avail:--output) things= keys= words=$list2 list=yes ;;
+        avail:-s|avail:--sort) things= keys= words=$list2 list=yes ;;
         avail:-S|avail:--source) things= keys= words= ;;
-        show:-h|show:--help) things= keys= words= ;;
         show:-S|show:--source) things= keys= words= ;;
-        ancestry:-h|ancestry:--help) things= keys= words= ;;
-        ancestry:-j|ancestry:--json) things= keys= words= ;;
-        ancestry:-p|ancestry:--parsable) things= keys= words= ;;
-        ancestry:-H|ancestry:--no-header) things= keys= words= ;;
-        ancestry:-o|ancestry:--output) things= keys= words='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci' list=yes ;;
-        ancestry:-s|ancestry:--sort) things= keys= words='published pub source size clones reference digest platform tree installed_at pinned v uuid owner name version description homepage eula icon state error disabled public published_at type os origin files acl requirements users generate_passwords inherited_directories nic_driver disk_driver cpu_type image_size billing_tags traits tags channels urn creator_name creator_uuid oci' list=yes ;;
-        import:-h|import:--help) things= keys= words= ;;
+        ancestry:-o|ancestry:--output) things= keys= words=$list2 list=yes ;;
+        ancestry:-s|ancestry:--sort) things= keys= words=$list2 list=yes ;;
         import:-S|import:--source) things= keys= words= ;;
         import:-m|import:--manifest) things= keys= words= ;;
         import:-f|import:--file) things= keys= words= ;;
-        import:-q|import:--quiet) things= keys= words= ;;
         import:--uuid) things= keys= words= ;;
         import:--name) things= keys= words= ;;
         import:--image-version) things= keys= words= ;;
         import:--platform) things= keys= words= ;;
         import:--authfile) things= keys= words= ;;
-        import:-k|import:--insecure) things= keys= words= ;;
-        install:-h|install:--help) things= keys= words= ;;
         install:-m|install:--manifest) things= keys= words= ;;
         install:-f|install:--file) things= keys= words= ;;
-        install:-q|install:--quiet) things= keys= words= ;;
-        update:-h|update:--help) things= keys= words= ;;
-        update:-n|update:--dry-run) things= keys= words= ;;
         update:--authfile) things= keys= words= ;;
-        update:-k|update:--insecure) things= keys= words= ;;
-        create:-h|create:--help) things= keys= words= ;;
         create:-m|create:--manifest) things= keys= words= ;;
         create:-o|create:--output-directory) things= keys= words= ;;
         create:-c|create:--compression) things= keys= words='none gzip bzip2 xz zstd' ;;
         create:--format) things= keys= words='tar zfs' ;;
-        create:-i|create:--incremental) things= keys= words= ;;
         create:--max-origin-depth) things= keys= words= ;;
         create:-s|create:--script) things= keys= words= ;;
-        create:-q|create:--quiet) things= keys= words= ;;
-        delete:-h|delete:--help) things= keys= words= ;;
-        vacuum:-h|vacuum:--help) things= keys= words= ;;
-        vacuum:-n|vacuum:--dry-run) things= keys= words= ;;
-        vacuum:-f|vacuum:--force) things= keys= words= ;;
-        vacuum:-j|vacuum:--json) things= keys= words= ;;
-        gc:-h|gc:--help) things= keys= words= ;;
-        gc:-n|gc:--dry-run) things= keys= words= ;;
-        gc:-j|gc:--json) things= keys= words= ;;
-        pin:-h|pin:--help) things= keys= words= ;;
-        unpin:-h|unpin:--help) things= keys= words= ;;
-        sources:-h|sources:--help) things= keys= words= ;;
         sources:-a|sources:--add) things= keys= words= ;;
         sources:-d|sources:--delete) things= keys= words= ;;
-        sources:-e|sources:--edit) things= keys= words= ;;
-        sources:-c|sources:--check) things= keys= words= ;;
-        sources:-j|sources:--json) things= keys= words= ;;
-        sources:-v|sources:--verbose) things= keys= words= ;;
         sources:-t|sources:--type) things= keys= words='imgapi directory registry' ;;
-        sources:-k|sources:--insecure) things= keys= words= ;;
-        sources:-f|sources:--force) things= keys= words= ;;
         sources:--signature) things= keys= words='required if-present none' ;;
         sources:--key) things= keys= words= ;;
         sources:--signatures) things= keys= words= ;;
@@ -112,19 +71,8 @@ _imgadm() {
         sources:--mirror) things= keys= words= ;;
         sources:--cacert) things= keys= words= ;;
         sources:--channel) things= keys= words= ;;
-        scrub:-h|scrub:--help) things= keys= words= ;;
-        scrub:-j|scrub:--json) things= keys= words= ;;
-        why:-h|why:--help) things= keys= words= ;;
-        why:-j|why:--json) things= keys= words= ;;
-        completion:-h|completion:--help) things= keys= words= ;;
-        help:-h|help:--help) things= keys= words= ;;
-        reference:-h|reference:--help) things= keys= words= ;;
-        *:-h|*:--help) things= keys= words= ;;
-        *:-E|*:--json-errors) things= keys= words= ;;
         *:--root) things= keys= words= ;;
         *:--progress) things= keys= words='auto line json none' ;;
-        *:-v|*:--verbose) things= keys= words= ;;
-        *:--version) things= keys= words= ;;
     esac
     if [[ -n $list ]]; then
         begun=${word%"${word##*,}"}

@@ -355,7 +355,9 @@ Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std:
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {}));
     auto const work = [&]() -> Result<> {
+        shop.observer->progress({.phase = Phase::unpacking, .image = plan.shown, .total = blob.size});
         TRY(unpack_archive(shop, blob, diff_id, plan, intent));
+        shop.observer->progress({.phase = Phase::finishing, .image = plan.shown});
         return enter_image(shop, plan);
     };
     TRY(close(intent, work()));

@@ -77,8 +77,33 @@ std::vector<std::string> names_of(CLI::App const& command) {
     return names;
 }
 
+/// Words for bash. Long lists that several places have are written once.
+class BashWords {
+public:
+    /// What stands for them where they are assigned: "'a b'", or "$list1".
+    std::string text(std::vector<std::string> const& words) {
+        constexpr std::size_t longest = 100;
+        std::string quoted = quoted_for_shell(joined(words));
+        if (quoted.size() <= longest) return quoted;
+        auto const found = std::ranges::find(lists_, quoted);
+        auto const number = static_cast<std::size_t>(found - lists_.begin()) + 1;
+        if (found == lists_.end()) lists_.push_back(std::move(quoted));
+        return "$list" + std::to_string(number);
+    }
+    [[nodiscard]] std::string declarations() const {
+        std::string lines;
+        for (std::size_t i = 0; i < lists_.size(); ++i)
+            lines += "    local list" + std::to_string(i + 1) + "=" + lists_[i] + "\n";
+        return lines;
+    }
+
+private:
+    std::vector<std::string> lists_;
+};
+
 /// What stands behind the options of a command, as cases of "COMMAND:OPTION": without an offer it is a file.
-std::string bash_values(CLI::App const& command, std::vector<std::string> const& names, std::span<Offer const> offers) {
+std::string bash_values(CLI::App const& command, std::vector<std::string> const& names, std::span<Offer const> offers,
+                        BashWords& lists) {
     std::string cases;
     for (OptionWords const& option : options_of(command)) {
         if (!option.has_value) continue;
@@ -87,8 +112,7 @@ std::string bash_values(CLI::App const& command, std::vector<std::string> const&
             for (std::string const& word : option.names)
                 places.push_back(name + ":" + word);
         Offer const* const offer = find_offer(offers, command.get_name(), &option);
-        cases += "        " + joined(places, "|") +
-                 ") things= keys= words=" + (offer ? quoted_for_shell(joined(offer->texts)) : "") +
+        cases += "        " + joined(places, "|") + ") things= keys= words=" + (offer ? lists.text(offer->texts) : "") +
                  (offer && offer->is_list ? " list=yes" : "") + " ;;\n";
     }
     return cases;
@@ -98,15 +122,17 @@ std::string bash_values(CLI::App const& command, std::vector<std::string> const&
 std::string bash(CLI::App const& app, Things const& things, std::span<Offer const> offers) {
     std::string const& program = app.get_name();
     std::string names, cases, values, with_value;
+    BashWords lists;
     for (CLI::App const* const command : commands_of(app)) {
         auto const own = names_of(*command);
         Offer const* const offer = find_offer(offers, command->get_name(), nullptr);
         names += (names.empty() ? "" : " ") + joined(own);
         cases += "        " + joined(own, "|") + ") words=" + quoted_for_shell(words_of(*command)) +
                  " things=" + (things.are_words_of(*command) ? "yes" : "") +
-                 " keys=" + (offer ? quoted_for_shell(joined(offer->texts)) : "") + " ;;\n";
-        values += bash_values(*command, own, offers);
+                 " keys=" + (offer ? lists.text(offer->texts) : "") + " ;;\n";
+        values += bash_values(*command, own, offers, lists);
     }
+    values += bash_values(app, {"*"}, offers, lists);
     for (OptionWords const& option : options_of(app))
         if (option.has_value) with_value += (with_value.empty() ? "" : "|") + joined(option.names, "|");
     return "# bash completion for " + program + "\n_" + program +
@@ -122,13 +148,13 @@ std::string bash(CLI::App const& app, Things const& things, std::span<Offer cons
            "        *) command=${COMP_WORDS[i]}; break ;;\n"
            "        esac\n"
            "    done\n"
-           "    [[ $previous != = && $word != = ]] || return 0\n"
-           "    case $command in\n" +
-           cases + "        '') words=" + quoted_for_shell(words_of(app) + " " + names) +
+           "    [[ $previous != = && $word != = ]] || return 0\n" +
+           lists.declarations() + "    case $command in\n" + cases +
+           "        '') words=" + quoted_for_shell(words_of(app) + " " + names) +
            " ;;\n"
            "    esac\n"
            "    case $command:$previous in\n" +
-           values + bash_values(app, {"*"}, offers) +
+           values +
            "    esac\n"
            "    if [[ -n $list ]]; then\n"
            "        begun=${word%\"${word##*,}\"}\n"

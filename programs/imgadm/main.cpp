@@ -25,7 +25,6 @@ triton::UniqueFd catch_interrupts() {
     ::sigaddset(&signals, SIGTERM);
     ::sigaddset(&signals, SIGHUP);
     ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-    ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(2)
     return triton::UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
@@ -42,6 +41,7 @@ int report(Failure const& failure, bool is_json) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(2)
     std::vector<std::string> const words(argv + 1, argv + argc);
     auto const line = triton::program::parse_command_line(words);
     if (!line) return report(line.error(), asks_for_json(words));

@@ -35,7 +35,8 @@ std::vector<Offer> offers() {
     };
     auto const columns = names_where(is_public, "");
     auto const filters = names_where(is_public, "=");
-    auto const updates = names_where(is_changed, "=");
+    auto updates = names_where(is_changed, "=");
+    updates.emplace_back("ram=");  // max_physical_memory by its other name
     std::vector<std::string> signals;
     for (SignalName const& signal : signal_names)
         signals.push_back(std::string("SIG") + signal.name);
