@@ -93,7 +93,8 @@ Result<> snapshot(int subvolume, int parent, std::string const& name, bool is_re
 
 std::optional<std::int64_t> made_at(int subvolume) {
     btrfs_ioctl_get_subvol_info_args info{};
-    if (::ioctl(subvolume, BTRFS_IOC_GET_SUBVOL_INFO, &info) != 0 || info.otime.sec == 0) return std::nullopt;
+    // 1 is a success, too, of a subvolume that has no other behind it
+    if (::ioctl(subvolume, BTRFS_IOC_GET_SUBVOL_INFO, &info) < 0 || info.otime.sec == 0) return std::nullopt;
     return static_cast<std::int64_t>(info.otime.sec) * 1'000'000 + info.otime.nsec / 1000;
 }
 

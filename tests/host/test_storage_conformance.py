@@ -248,7 +248,7 @@ def test_snapshots_tell_when_they_were_made(place, store):
     assert [name for name, _, _ in facts] == ["one", "n" * 80]
     for _, made, used in facts:
         assert before - 1 < int(made) / 1_000_000 <= time.time() + 1
-        assert (used != "-") == (place.backend == "zfs")
+        assert (used != "none") == (place.backend == "zfs")
 
 
 def test_a_snapshot_gets_another_name_and_stays_what_it_is(store):
