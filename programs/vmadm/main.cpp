@@ -98,6 +98,8 @@ int run(std::vector<std::string> words) {
         return told(app.get_subcommand(std::string(command->name))->help());
     } catch (CLI::CallForVersion const&) {
         return told("vmadm " TRITON_VERSION "\n");
+    } catch (CLI::RequiredError const& error) {
+        return word ? wrong_usage(error.what(), as_json) : without_command(word, as_json);
     } catch (CLI::ParseError const& error) {
         return wrong_usage(error.what(), as_json);
     }
