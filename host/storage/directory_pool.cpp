@@ -312,7 +312,8 @@ public:
             UniqueFd const one = open_directory(directory.get(), entry.entry);
             if (!one && errno == ENOENT) continue;  // it has just been deleted
             if (!one) return fail(errno, "open snapshot " + entry.entry + " of " + tree.text());
-            all.push_back({.name = TRY(SnapshotName::parse(entry.name)), .created_at = trees_->made_at(one.get())});
+            SnapshotName const name = TRY(SnapshotName::parse(entry.name));
+            all.push_back({.name = name, .created_at = trees_->made_at(one.get())});
         }
         return all;
     }

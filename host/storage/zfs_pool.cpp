@@ -520,8 +520,10 @@ private:
                               {"get", "-Hp", "-o", "name,property,value", "creation,used"}};
         call.arguments.insert(call.arguments.end(), snapshots.begin(), snapshots.end());
         std::vector<SnapshotFacts> all;
-        for (std::string const& snapshot : snapshots)
-            all.push_back({.name = TRY(SnapshotName::parse(snapshot.substr(snapshot.find('@') + 1)))});
+        for (std::string const& snapshot : snapshots) {
+            SnapshotName const name = TRY(SnapshotName::parse(snapshot.substr(snapshot.find('@') + 1)));
+            all.push_back({.name = name});
+        }
         for (auto const& fields : zfs_fields(TRY(zfs_.run(call)))) {
             auto const found = std::ranges::find(snapshots, fields.front());
             if (fields.size() != 3 || found == snapshots.end()) continue;

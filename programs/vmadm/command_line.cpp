@@ -115,8 +115,8 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
-    app.add_flag("-v,--verbose", options.is_verbose, "Each step, also where standard error is not a terminal.");
-    app.add_flag("-d,--debug", options.is_debug, "The same with the time, and each question to vminfod.");
+    app.add_flag("-v,--verbose", options.is_verbose, "Prints each step, also where standard error is not a terminal.");
+    app.add_flag("-d,--debug", options.is_debug, "The same with the time, and each request to vminfod.");
     for (Command const& command : commands()) {
         CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));
         sub.formatter(std::make_shared<UsageFormatter>("vmadm " + std::string(command.name), command.arguments));
