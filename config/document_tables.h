@@ -105,6 +105,7 @@ std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>);
 std::span<Field<StopStep> const> table(TableOf<StopStep>);
 std::span<Field<EnvironmentSource> const> table(TableOf<EnvironmentSource>);
 std::span<Field<Stdin> const> table(TableOf<Stdin>);
+std::span<Field<Tty> const> table(TableOf<Tty>);
 std::span<Field<LimitsDraft> const> table(TableOf<LimitsDraft>);
 std::span<Field<LimitPair> const> table(TableOf<LimitPair>);
 std::span<Field<process::CgroupLimits> const> table(TableOf<process::CgroupLimits>);

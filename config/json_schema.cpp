@@ -85,6 +85,7 @@ void for_each_definition(Call call) {
     call.template operator()<StartLimitDraft>("StartLimit");
     call.template operator()<EnvironmentSource>("EnvironmentFile");
     call.template operator()<Stdin>("Stdin");
+    call.template operator()<Tty>("Tty");
     call.template operator()<StopStep>("StopStep");
     call.template operator()<Hook>("Hook");
     call.template operator()<Readiness>("Readiness");

@@ -68,6 +68,18 @@ void check_runs(Subject const& subject) {
         subject.warn("onSuccess", "has no effect when restart is \"always\"");
 }
 
+/// One device is all three streams, and only the launcher reads what is written to it.
+void check_tty(Subject const& subject) {
+    if (!subject.program.tty) return;
+    if (subject.has("stdin")) subject.problem("stdin", "cannot be used together with tty");
+    json::Where const output_at{&subject.at, "output"};
+    Output const& output = subject.program.output;
+    if (output.kind == OutputKind::program)
+        subject.reading.problems.add(json::Where{&output_at, "to"}, "cannot be used together with tty");
+    if (!output.error.empty())
+        subject.reading.problems.add(json::Where{&output_at, "stderr"}, "cannot be used together with tty");
+}
+
 void check_surroundings(Subject const& subject) {
     Program const& program = subject.program;
     if (program.stdin_.kind == StdinKind::inherit && program.count.value_or(1) > 1)
@@ -146,6 +158,7 @@ void check_program(Program& program, Present<Program> present, json::Where const
     check_runs(subject);
     check_stop(subject);
     check_surroundings(subject);
+    check_tty(subject);
     check_change(subject);
     check_numbers(subject);
     check_readiness_keys(subject);

@@ -179,6 +179,14 @@ struct Stdin {
     bool operator==(Stdin const&) const = default;
 };
 
+/// A pseudo-terminal of a process's own, as its standard streams and its controlling terminal.
+struct Tty {
+    std::uint16_t rows = 24;     ///< at least 1, until somebody attaches
+    std::uint16_t columns = 80;  ///< the same
+
+    bool operator==(Tty const&) const = default;
+};
+
 /// Its surroundings, limits and sandbox are those of any process.
 struct Program : process::Settings {
     std::string name = {};
@@ -233,6 +241,7 @@ struct Program : process::Settings {
     std::optional<process::CgroupLimits> cgroup = {};
     // its descriptors
     Stdin stdin_ = {};
+    std::optional<Tty> tty = {};  ///< then stdin_ is not there, and output has one destination
     Output output = {};
     std::vector<ListenSocket> sockets = {};  ///< names are unique
 

@@ -53,6 +53,7 @@ constexpr json::Shape environment_files_shape{.types = "string or array or objec
 constexpr json::Shape working_directory_shape{
     .types = "string or object", .pattern = "^/", .section = "Argument", .further = argument_or_null};
 constexpr json::Shape stdin_shape{.types = "string or object", .words = stdin_words, .definition = "Stdin"};
+constexpr json::Shape tty_shape{.types = "boolean or object", .definition = "Tty"};
 constexpr json::Shape output_shape{.types = "string or object", .words = output_words, .definition = "Output"};
 constexpr json::Shape socket_shape = json::object_shape("Socket");
 constexpr json::Shape sockets_shape{.types = "array", .elements = &socket_shape};
@@ -213,6 +214,28 @@ void parse_stdin(json::Node const& node, json::Where const& at, Program& program
     if (!file) return;
     program.stdin_ = std::move(*file);
     program.stdin_.kind = StdinKind::file;
+}
+
+std::span<Field<Tty> const> table(TableOf<Tty>) {
+    static constexpr auto rows = std::to_array<Field<Tty>>({
+        {.name = "rows",
+         .value = as<&Tty::rows, json::Integer<std::uint16_t, 1, 65535>>,
+         .description = "Its height until somebody attaches. The default is 24."},
+        {.name = "columns",
+         .value = as<&Tty::columns, json::Integer<std::uint16_t, 1, 65535>>,
+         .description = "Its width until somebody attaches. The default is 80."},
+    });
+    return rows;
+}
+
+void parse_tty(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
+    if (auto const* const flag = node.get<bool>()) {
+        if (*flag) program.tty.emplace();
+    } else if (node.get<json::Object>()) {
+        program.tty = read_object<Tty>(node, at, reading);
+    } else {
+        reading.problems.add(at, std::string("expected a boolean or an object, found ").append(node.kind()));
+    }
 }
 
 std::span<Field<Program> const> table(TableOf<Program>) {
@@ -412,6 +435,11 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = {&stdin_shape, parse_stdin},
          .description = "The standard input: `null` (nothing, the default), `inherit` (the launcher's own, and the "
                         "foreground if that is a terminal; for one program with one process), or a file."},
+        {.name = "tty",
+         .value = {&tty_shape, parse_tty},
+         .description = "A terminal of its own for each process, as its standard input, output and error and as its "
+                        "controlling terminal: `true`, or an object with its first size. `triton-launch ctl attach` "
+                        "connects a person to it. The default is false."},
         {.name = "output",
          .value = {&output_shape, parse_output},
          .description = "Where stdout and stderr go: `inherit` (the launcher's own, the default), `null` (nowhere), or "

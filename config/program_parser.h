@@ -35,6 +35,7 @@ void parse_on_stop(json::Node const& node, json::Where const& at, Program& progr
 void parse_stop_sequence(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_environment_files(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_stdin(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
+void parse_tty(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_limits(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_cpu_affinity(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_cgroup(json::Node const& node, json::Where const& at, Program& program, Reading& reading);

@@ -84,7 +84,7 @@ private:
         if (reader.count.value_or(1) != 1)
             return reading_.problems.add(name_at,
                                          json::quoted(name) + " must be one process: several would share the lines");
-        if (reader.stdin_.kind != StdinKind::null)
+        if (reader.stdin_.kind != StdinKind::null || reader.tty)
             return reading_.problems.add(name_at, json::quoted(name) + " has another standard input");
         add_edge(by, {found->second, "output", by});
     }

@@ -17,6 +17,7 @@
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "lib/varlink/socket.h"
 
 namespace triton::launcher {
@@ -260,6 +261,17 @@ public:
         std::uint64_t end = 0;    ///< no line has had this sequence or one behind it
     };
     virtual Result<KeptLines> output_lines(ProcessSelection const& which, OutputLineSink& sink) const = 0;
+
+    /// Whether somebody can be attached to the terminal of a process; `which` has a number. Errors: refused, busy.
+    virtual Result<> check_attachment(ProcessSelection const& which, bool follows) = 0;
+    struct Attachment {
+        ProcessSelection which;
+        std::uint32_t lines = 0;  ///< of kept output, to be shown first
+        bool is_read_only = false;
+        bool follows = false;  ///< goes on with the next process of the number
+    };
+    /// Takes over the connection of a client, which speaks in frames (launcher/terminal/attach_frames.h) from now on.
+    virtual void attach(Attachment const& attachment, UniqueFd connection) = 0;
 
     /// Asked when a call begins to watch it, and after ControlServer::configuration_changed().
     [[nodiscard]] virtual ActiveConfiguration active_configuration() const = 0;

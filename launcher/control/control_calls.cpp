@@ -163,6 +163,10 @@ constexpr std::array wait_parameters{
 constexpr std::array logs_parameters{
     program, process, ParameterRow{"lines", false, read_number<&CallParameters::lines, 0, most_log_lines>},
     ParameterRow{"follow", false, read_flag<&CallParameters::follows>}, ParameterRow{"after", false, read_after}};
+constexpr std::array attach_parameters{
+    program, process, ParameterRow{"lines", false, read_number<&CallParameters::lines, 0, most_log_lines>},
+    ParameterRow{"read_only", false, read_flag<&CallParameters::is_read_only>},
+    ParameterRow{"follow", false, read_flag<&CallParameters::follows>}};
 constexpr std::array subscribe_parameters{ParameterRow{"live", false, read_flag<&CallParameters::is_live>}};
 constexpr std::array path_only{ParameterRow{"path", true, read_path}};
 constexpr std::array what_only{ParameterRow{"what", true, read_word<&CallParameters::what, staging_kind_names>}};
@@ -191,7 +195,7 @@ constexpr varlink::Roles commanders = persons | varlink::only(steward);
 constexpr varlink::Roles everyone = persons | agents | varlink::only(limited);
 
 using M = ControlMethods;
-constexpr std::array<MethodRow, 18> methods{{
+constexpr std::array<MethodRow, 19> methods{{
     {"GetStatus", {}, everyone, &M::get_status},
     {"List", list_parameters, everyone, &M::list},
     {"Describe", program_only, everyone, &M::describe},
@@ -203,6 +207,7 @@ constexpr std::array<MethodRow, 18> methods{{
     {"Wait", wait_parameters, persons, &M::wait},
     {"Subscribe", subscribe_parameters, everyone, &M::subscribe, true},
     {"Logs", logs_parameters, commanders, &M::logs},
+    {"Attach", attach_parameters, persons, &M::attach, false, true},
     {"Upgrade", path_only, persons, &M::upgrade},
     {"Stage", what_only, everyone, &M::stage},
     {"WatchConfiguration", {}, everyone, &M::watch_configuration},

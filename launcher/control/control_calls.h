@@ -35,6 +35,7 @@ struct CallParameters {
     bool waits = false;
     bool is_alone = false;
     bool follows = false;
+    bool is_read_only = false;
     bool is_live = false;  ///< Subscribe: without kept events
     StagingKind what = StagingKind::all;
     std::uint64_t id = 0;

@@ -18,6 +18,14 @@ bool is_agent(varlink::Role role) {
     return role == static_cast<varlink::Role>(ControlRole::agent) ||
            role == static_cast<varlink::Role>(ControlRole::steward);
 }
+
+/// "start web:2", for the log.
+std::string command_text(std::string_view verb, CallParameters const& parameters) {
+    std::string text(verb);
+    text += parameters.program->empty() ? "-" : *parameters.program;
+    if (parameters.process) text += ":" + std::to_string(*parameters.process);
+    return text;
+}
 }  // namespace
 
 varlink::ServiceInfo ControlMethods::info() const {
@@ -98,6 +106,29 @@ void ControlMethods::logs(Session& session, CallParameters const& parameters) {
     session.begin(std::move(job));
 }
 
+/// The connection is a client's of the terminal when the reply has been written.
+void ControlMethods::attach(Session& session, CallParameters const& parameters) {
+    auto const which = context_.select(session, *parameters.program, parameters.process);
+    if (!which || session.is_oneway) return;
+    ProgramStatus const program = backend_.program(which->program);
+    if (!which->number && program.processes > 1) {
+        return context_.server->fail_call(
+            session,
+            {ErrorKind::refused, {}, program.name + " has several processes: name one, as " + program.name + ":1", {}});
+    }
+    ControlBackend::Attachment const wanted{
+        {which->program, which->number.value_or(1)}, parameters.lines, parameters.is_read_only, parameters.follows};
+    if (auto const checked = backend_.check_attachment(wanted.which, wanted.follows); !checked)
+        return context_.server->fail_call(session, checked.error());
+    CallParameters named = parameters;
+    named.process = wanted.which.number;
+    backend_.command_given(command_text(wanted.is_read_only ? "watch " : "attach ", named), session.peer());
+    json::Writer out;
+    out.open('{').key("program").value(std::string_view(program.name));
+    reply(session, out.key("process").value(std::int64_t{*wanted.which.number}).close('}').text());
+    if (UniqueFd connection = context_.server->release(session)) backend_.attach(wanted, std::move(connection));
+}
+
 void ControlMethods::watch_configuration(Session& session, CallParameters const&) {
     if (!session.is_oneway) session.begin(std::make_unique<ConfigurationJob>(context_));
 }
@@ -123,18 +154,6 @@ void ControlMethods::stop(Session& session, CallParameters const& parameters) {
 void ControlMethods::restart(Session& session, CallParameters const& parameters) {
     command(session, parameters, {"restart ", &ControlBackend::restart, WaitFor::restarted});
 }
-
-namespace {
-
-/// "start web:2", for the log.
-std::string command_text(std::string_view verb, CallParameters const& parameters) {
-    std::string text(verb);
-    text += parameters.program->empty() ? "-" : *parameters.program;
-    if (parameters.process) text += ":" + std::to_string(*parameters.process);
-    return text;
-}
-
-}  // namespace
 
 std::vector<std::uint32_t> ControlMethods::starts_of(ProcessSelection const& which) {
     std::vector<std::uint32_t> starts;

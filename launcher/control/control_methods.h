@@ -76,6 +76,7 @@ public:
     void wait(Session& session, CallParameters const& parameters);
     void subscribe(Session& session, CallParameters const& parameters);
     void logs(Session& session, CallParameters const& parameters);
+    void attach(Session& session, CallParameters const& parameters);
     void upgrade(Session& session, CallParameters const& parameters);
     void stage(Session& session, CallParameters const& parameters);
     void watch_configuration(Session& session, CallParameters const& parameters);

@@ -13,9 +13,11 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/control/control_calls.h"
+#include "launcher/control/ctl_attach.h"
 #include "launcher/control/ctl_options.h"
 #include "launcher/control/ctl_text.h"
 #include "lib/base/duration.h"
@@ -163,6 +165,7 @@ public:
     Result<> signal();
     Result<> reload();
     Result<> logs();
+    Result<> attach();
     Result<> events();
     Result<> wait();
     Result<> top();
@@ -172,6 +175,9 @@ public:
     Result<> names();
     Result<> commands();
     Result<> help();
+
+    /// After run() without an error.
+    [[nodiscard]] int exit_code() const { return exit_code_; }
 
 private:
     using Programs = std::vector<json::Object>;
@@ -200,6 +206,7 @@ private:
 
     CtlOptions options_;
     std::vector<CtlTarget> members_;  // of a command, with those of its groups
+    int exit_code_ = 0;               // of attach: the process's
     bool is_colored_;
     std::optional<TimePoint> deadline_;
 };
@@ -502,6 +509,48 @@ Result<> Ctl::logs() {
     });
 }
 
+/// Both sides are joined in UserTerminal. It is called again where an upgrade has cut it off.
+Result<> Ctl::attach() {
+    using End = UserTerminal::End;
+    CtlTarget const& target = options_.targets.front();
+    std::optional<UserTerminal> user;
+    for (std::int64_t lines = options_.lines;; lines = 0) {
+        varlink::Connection connection = TRY(connect());
+        json::Writer parameters = target_parameters(target);
+        parameters.key("lines").value(lines).key("read_only").value(options_.is_read_only);
+        parameters.key("follow").value(options_.follows).close('}');
+        connection.call_for_upgrade(launcher_name("Attach"), parameters.text());
+        auto const reply = next(connection, Patience::answer);
+        if (!reply) {
+            user.reset();
+            return std::unexpected(with_suggestion(reply.error(), connection, target.program));
+        }
+        std::string const name = shown_program(text_of(reply->parameters, "program")) + ":" +
+                                 std::to_string(number_of(reply->parameters, "process").value_or(1));
+        if (user)
+            user->say("the launcher was upgraded: attached again");
+        else
+            user.emplace(
+                UserTerminal::Settings{name, options_.detach_keys, options_.is_read_only, options_.follows, deadline_});
+        std::string received = connection.take_received();
+        UserTerminal::Outcome const outcome = user->run(std::move(connection).take(), std::move(received));
+        if (outcome.end == End::upgraded) continue;
+        if (outcome.end == End::detached && ::isatty(STDIN_FILENO) == 1) user->say("detached from " + name);
+        user.reset();
+        switch (outcome.end) {
+            case End::process_ended:
+                exit_code_ = WIFSIGNALED(outcome.status) ? 128 + WTERMSIG(outcome.status) : WEXITSTATUS(outcome.status);
+                return {};
+            case End::signalled: exit_code_ = 128 + outcome.status; return {};
+            case End::upgraded:
+            case End::detached: return {};
+            case End::timed_out: return fail(ErrorKind::timeout, "timed out");
+            case End::over: return fail(ErrorKind::not_found, name + ": " + outcome.reason);
+            case End::closed: return fail(ErrorKind::unavailable, "the launcher has closed the connection");
+        }
+    }
+}
+
 Result<> Ctl::events() {
     return stream(
         "Subscribe", "{}", [] { return std::string("{}"); },
@@ -651,7 +700,7 @@ Result<> Ctl::run() { return options_.wants_help ? help() : (this->*options_.com
 
 std::span<CtlCommand const> ctl_commands() {
     using enum CtlTakes;
-    static constexpr std::array<CtlCommand, 17> commands{{
+    static constexpr std::array<CtlCommand, 18> commands{{
         {"status", maybe_targets, " all ", "status [NAME[:N]...]", "show a table of what runs", &Ctl::status},
         {"describe", one_target, "", "describe NAME", "show everything about one program", &Ctl::describe},
         {"start", targets, " no-wait no-deps ", "start NAME[:N]...", "start what does not run", &Ctl::start},
@@ -663,6 +712,8 @@ std::span<CtlCommand const> ctl_commands() {
         {"reload", nothing, "", "reload", "read the configuration again", &Ctl::reload},
         {"logs", one_target, " follow lines ", "logs [-f] [-n LINES] NAME[:N]",
          "print the last lines of captured output, and follow it", &Ctl::logs},
+        {"attach", one_target, " follow lines detach-keys read-only ", "attach [-f] [-n LINES] NAME[:N]",
+         "sit at the terminal of a program that has one", &Ctl::attach},
         {"events", nothing, "", "events", "print what happens, as it happens", &Ctl::events},
         {"wait", one_target, " for ", "wait NAME[:N] [--for ready|up|down|done]", "wait for a state", &Ctl::wait},
         {"top", nothing, " interval all ", "top", "show CPU time and memory, refreshed on a terminal", &Ctl::top},
@@ -686,8 +737,9 @@ int ctl_main(int argc, char** argv, char** envp) try {
         return row_of(options.error().kind).exit_code;
     }
     bool const is_quiet = options->command && options->command->usage.empty();  // a shell that completes shows nothing
-    auto const done = Ctl(std::move(*options), is_colored(envp)).run();
-    if (done) return 0;
+    Ctl ctl(std::move(*options), is_colored(envp));
+    auto const done = ctl.run();
+    if (done) return ctl.exit_code();
     int const exit_code = row_of(done.error().kind).exit_code;
     if (is_quiet) return exit_code;
     complain(done.error().text());

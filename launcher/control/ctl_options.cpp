@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launcher/control/ctl_attach.h"
 #include "launcher/control/ctl_text.h"
 #include "lib/base/duration.h"
 #include "lib/base/nearest.h"
@@ -59,7 +60,7 @@ Result<> set_lines(CtlOptions& options, std::string const& text) {
     return {};
 }
 
-constexpr std::array<OptionRow, 13> option_rows{{
+constexpr std::array<OptionRow, 15> option_rows{{
     {"socket", 0, "PATH", "the launcher's control socket [$TRITON_LAUNCH_CONTROL_SOCKET, /run/triton-launch/control]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          options.socket = text;
@@ -100,12 +101,22 @@ constexpr std::array<OptionRow, 13> option_rows{{
          return set_duration(options.timeout.emplace(), text);
      }},
     {"for", 0, "STATE", "wait: the state: ready (default), up, down or done", set_condition},
-    {"follow", 'f', "", "logs: continue with what is written from now on",
+    {"follow", 'f', "", "logs: continue with what is written from now on; attach: stay for the next process",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.follows = true;
          return {};
      }},
-    {"lines", 'n', "LINES", "logs: the number of last lines [10]", set_lines},
+    {"lines", 'n', "LINES", "logs, attach: the number of last lines [10]", set_lines},
+    {"detach-keys", 0, "KEYS", "attach: what to type to leave the program alone [ctrl-p,ctrl-q]",
+     [](CtlOptions& options, std::string const& text) -> Result<> {
+         options.detach_keys = TRY(parse_keys(text));
+         return {};
+     }},
+    {"read-only", 0, "", "attach: look on, and type nothing",
+     [](CtlOptions& options, std::string const&) -> Result<> {
+         options.is_read_only = true;
+         return {};
+     }},
     {"interval", 0, "DURATION", "top: time between two refreshes [1s]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          TRY(set_duration(options.interval, text));
@@ -276,6 +287,7 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
     if (options.is_forced && options.stops_dependents)
         return fail("--force and --with-dependents: leave them running, or stop them?");
     TRY(take_words(*row, std::span(words.plain).subspan(1), options));
+    if (row->name == "attach" && options.is_json) return fail("--json means nothing for attach");
     if (row->name == "describe" && options.targets.front().process)
         return fail("describe takes a program, not one of its processes");
     return options;

@@ -58,8 +58,10 @@ struct CtlOptions {
     bool starts_required = true;                  ///< start
     bool is_forced = false;                       ///< stop: in spite of those that require it
     bool stops_dependents = false;                ///< stop
-    bool follows = false;                         ///< logs
-    std::uint32_t lines = 10;                     ///< logs
+    bool follows = false;                         ///< logs, attach
+    std::uint32_t lines = 10;                     ///< logs, attach
+    std::string detach_keys = "\x10\x11";         ///< attach: the bytes that they send
+    bool is_read_only = false;                    ///< attach
     std::string condition = "ready";              ///< wait
     std::optional<Duration> timeout;              ///< of the whole command
     Duration interval = std::chrono::seconds(1);  ///< top

@@ -85,6 +85,8 @@ struct OutputCapture::Pipe {
     bool is_paused = false;
     bool is_ending = false;       // the process has ended ..
     std::uint64_t until_end = 0;  // .. and so many bytes of it are to be read
+    bool is_terminal = false;
+    bool has_return = false;  // the last byte was a CR, and what follows it decides
 };
 
 struct OutputCapture::Process {
@@ -109,6 +111,8 @@ void OutputCapture::each_pipe(std::function<void(Pipe&)> const& call) const {
         if (process.out) call(*process.out);
         if (process.err) call(*process.err);
     }
+    for (auto const& [key, terminal] : terminals_)
+        call(*terminal);
     for (auto const& pipe : leaving_)
         call(*pipe);
 }
@@ -182,6 +186,11 @@ std::shared_ptr<OutputCapture::Program> OutputCapture::destination(std::uint32_t
 
 void OutputCapture::forget(std::uint32_t program) {
     while (true) {
+        auto const terminal = terminals_.lower_bound(OutputKey{program, 0});
+        if (terminal == terminals_.end() || terminal->first.program != program) break;
+        end_terminal(terminal->first);
+    }
+    while (true) {
         auto const at = processes_.lower_bound(OutputKey{program, 0});
         if (at == processes_.end() || at->first.program != program) break;
         remove(at->first);
@@ -222,28 +231,39 @@ void OutputCapture::give_up(Program const& program) {
     if (lines + program.dropped > 0 && callbacks_.lost) callbacks_.lost(program.name, lines + program.dropped);
 }
 
-Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey key, OutputStream stream,
-                                                                      std::shared_ptr<Program> program) {
-    int ends[2] = {-1, -1};
-    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe for the output of a process");
+std::unique_ptr<OutputCapture::Pipe> OutputCapture::make_pipe(OutputKey key, OutputStream stream,
+                                                              std::shared_ptr<Program> program) {
+    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(1 + read_size);
     auto pipe = std::make_unique<Pipe>();
-    pipe->read_end = UniqueFd{ends[0]};
-    pipe->write_end = UniqueFd{ends[1]};
-    // Of the end that is ours alone: the process's own stays as it expects it.
-    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "set up a pipe");
     pipe->key = key;
     pipe->stream = stream;
     pipe->program = std::move(program);
     set_format(*pipe);
-    paused_.reserve(2 * processes_.size() + leaving_.size() + 2);
-    pipe->watch = TRY(loop_.on_readable(ends[0], [this, raw = pipe.get()] { read_ready(*raw); }));
+    paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size() + 2);
+    return pipe;
+}
+
+Result<> OutputCapture::watch(Pipe& pipe) {
+    pipe.watch = TRY(loop_.on_readable(pipe.read_end.get(), [this, &pipe] { read_ready(pipe); }));
+    return {};
+}
+
+Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey key, OutputStream stream,
+                                                                      std::shared_ptr<Program> program) {
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe for the output of a process");
+    auto pipe = make_pipe(key, stream, std::move(program));
+    pipe->read_end = UniqueFd{ends[0]};
+    pipe->write_end = UniqueFd{ends[1]};
+    // Of the end that is ours alone: the process's own stays as it expects it.
+    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "set up a pipe");
+    TRY(watch(*pipe));
     return pipe;
 }
 
 Result<OutputCapture::WriteEnds> OutputCapture::write_ends(OutputKey key) {
     auto const program = programs_.find(key.program);
     if (program == programs_.end()) return fail("the output of this program is not captured");
-    if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(read_size);
     Process& process = processes_[key];
     if (!process.out) process.out = TRY(open_pipe(key, OutputStream::out, program->second));
     int const out = process.out->write_end.get();
@@ -254,7 +274,46 @@ Result<OutputCapture::WriteEnds> OutputCapture::write_ends(OutputKey key) {
     return WriteEnds{out, process.err->write_end.get()};
 }
 
+Result<int> OutputCapture::open_terminal(OutputKey key, WindowSize size, uid_t owner) {
+    auto const program = programs_.find(key.program);
+    if (program == programs_.end()) return fail("the output of this program is not captured");
+    PseudoTerminal ends = TRY(open_pseudo_terminal(size, owner));
+    auto pipe = make_pipe(key, OutputStream::out, program->second);
+    pipe->is_terminal = true;
+    pipe->read_end = std::move(ends.master);
+    pipe->write_end = std::move(ends.slave);  // so that there is no hang-up when the program has closed its own
+    TRY(watch(*pipe));
+    end_terminal(key);  // of one that was never started
+    return terminals_.insert_or_assign(key, std::move(pipe)).first->second->write_end.get();
+}
+
+int OutputCapture::terminal(OutputKey key) const {
+    auto const at = terminals_.find(key);
+    return at == terminals_.end() ? -1 : at->second->read_end.get();
+}
+
+std::string_view OutputCapture::begun_line(OutputKey key) const {
+    auto const at = terminals_.find(key);
+    return at == terminals_.end() ? std::string_view() : std::string_view(at->second->begun);
+}
+
+/// Takes what is in it, and closes it: whoever still has it open finds that it was hung up.
+void OutputCapture::end_terminal(OutputKey key) {
+    auto const at = terminals_.find(key);
+    if (at == terminals_.end()) return;
+    std::unique_ptr<Pipe> terminal = std::move(at->second);
+    terminals_.erase(at);
+    // Whom it was waiting for is not waited for any more.
+    if (std::exchange(terminal->is_paused, false)) std::erase(paused_, terminal.get());
+    drain(*terminal);
+    if (terminal->is_ending)
+        leaving_.push_back(std::move(terminal));
+    else if (terminal->program->mid_line_of == terminal.get())
+        terminal->program->mid_line_of = nullptr;
+}
+
 void OutputCapture::process_ended(OutputKey key) {
+    end_terminal(key);
     auto const at = processes_.find(key);
     if (at == processes_.end()) return;
     for (Pipe* const pipe : {at->second.out.get(), at->second.err.get()}) {
@@ -263,6 +322,7 @@ void OutputCapture::process_ended(OutputKey key) {
 }
 
 void OutputCapture::remove(OutputKey key) {
+    end_terminal(key);
     auto const at = processes_.find(key);
     if (at == processes_.end()) return;
     Process process = std::move(at->second);
@@ -293,11 +353,14 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
         pipe.held = {};
     }
     if (!take_begun(pipe)) return Progress::blocked;
-    if (pipe.is_ending && pipe.until_end == 0 && !end_run(pipe)) return Progress::blocked;
+    // What comes behind the end is for the next look: the pipe may be closed now.
+    if (pipe.is_ending && pipe.until_end == 0) return end_run(pipe) ? Progress::again : Progress::blocked;
     if (pipe.program->output.when_full == config::WhenFull::block && !has_room(pipe, longest_piece))
         return Progress::blocked;
+    if (pipe.is_terminal && !pipe.is_ending && terminal_reader_ && terminal_reader_->is_to_wait(pipe.key))
+        return Progress::blocked;
     std::size_t const wanted = pipe.is_ending ? std::min<std::uint64_t>(pipe.until_end, read_size) : read_size;
-    ssize_t const size = ::read(pipe.read_end.get(), buffer_.get(), wanted);
+    ssize_t const size = ::read(pipe.read_end.get(), buffer_.get() + 1, wanted);
     if (size < 0 && errno == EINTR) return Progress::again;
     if (size <= 0) {
         pipe.until_end = 0;
@@ -305,9 +368,27 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
     }
     time_ = microseconds_now();
     if (pipe.is_ending) pipe.until_end -= static_cast<std::uint64_t>(size);
-    std::string_view const data{buffer_.get(), static_cast<std::size_t>(size)};
+    std::string_view const data = pipe.is_terminal
+                                      ? shown_lines(pipe, static_cast<std::size_t>(size))
+                                      : std::string_view(buffer_.get() + 1, static_cast<std::size_t>(size));
     pipe.held.assign(data.substr(take(pipe, data)));
     return pipe.held.empty() && take_begun(pipe) ? Progress::again : Progress::blocked;
+}
+
+/// Of what a terminal shows, which has just been read: the lines that the program has written. The terminal has put a
+/// CR before each newline, see termios(3), ONLCR.
+std::string_view OutputCapture::shown_lines(Pipe& pipe, std::size_t size) {
+    char* begin = buffer_.get() + 1;
+    if (terminal_reader_) terminal_reader_->shown(pipe.key, {begin, size});
+    char* const end = begin + size;
+    if (std::exchange(pipe.has_return, false) && *begin != '\n') *--begin = '\r';
+    char* to = begin;
+    for (char* at = begin; at != end; ++at) {
+        bool const is_last = at + 1 == end;
+        if (*at == '\r' && is_last) pipe.has_return = true;
+        if (*at != '\r' || (!is_last && at[1] != '\n')) *to++ = *at;
+    }
+    return {begin, to};
 }
 
 void OutputCapture::pause(Pipe& pipe) {
@@ -323,14 +404,9 @@ void OutputCapture::go_on(Pipe& pipe) {
         finish_run(pipe);
     else if (pump(pipe) == Progress::blocked)
         pause(pipe);
-    if (pipe.is_paused || pipe.watch) return;
-    auto watch = loop_.on_readable(pipe.read_end.get(), [this, &pipe] { read_ready(pipe); });
-    if (watch) {
-        pipe.watch = std::move(*watch);
-    } else {
-        pause(pipe);
-        retry_later();
-    }
+    if (pipe.is_paused || pipe.watch || watch(pipe)) return;
+    pause(pipe);
+    retry_later();
 }
 
 void OutputCapture::resume() {
@@ -349,7 +425,10 @@ void OutputCapture::resume() {
 /// The process has ended: what is in its pipe now is its output, whoever else still writes.
 void OutputCapture::drain(Pipe& pipe) {
     int available = 0;
-    if (!pipe.is_ending || pipe.until_end > 0) (void)::ioctl(pipe.read_end.get(), FIONREAD, &available);
+    if (pipe.is_terminal)
+        available = static_cast<int>(read_size);  // it does not tell; it holds a quarter of that at most
+    else if (!pipe.is_ending || pipe.until_end > 0)
+        (void)::ioctl(pipe.read_end.get(), FIONREAD, &available);
     pipe.until_end = static_cast<std::uint64_t>(available);
     pipe.is_ending = true;
     if (!pipe.is_paused) finish_run(pipe);
@@ -424,7 +503,9 @@ bool OutputCapture::take_begun(Pipe& pipe) {
 /// much there was room for.
 std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) {
     Program& program = *pipe.program;
-    std::size_t const passed = program.is_unchanged() ? pass_raw(pipe, text, is_end) : pass_lines(pipe, text, is_end);
+    std::size_t const passed = program.output.kind == config::OutputKind::null ? text.size()
+                               : program.is_unchanged()                        ? pass_raw(pipe, text, is_end)
+                                                                               : pass_lines(pipe, text, is_end);
     if (passed == 0) return 0;
     LogChunk chunk{0, time_, pipe.key.process, pipe.stream};
     chunk.text = text.substr(0, passed);
@@ -518,6 +599,7 @@ log::LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
 }
 
 bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
+    if (pipe.program->output.kind == config::OutputKind::null) return true;
     if (pipe.program->file) return pipe.program->file->has_room(bytes);
     log::LogOutput const& output = console_of(pipe);
     if (!output.has_room(bytes + room_for_log)) console_.flush();  // only lines of the log, perhaps
@@ -628,6 +710,7 @@ OutputState OutputCapture::export_state() {
         saved.is_continued = pipe.is_continued || pipe.program->mid_line_of == &pipe;
         saved.is_ending = pipe.is_ending;
         saved.until_end = pipe.until_end;
+        saved.is_terminal = pipe.is_terminal;
         state.pipes.push_back(std::move(saved));
     });
     return state;
@@ -654,10 +737,7 @@ void OutputCapture::import_state(OutputState state) {
         if (!program) continue;
         (void)::fcntl(read_end.get(), F_SETFD, FD_CLOEXEC);
         (void)::fcntl(write_end.get(), F_SETFD, FD_CLOEXEC);
-        auto pipe = std::make_unique<Pipe>();
-        pipe->key = saved.key;
-        pipe->stream = saved.stream;
-        pipe->program = std::move(program);
+        auto pipe = make_pipe(saved.key, saved.stream, std::move(program));
         pipe->read_end = std::move(read_end);
         pipe->write_end = std::move(write_end);
         pipe->begun = std::move(saved.begun);
@@ -667,12 +747,18 @@ void OutputCapture::import_state(OutputState state) {
         if (saved.is_continued && is_unchanged) pipe->program->mid_line_of = pipe.get();
         pipe->is_ending = saved.is_ending;
         pipe->until_end = saved.until_end;
-        set_format(*pipe);
+        pipe->is_terminal = saved.is_terminal;
+        if (saved.is_terminal) {
+            if (saved.is_ending)
+                leaving_.push_back(std::move(pipe));
+            else
+                terminals_.insert_or_assign(saved.key, std::move(pipe));
+            continue;
+        }
         Process& process = processes_[saved.key];
         (saved.stream == OutputStream::out ? process.out : process.err) = std::move(pipe);
     }
-    if (!state.pipes.empty() && !buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(read_size);
-    paused_.reserve(2 * processes_.size());
+    paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size());
     resume_reading();
     for (auto const& [id, program] : programs_)
         look_after(*program);  // what waits for room is tried again, whether or not somebody writes

@@ -15,6 +15,7 @@
 #include "launcher/output/line_format.h"
 #include "launcher/output/log_ring.h"
 #include "launcher/output/rotating_file.h"
+#include "launcher/terminal/pseudo_terminal.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
@@ -42,6 +43,7 @@ struct OutputState {
         std::string held = {};        ///< read, and waiting for room
         bool is_ending = false;       ///< the process has ended ..
         std::uint64_t until_end = 0;  ///< .. and has left this many bytes in the pipe
+        bool is_terminal = false;     ///< its master is the read end, and a slave the write end
     };
     struct Program {
         std::uint32_t program = 0;
@@ -101,6 +103,25 @@ public:
     };
     /// The program has been configured. Opens pipes at the first call for a number. Errors: those of pipe2(2).
     Result<WriteEnds> write_ends(OutputKey key);
+    /// A fresh terminal for the number, instead of the one that its last process had. What is written to it is passed
+    /// on as from a pipe, with each CR LF as a line's end. The program has been configured.
+    /// Returns: the slave (borrowed; O_CLOEXEC). Errors: those of open_pseudo_terminal().
+    Result<int> open_terminal(OutputKey key, WindowSize size, uid_t owner);
+    /// The master of the terminal that a process has (borrowed, until process_ended()); -1: it has none.
+    [[nodiscard]] int terminal(OutputKey key) const;
+    /// The beginning of a line on it whose end has not come: its prompt, perhaps.
+    [[nodiscard]] std::string_view begun_line(OutputKey key) const;
+    /// Both are called from inside of this class's methods; they must not call them.
+    struct TerminalReader {
+        virtual ~TerminalReader() = default;
+        /// What was written to a terminal, as it is.
+        virtual void shown(OutputKey key, std::string_view bytes) = 0;
+        /// Whether a terminal is not to be read now. resume() goes on with it.
+        [[nodiscard]] virtual bool is_to_wait(OutputKey key) const = 0;
+    };
+    /// `reader` outlives this.
+    void read_terminals_for(TerminalReader& reader) { terminal_reader_ = &reader; }
+
     /// The process was reaped: takes what is left in its pipes, as far as the destination has room, and ends the line
     /// that it did not end. Output of a successor comes after that.
     void process_ended(OutputKey key);
@@ -157,6 +178,10 @@ private:
     Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
     void each_pipe(std::function<void(Pipe&)> const& call) const;
 
+    std::unique_ptr<Pipe> make_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
+    Result<> watch(Pipe& pipe);
+    void end_terminal(OutputKey key);
+    std::string_view shown_lines(Pipe& pipe, std::size_t size);
     Progress pump(Pipe& pipe);
     void read_ready(Pipe& pipe);
     void pause(Pipe& pipe);
@@ -183,10 +208,12 @@ private:
     Callbacks callbacks_;
     std::map<std::uint32_t, std::shared_ptr<Program>> programs_;  // and, with error_bit, standard errors of their own
     std::map<OutputKey, Process> processes_;
+    std::map<OutputKey, std::unique_ptr<Pipe>> terminals_;
+    TerminalReader* terminal_reader_ = nullptr;
     std::vector<std::unique_ptr<Pipe>> leaving_;     // their number is no longer wanted, but they are not empty
     std::vector<std::shared_ptr<Program>> waiting_;  // removed ones, whose file has not taken everything
     std::vector<Pipe*> paused_;                      // in the order in which they continue
-    std::unique_ptr<char[]> buffer_;                 // for one read
+    std::unique_ptr<char[]> buffer_;                 // for one read, and the byte before it
     std::string rendered_;
     TimeText time_text_;
     std::int64_t time_ = 0;  // microseconds since the epoch, of the last read

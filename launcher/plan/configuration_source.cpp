@@ -360,6 +360,15 @@ void Planner::add_files(config::Program const& program, json::Where const& at, s
     }
 }
 
+/// A program that draws asks for the name of its terminal; any that somebody attaches from understands this one.
+void add_terminal_type(config::Program const& program, std::vector<std::string>& entries) {
+    auto const is_term = [](std::string_view name) { return name == "TERM"; };
+    bool const is_set =
+        std::ranges::any_of(entries, [&](std::string const& entry) { return is_term(name_of(entry)); }) ||
+        std::ranges::any_of(program.environment, [&](auto const& variable) { return is_term(variable.first); });
+    if (!is_set) entries.emplace_back("TERM=xterm");
+}
+
 Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
     bool const is_ours = program.environment_from == config::EnvironmentFrom::inherit &&
                          program.environment_files.empty() && program.environment.empty();
@@ -373,6 +382,7 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     });
     std::vector<std::pair<std::string, config::Argument>> fixed;
     std::vector<std::pair<std::string, config::Argument>> numbered;
+    if (program.tty) add_terminal_type(program, all.fixed);
     for (auto const& variable : program.environment)
         (depends_on_number(variable.second) ? numbered : fixed).push_back(variable);
     json::Where const environment_at{&at, "environment"};

@@ -35,6 +35,11 @@ void decide_needs(ProgramPlan& plan) {
                   .readiness = channel_of(plan.settings.readiness),
                   .notify = {},
                   .limits = plan.settings.cgroup.value_or(process::CgroupLimits{})};
+    if (plan.settings.tty) {
+        plan.needs.has_terminal = true;
+        plan.needs.has_null_input = false;
+        plan.needs.output = plan.needs.error = StreamTarget::captured;
+    }
     plan.needs.notify.has_own_root = plan.settings.root_directory.has_value();
     if (!plan.start) return;
     process::Identity const& identity = plan.start->attributes().identity;

@@ -63,6 +63,7 @@ struct StartNeeds {
     std::string output_to = {};                     ///< StreamTarget::program: its name
     StreamTarget output = StreamTarget::inherited;  ///< console: only of the standard output
     StreamTarget error = StreamTarget::inherited;   ///< counts where `output` is captured
+    bool has_terminal = false;                      ///< instead of an input and pipes; what it shows is captured
     ReadyChannel readiness = ReadyChannel::none;
     NotifyReceiver::SocketSettings notify;  ///< for ReadyChannel::socket
     process::CgroupLimits limits;           ///< where there are control groups
@@ -96,8 +97,9 @@ struct ProgramPlan {
     /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {
         return start && other.start && *start == *other.start && settings.output == other.settings.output &&
-               settings.stdin_ == other.settings.stdin_ && is_reader == other.is_reader &&
-               settings.sockets == other.settings.sockets && settings.readiness == other.settings.readiness;
+               settings.stdin_ == other.settings.stdin_ && settings.tty == other.settings.tty &&
+               is_reader == other.is_reader && settings.sockets == other.settings.sockets &&
+               settings.readiness == other.settings.readiness;
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
 };

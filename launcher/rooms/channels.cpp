@@ -33,6 +33,16 @@ std::vector<SocketRequest> all_sockets(Plans const& plans) {
 
 uid_t user_of(ProgramPlan const& plan) { return plan.start->attributes().identity.user.value_or(::geteuid()); }
 
+TerminalKey terminal_key(OutputKey key) { return {key.program, key.process}; }
+
+/// Where what is captured goes. What a terminal shows is captured in any case: it has to be read.
+config::Output captured_output(ProgramPlan const& plan) {
+    config::Output output = plan.settings.output;
+    if (plan.needs.has_terminal && output.kind == config::OutputKind::inherit)
+        output = {.kind = config::OutputKind::captured, .format = config::OutputFormat::raw};
+    return output;
+}
+
 std::unexpected<process::SpawnError> failed(process::SpawnStage stage, Error const& error) {
     return std::unexpected(process::SpawnError{stage, error.code != 0 ? error.code : EIO});
 }
@@ -95,6 +105,7 @@ void Channels::open() {
                                    " lost: they waited for its file, and the program is no longer configured",
                                {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
                 }});
+    output_->read_terminals_for(*this);
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     notify_ = std::make_unique<NotifyReceiver>(
         loop_, quarantine_, notify_directory(),
@@ -156,15 +167,27 @@ Result<> Channels::check_null_device(Plans const& plans) {
     return {};
 }
 
+Result<> Channels::check_terminals(Plans const& plans) const {
+    for (auto const& plan : plans) {
+        if (!plan->needs.has_terminal) continue;
+        Result<> const found = check_pseudo_terminal();
+        if (!found) return fail("programs." + plan->settings.name + ".tty: " + found.error().text());
+        break;  // who gets one gets more
+    }
+    return {};
+}
+
 Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current) {
     TRY(check_groups(wanted));
     TRY(check_files(wanted));
     TRY(check_null_device(wanted));
+    TRY(check_terminals(wanted));
     TRY(sockets_.open(all_sockets(wanted)));
     for (std::size_t i = 0; i < ids.size(); ++i) {
         config::Program const& program = wanted[i]->settings;
         if (wanted[i]->needs.output != StreamTarget::captured) continue;
-        Result<> const opened = output_->configure(static_cast<std::uint32_t>(ids[i]), program.name, program.output);
+        Result<> const opened =
+            output_->configure(static_cast<std::uint32_t>(ids[i]), program.name, captured_output(*wanted[i]));
         if (opened) continue;
         for (std::size_t before = 0; before < i; ++before)
             restore_output(ids[before]);
@@ -178,7 +201,7 @@ void Channels::restore_output(ProgramId id) {
     auto const at = static_cast<std::uint32_t>(id);
     if (at < table_.size() && table_[id].is_captured()) {
         // It was open a moment ago.
-        (void)output_->configure(at, table_[id].name, table_[id].plan->settings.output);
+        (void)output_->configure(at, table_[id].name, captured_output(*table_[id].plan));
     } else {
         output_->forget(at);
     }
@@ -287,6 +310,11 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
                 return failed(process::SpawnStage::descriptors, added.error());
             break;
         case StreamTarget::captured: {
+            if (needs.has_terminal) {
+                if (Result<> const opened = open_terminal(id, plan, hands.files); !opened)
+                    return failed(process::SpawnStage::terminal, opened.error());
+                break;
+            }
             auto const ends = captured_ends(id, plan);
             if (!ends) return failed(process::SpawnStage::descriptors, ends.error());
             hands.files.out = ends->out;
@@ -303,6 +331,17 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
         hands.files.cgroup = hands.group.get();
     }
     return hands;
+}
+
+/// A fresh one for each start: what the process before has made of its own is not for the next one.
+Result<> Channels::open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files) {
+    config::Tty const size = plan.settings.tty.value_or(config::Tty{});
+    uid_t const owner = plan.start ? user_of(plan) : ::geteuid();
+    OutputKey const key = output_key(id);
+    files.in = files.out = files.err = TRY(output_->open_terminal(key, {size.rows, size.columns}, owner));
+    files.has_terminal = true;
+    if (attachments_) attachments_->opened(terminal_key(key), output_->terminal(key));
+    return {};
 }
 
 /// Its output goes to another program.
@@ -368,11 +407,13 @@ Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
     return files;
 }
 
-void Channels::process_ended(ProcessId id) {
+void Channels::process_ended(ProcessId id, int status) {
     ProgramTable::Entry& program = table_[id.program];
     if (program.name.empty()) return;
     if (program.plan && program.plan->settings.readiness) notify_->process_ended(notify_key(id));
-    if (program.is_captured()) output_->process_ended(output_key(id));
+    OutputKey const key = output_key(id);
+    if (output_ && (program.is_captured() || output_->terminal(key) >= 0)) output_->process_ended(key);
+    if (attachments_) attachments_->ended(terminal_key(key), status);
     if (ProgramTable::Instance const* const mine = table_.find_instance(id); mine && !mine->status.empty())
         program.instance(id.number).status.clear();
 }
@@ -400,11 +441,69 @@ void Channels::close(ProcessId id) {
     ProgramTable::Entry& program = table_[id.program];
     notify_->close(notify_key(id));
     if (program.is_captured()) output_->remove(output_key(id));
+    if (attachments_) attachments_->removed(terminal_key(output_key(id)));
     auto const number = static_cast<std::size_t>(id.number);
     if (number <= program.instances.size()) program.instances[number - 1] = {};
 }
 
 void Channels::forget(ProgramId id) { output_->forget(static_cast<std::uint32_t>(id)); }
+
+// Who sits at a terminal.
+
+Result<> Channels::check_attachment(ProcessId id, bool follows) {
+    ProgramTable::Entry const& program = table_[id.program];
+    int const master = output_ ? output_->terminal(output_key(id)) : -1;
+    std::string const name = program.name + ":" + std::to_string(static_cast<std::uint32_t>(id.number));
+    if (master < 0 && !(program.plan && program.plan->needs.has_terminal))
+        return fail(ErrorKind::refused, name + " has no terminal: its configuration does not have \"tty\"");
+    if (master < 0 && !follows)
+        return fail(ErrorKind::refused, name + " does not run; with --follow you are attached when it starts");
+    if (attachments_ && !attachments_->make_place())
+        return fail(ErrorKind::busy, "too many are attached to terminals already");
+    return {};
+}
+
+/// The last lines that are kept of a process, as a terminal shows them, and the one that is not ended yet.
+std::string Channels::last_lines(OutputKey key, std::uint32_t lines) const {
+    constexpr std::size_t most_of_begun = 4096;  // of a program that draws, and never ends a line
+    if (lines == 0) return {};
+    std::string text;
+    (void)output_->read_log(key.program, 0, [&](LogChunk const& chunk) {
+        if (chunk.process == key.process) text += chunk.text;
+        return true;
+    });
+    if (!text.empty() && text.back() != '\n') text += '\n';
+    std::size_t begin = text.size();
+    for (std::uint32_t left = lines; left > 0 && begin > 0; --left) {
+        std::size_t const newline = begin < 2 ? std::string::npos : text.rfind('\n', begin - 2);
+        begin = newline == std::string::npos ? 0 : newline + 1;
+    }
+    std::string shown;
+    for (char const c : std::string_view(text).substr(begin))
+        shown.append(c == '\n' ? "\r\n" : std::string_view(&c, 1));
+    std::string_view const begun = output_->begun_line(key);
+    return shown.append(begun.substr(begun.size() - std::min(begun.size(), most_of_begun)));
+}
+
+void Channels::attach(ProcessId id, std::uint32_t lines, Attachments::Client client) {
+    if (!attachments_) {
+        attachments_ = std::make_unique<Attachments>(
+            loop_, Attachments::Callbacks{.close = [this](UniqueFd fd) { quarantine_.close(std::move(fd)); },
+                                          .has_room = [this] { output_->resume(); }});
+    }
+    OutputKey const key = output_key(id);
+    attachments_->add(terminal_key(key), output_->terminal(key), std::move(client), last_lines(key, lines));
+}
+
+void Channels::send_attached_away() {
+    if (attachments_) attachments_->upgrading();
+}
+
+void Channels::shown(OutputKey key, std::string_view bytes) {
+    if (attachments_) attachments_->written(terminal_key(key), bytes);
+}
+
+bool Channels::is_to_wait(OutputKey key) const { return attachments_ && attachments_->is_behind(terminal_key(key)); }
 
 // What processes say.
 
@@ -477,7 +576,7 @@ void Channels::restore_groups(UpgradeState const& state) {
 void Channels::capture_again(ProgramId id) {
     ProgramTable::Entry const& program = table_[id];
     auto const at = static_cast<std::uint32_t>(id);
-    config::Output const& wanted = program.plan->settings.output;
+    config::Output const wanted = captured_output(*program.plan);
     Result<> const configured = output_->configure(at, program.name, wanted);
     if (configured) return;
     log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text(),
@@ -486,6 +585,13 @@ void Channels::capture_again(ProgramId id) {
     for (config::Output const& error : wanted.error)
         plain.error.push_back({.kind = error.kind, .when_full = error.when_full});
     (void)output_->configure(at, program.name, plain);  // opens nothing
+}
+
+/// A process goes on with its terminal when its configuration has none any more: without a reader it would be hung up.
+void Channels::keep_reading(std::uint32_t program) {
+    if (program >= table_.size() || table_[ProgramId{program}].is_captured()) return;
+    (void)output_->configure(program, table_[ProgramId{program}].name,
+                             {.kind = config::OutputKind::captured});  // opens nothing
 }
 
 void Channels::restore_instances(UpgradeState const& state) {
@@ -502,6 +608,8 @@ void Channels::restore_instances(UpgradeState const& state) {
 }
 
 void Channels::restore(UpgradeState& state) {
+    for (OutputState::Pipe const& pipe : state.output.pipes)
+        if (pipe.is_terminal) keep_reading(pipe.key.program);
     if (output_) output_->import_state(std::move(state.output));
     if (notify_) (void)notify_->import_state(std::move(state.notify));  // what cannot be watched is deaf, and kept
 }

@@ -15,6 +15,7 @@
 #include "launcher/services/links.h"
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/sockets.h"
+#include "launcher/terminal/attachments.h"
 #include "lib/base/event_loop.h"
 #include "lib/log/log.h"
 #include "lib/process/cgroup.h"
@@ -26,7 +27,7 @@ namespace triton::launcher {
 /// The room of what programs are given, and speak through: standard input and captured output, notify socket or pipe,
 /// control group, listening sockets. A plan says which of them a process needs (ProgramPlan::needs); here they are
 /// opened, when a configuration is accepted or at the process's first start.
-class Channels {
+class Channels : private OutputCapture::TerminalReader {
 public:
     /// All outlive this.
     Channels(LaunchOptions const& options, Sys& sys, EventLoop& loop, Console& console, log::Log& log,
@@ -64,8 +65,8 @@ public:
     std::expected<Hands, process::SpawnError> for_start(ProcessId id);
     /// The same for a helper command of the process. Errors: those of pipe2(2).
     Result<process::StartFiles> for_command(ProcessId id, bool is_probe);
-    /// It was reaped. Its last messages come before its end.
-    void process_ended(ProcessId id);
+    /// It was reaped, `status` as wait(2) has it. Its last messages come before its end.
+    void process_ended(ProcessId id, int status);
     /// Whether the OOM killer has ended something in its group since it was started.
     bool has_died_of_memory(ProcessId id);
     /// Kills all processes in its group.
@@ -78,6 +79,15 @@ public:
     void forget(ProgramId id);
     /// In the container's end: whose writers have all ended finds the end of its input.
     void end_inputs();
+
+    // For who wants to sit at a terminal.
+    /// Whether somebody can be attached to it. Errors: refused when the process has no terminal, or none now and nobody
+    /// wants to wait for the next one; busy.
+    Result<> check_attachment(ProcessId id, bool follows);
+    /// Connects a client, which first sees the last lines. It has been checked.
+    void attach(ProcessId id, std::uint32_t lines, Attachments::Client client);
+    /// Another version of us takes over: clients are told to come again.
+    void send_attached_away();
 
     // What else there is to ask.
     [[nodiscard]] OutputCapture* output() const { return output_.get(); }
@@ -115,6 +125,12 @@ private:
     [[nodiscard]] Result<int> empty_input();
     static Result<UniqueFd> open_input(std::string const& path, std::string const& root_directory);
     Result<OutputCapture::WriteEnds> captured_ends(ProcessId id, ProgramPlan const& plan);
+    [[nodiscard]] Result<> check_terminals(Plans const& plans) const;
+    Result<> open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files);
+    [[nodiscard]] std::string last_lines(OutputKey key, std::uint32_t lines) const;
+    void shown(OutputKey key, std::string_view bytes) override;
+    [[nodiscard]] bool is_to_wait(OutputKey key) const override;
+    void keep_reading(std::uint32_t program);
     static void give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan);
 
     LaunchOptions const& options_;
@@ -133,6 +149,7 @@ private:
     std::string groups_error_;
     bool has_looked_for_groups_ = false;
     std::unique_ptr<OutputCapture> output_;
+    std::unique_ptr<Attachments> attachments_;  // null: nobody has been attached
     std::unique_ptr<NotifyReceiver> notify_;
     UniqueFd null_device_;
     UniqueFd ended_pipe_;

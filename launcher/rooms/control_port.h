@@ -59,6 +59,9 @@ public:
 
 private:
     [[nodiscard]] std::optional<ProcessId> process_of(pid_t pid) const;
+    [[nodiscard]] ProcessId selected(ProcessSelection const& which) const {
+        return {rooms_.table.shown()[which.program], ProcessNumber{which.number.value_or(1)}};
+    }
     [[nodiscard]] LauncherStatus launcher() const override;
     [[nodiscard]] std::size_t program_count() const override { return rooms_.table.shown().size(); }
     [[nodiscard]] std::optional<std::size_t> find_program(std::string_view name) const override;
@@ -76,6 +79,13 @@ private:
     Result<> upgrade(std::string const& path) override { return rooms_.upgrader.begin(path); }
     Result<> stage(StagingKind what, std::uint64_t ticket) override { return rooms_.agent.stage(what, ticket); }
     Result<KeptLines> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    Result<> check_attachment(ProcessSelection const& which, bool follows) override {
+        return rooms_.channels.check_attachment(selected(which), follows);
+    }
+    void attach(Attachment const& attachment, UniqueFd connection) override {
+        rooms_.channels.attach(selected(attachment.which), attachment.lines,
+                               {std::move(connection), !attachment.is_read_only, attachment.follows});
+    }
     [[nodiscard]] ActiveConfiguration active_configuration() const override { return rooms_.keeper.ledger().state(); }
     void set_pod(PodState state) override { rooms_.agent.set_pod(std::move(state)); }
     void set_reporter(ReporterStatus status) override { rooms_.agent.set_reporter(std::move(status)); }

@@ -35,7 +35,8 @@ std::uint64_t descriptors_of(ProgramPlan const& plan) {
     bool const has_error_file = !output.error.empty() && output.error.front().file;
     bool const is_notified = plan.policy.readiness == Readiness::notified;
     std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
-    return each * plan.policy.count + (is_captured && output.file ? 1U : 0U) + (has_error_file ? 1U : 0U) +
+    std::uint64_t const terminal = plan.needs.has_terminal ? 2 : 0;
+    return (each + terminal) * plan.policy.count + (is_captured && output.file ? 1U : 0U) + (has_error_file ? 1U : 0U) +
            plan.sockets.size() + (program.landlock ? 1U : 0U) + (plan.is_reader ? 2U : 0U);
 }
 

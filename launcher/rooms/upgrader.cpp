@@ -196,6 +196,7 @@ void Upgrader::become_successor() {
     int err = sealed ? 0 : sealed.error().code;
     if (sealed) {
         line_.answer_upgrade(UpgradeVersions{std::string(version()), attempt_->version});
+        owner_.about_to_leave();
         err = execute(state.descriptors(), sealed->get());
     }
     owner_.resume_output();

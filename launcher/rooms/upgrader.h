@@ -30,6 +30,8 @@ public:
         /// From here on no output is read: adds what was read. Until resume_output().
         virtual void stop_output(UpgradeState& state) = 0;
         virtual void resume_output() = 0;
+        /// Nothing is left to do but to execute it.
+        virtual void about_to_leave() = 0;
     };
     /// All outlive this.
     Upgrader(LaunchOptions const& options, char const* const* environment, Sys& sys, EventLoop& loop, log::Log& log,

@@ -128,7 +128,7 @@ bool Shell::is_marked(ProgramPlan const& plan) const {
 void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
 
 void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
-    channels_.process_ended(id);
+    channels_.process_ended(id, status);
     dispatch(event::Exited{id, status, error, channels_.has_died_of_memory(id)});
     if (!table_[id.program].is_configured) programs_.settle_soon();
 }

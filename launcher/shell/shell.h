@@ -99,6 +99,7 @@ private:
     void bring_up_to_date() override;
     void stop_output(UpgradeState& state) override;
     void resume_output() override;
+    void about_to_leave() override { channels_.send_attached_away(); }
     void make_room_for_what_runs();
 
     LaunchOptions const& options_;

@@ -180,6 +180,7 @@ constexpr void describe(A& a, OutputState::Pipe const*) {
     a("held", &OutputState::Pipe::held);
     a("is_ending", &OutputState::Pipe::is_ending);
     a("until_end", &OutputState::Pipe::until_end);
+    a("is_terminal", &OutputState::Pipe::is_terminal);
 }
 
 template <class A>

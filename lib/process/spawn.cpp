@@ -341,6 +341,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .mark = files.mark,
                   .moves = moves,
                   .move_count = list_moves(moves, plan, files),
+                  .has_terminal = files.has_terminal,
                   .listen_pid = nullptr,
                   .watchdog_pid = nullptr};
     if (room.envp == 0) return;
@@ -448,6 +449,8 @@ std::string stage_text(SpawnStage stage, StartPlan const* plan) {
         case SpawnStage::working_directory: return path_after("enter the working directory", with.working_directory);
         case SpawnStage::landlock: return "enter the Landlock sandbox";
         case SpawnStage::seccomp: return "install the seccomp filter";
+        case SpawnStage::terminal: return "open a terminal of its own (/dev/ptmx)";
+        case SpawnStage::controlling_terminal: return "take its terminal";
         case SpawnStage::execute:
             return path_after("execute", plan ? plan->program() : "") +
                    (with.root_directory.empty() ? "" : " inside " + with.root_directory);

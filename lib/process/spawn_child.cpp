@@ -173,8 +173,14 @@ void run_spawn_child(void* spawn_child) {
     if (child.cgroup >= 0) write_file(child, SpawnStage::cgroup, child.cgroup, "cgroup.procs", "0", 1);
     // Before the limit of descriptors, which does not count for those that are there.
     if (child.move_count > 0) place_descriptors(child, landlock);
-    // A group of its own: the terminal's ^C is for the launcher, and the whole group can be signalled.
-    (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
+    // A group of its own: the terminal's ^C is for the launcher, and the whole group can be signalled. With a terminal
+    // of its own it leads a session, and thereby a group, which is the terminal's foreground. Source: tty_ioctl(4).
+    if (child.has_terminal) {
+        (void)need(child, SpawnStage::controlling_terminal, SYS_setsid);
+        (void)need(child, SpawnStage::controlling_terminal, SYS_ioctl, 0, 0x540e /* TIOCSCTTY */, 0);
+    } else {
+        (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
+    }
     // Where there is a terminal; SIGTTOU is blocked as all signals are. Source: tcsetpgrp(3).
     if (with && with->is_foreground) {
         auto const group = static_cast<int>(raw::call(SYS_getpid));

@@ -102,6 +102,7 @@ struct SpawnChild {
     unsigned long mark;                 // 0: none
     FdMove* moves;
     unsigned move_count;
+    bool has_terminal;   // it becomes the controlling one of a session of its own
     char* listen_pid;    // room for the digits of our pid at the end of "LISTEN_PID=", null: none
     char* watchdog_pid;  // "WATCHDOG_PID="
 };

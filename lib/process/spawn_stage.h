@@ -26,6 +26,9 @@ enum class SpawnStage : std::uint8_t {
     landlock,
     seccomp,
     execute,
+    // The numbers travel in an upgrade's state: what is new stands behind them.
+    terminal,              ///< before clone: there is none to be had
+    controlling_terminal,  ///< instead of process_group
 };
 
 struct SpawnError {

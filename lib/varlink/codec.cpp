@@ -82,12 +82,23 @@ Result<Reply> parse_reply(std::string_view message, std::size_t limit) {
     return reply;
 }
 
-std::string call_text(std::string_view method, std::string_view parameters, bool wants_more) {
+namespace {
+
+std::string call_with(std::string_view method, std::string_view parameters, std::string_view flag) {
     std::string text = R"({"method":")";
-    text.append(method).append(R"(","parameters":)").append(parameters);
-    text += wants_more ? R"(,"more":true})" : "}";
+    text.append(method).append(R"(","parameters":)").append(parameters).append(flag).append("}");
     text += '\0';
     return text;
+}
+
+}  // namespace
+
+std::string call_text(std::string_view method, std::string_view parameters, bool wants_more) {
+    return call_with(method, parameters, wants_more ? R"(,"more":true)" : "");
+}
+
+std::string upgrade_text(std::string_view method, std::string_view parameters) {
+    return call_with(method, parameters, R"(,"upgrade":true)");
 }
 
 void append_reply(std::string& out, std::string_view parameters, bool continues) {

@@ -45,6 +45,7 @@ Result<Reply> parse_reply(std::string_view message, std::size_t limit);
 
 /// Both with their final NUL; `parameters` is a JSON object.
 std::string call_text(std::string_view method, std::string_view parameters, bool wants_more);
+std::string upgrade_text(std::string_view method, std::string_view parameters);
 void append_reply(std::string& out, std::string_view parameters, bool continues);
 void append_error(std::string& out, std::string_view error, std::string_view parameters);
 

@@ -36,7 +36,14 @@ Result<Connection> Connection::connect(std::string const& path, Duration limit) 
 }
 
 void Connection::call(std::string_view method, std::string_view parameters, bool wants_more) {
-    std::string const text = call_text(method, parameters, wants_more);
+    send(call_text(method, parameters, wants_more));
+}
+
+void Connection::call_for_upgrade(std::string_view method, std::string_view parameters) {
+    send(upgrade_text(method, parameters));
+}
+
+void Connection::send(std::string_view text) {
     for (std::size_t sent = 0; sent < text.size();) {
         ssize_t const size = ::send(fd_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (size < 0 && errno == EINTR) continue;

@@ -27,13 +27,18 @@ public:
 
     /// Sends a call; a missing reply shows that it was not taken. `method`: with its interface.
     void call(std::string_view method, std::string_view parameters, bool wants_more);
+    /// The same, of a call after whose reply the connection is for another protocol.
+    void call_for_upgrade(std::string_view method, std::string_view parameters);
     /// The next reply, by the deadline if there is one.
     std::expected<Reply, Silence> reply(std::optional<TimePoint> deadline);
-    /// The socket, to continue without this class; replies that have arrived already are lost.
+    /// The socket, to continue without this class, and what has arrived behind the last reply.
     UniqueFd take() && { return std::move(fd_); }
+    std::string take_received() { return std::move(input_); }
 
 private:
     explicit Connection(UniqueFd fd) : fd_(std::move(fd)) {}
+
+    void send(std::string_view text);
 
     UniqueFd fd_;
     std::string input_;

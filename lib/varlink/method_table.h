@@ -35,6 +35,7 @@ struct Method {
     Roles roles;
     void (Handlers::*handle)(Session& session, Parameters const& parameters);
     bool needs_more = false;
+    bool needs_upgrade = false;  ///< of the connection to another protocol: Server::release()
 };
 
 /// Reads what a call says. Errors: the name of the parameter that is missing, unknown or not a valid value.
@@ -69,8 +70,9 @@ void dispatch(Server& server, Handlers& handlers, std::span<Method<Handlers, Par
     auto const row = std::ranges::find(methods, call.name(), &Row::name);
     if (row == methods.end()) return fail("MethodNotFound", "method", call.method);
     if (!has(row->roles, session.role())) return fail("PermissionDenied", "", "");
-    if (call.wants_upgrade)  // of the connection to another protocol
-        return fail("MethodNotImplemented", "method", call.method);
+    if (call.wants_upgrade && !row->needs_upgrade) return fail("MethodNotImplemented", "method", call.method);
+    if (row->needs_upgrade && !call.wants_upgrade)
+        return server.fail_call(session, {ErrorKind::refused, {}, "the call has to ask for an upgrade", {}});
     auto const parameters = read_parameters(row->parameters, call.parameters);
     if (!parameters) return fail("InvalidParameter", "parameter", parameters.error());
     if (row->needs_more && !session.wants_more) return fail("ExpectedMore", "", "");

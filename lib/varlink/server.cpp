@@ -239,6 +239,14 @@ void Server::flush(Session& session) {
     session.flush(loop_.now());
 }
 
+UniqueFd Server::release(Session& session) {
+    flush(session);
+    bool const is_ready = !session.is_dead() && session.pending() == 0 && !session.has_input();
+    if (is_ready) return session.release();
+    session.end();
+    return {};
+}
+
 // Work.
 
 bool Server::has_work_left() {

@@ -130,6 +130,9 @@ public:
     /// as soon as there is room, before later replies.
     void stream(Session& session, std::string_view message);
     void flush(Session& session);
+    /// The connection, for another protocol, once the reply that says so is written; the session has ended. None when
+    /// the client has sent more before that, or does not read.
+    UniqueFd release(Session& session);
 
     [[nodiscard]] bool has_work_left();
     void charge(std::size_t work);

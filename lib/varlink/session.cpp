@@ -104,6 +104,13 @@ void Session::end() {
     end_job();
 }
 
+UniqueFd Session::release() {
+    watch = {};
+    UniqueFd connection = std::move(fd_);
+    end();
+    return connection;
+}
+
 void Session::begin(std::unique_ptr<Job> job) {
     if (job_) ended_jobs_.push_back(std::move(job_));
     job_ = std::move(job);

@@ -83,6 +83,9 @@ public:
     void watch_reader() { is_reader_watched_ = true; }
 
     void end();
+    /// The connection goes on without the session, which ends.
+    [[nodiscard]] UniqueFd release();
+    [[nodiscard]] bool has_input() const { return !input_.empty(); }
     [[nodiscard]] bool is_dead() const { return !fd_; }
     [[nodiscard]] bool is_at_end() const { return is_at_end_; }  // the other side sends no more
     [[nodiscard]] TimePoint last_active() const { return last_active_; }

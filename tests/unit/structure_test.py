@@ -32,15 +32,16 @@ FOLDERS = {
     "config": ("triton::config", "lib/base lib/json lib/process"),
     "launcher/wrap": ("triton::launcher", "lib/base lib/process"),
     "launcher/supervisor": ("triton::launcher", "lib/base lib/process config"),
-    "launcher/output": ("triton::launcher", "lib/base lib/json lib/log lib/files config"),
+    "launcher/terminal": ("triton::launcher", "lib/base lib/process"),
+    "launcher/output": ("triton::launcher", "lib/base lib/json lib/log lib/files config launcher/terminal"),
     "launcher/plan": ("triton::launcher", "lib/base lib/json lib/log lib/files lib/process config launcher/supervisor launcher/services"),
     "launcher/services": ("triton::launcher", "lib/base lib/json lib/process config launcher/supervisor"),
-    "launcher/control": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/services"),
+    "launcher/control": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/services launcher/terminal"),
     "launcher/upgrade": ("triton::launcher", "lib/base lib/json lib/varlink lib/process config launcher/supervisor launcher/output launcher/plan launcher/services launcher/control"),
     "launcher/children": ("triton::launcher", "lib/base lib/log lib/process config launcher/wrap launcher/supervisor"),
     "launcher/rooms": (
         "triton::launcher",
-        "lib/base lib/json lib/log lib/files lib/varlink lib/process config launcher/supervisor launcher/output launcher/plan launcher/services"
+        "lib/base lib/json lib/log lib/files lib/varlink lib/process config launcher/supervisor launcher/terminal launcher/output launcher/plan launcher/services"
         " launcher/control launcher/upgrade launcher/children",
     ),
     "launcher/shell": (

@@ -118,6 +118,17 @@ void FakeBackend::probe_result(std::uint64_t id, bool ok, std::string_view detai
     results.push_back(std::to_string(id) + (ok ? " ok " : " not ok ") + std::string(detail));
 }
 
+Result<> FakeBackend::check_attachment(ProcessSelection const& which, bool follows) {
+    if (refusal) return std::unexpected(*refusal);
+    done.push_back("attach " + std::to_string(which.program) + ":" + std::to_string(which.number.value_or(0)) +
+                   (follows ? " follow" : ""));
+    return {};
+}
+
+void FakeBackend::attach(Attachment const& attachment, UniqueFd connection) {
+    attached.emplace_back(attachment, std::move(connection));
+}
+
 Result<ControlBackend::KeptLines> FakeBackend::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     Program const& program = programs.at(which.program);
     if (!program.is_captured) return std::unexpected(Error{ErrorKind::refused, {}, "its output is not captured", {}});

@@ -56,6 +56,9 @@ public:
     void probes_wanted(bool is_wanted) override;
     void probe_result(std::uint64_t id, bool ok, std::string_view detail) override;
     Result<KeptLines> output_lines(ProcessSelection const& which, OutputLineSink& sink) const override;
+    Result<> check_attachment(ProcessSelection const& which, bool follows) override;
+    void attach(Attachment const& attachment, UniqueFd connection) override;
+    std::vector<std::pair<Attachment, UniqueFd>> attached;
     std::uint64_t first_line = 0;  // the sequence of the first line of each program, if it has one; the others follow
     void command_given(std::string_view command, varlink::Peer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }

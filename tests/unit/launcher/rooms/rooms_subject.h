@@ -95,6 +95,7 @@ protected:
     void bring_up_to_date() override { console.flush(); }
     void stop_output(UpgradeState&) override { told.emplace_back("output stopped"); }
     void resume_output() override { told.emplace_back("output resumed"); }
+    void about_to_leave() override { told.emplace_back("about to leave"); }
 
     // What a test does.
 
