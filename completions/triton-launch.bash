@@ -130,7 +130,7 @@ _triton_launch_ctl() {  # the word, signals
     for ((i = 2; i < COMP_CWORD; ++i)); do
         word=${COMP_WORDS[i]}
         case $word in
-        --socket | --timeout | --for | --lines | -n | --interval)
+        --socket | --timeout | --for | --lines | -n | --interval | --detach-keys)
             [[ ${COMP_WORDS[i + 1]} != = ]] || ((++i))
             ((++i))
             [[ $word != --socket ]] || socket=(--socket "${COMP_WORDS[i]}")
@@ -144,6 +144,7 @@ _triton_launch_ctl() {  # the word, signals
     stop) options+=' --no-wait --force --with-dependents' ;;
     restart) options+=' --no-wait' ;;
     logs) options+=' -f --follow -n --lines' ;;
+    attach) options+=' -f --follow -n --lines --detach-keys --read-only' ;;
     wait) options+=' --for' ;;
     status) options+=' --all' ;;
     top) options+=' --interval --all' ;;
@@ -162,7 +163,7 @@ _triton_launch_ctl() {  # the word, signals
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         ;;
-    status:* | start:* | stop:* | restart:* | signal:* | describe:0 | logs:0 | wait:0)
+    status:* | start:* | stop:* | restart:* | signal:* | describe:0 | logs:0 | attach:0 | wait:0)
         mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ctl "${socket[@]}" __names 2>/dev/null)" -- "$cur")
         ;;
     esac

@@ -96,7 +96,7 @@ complete -c triton-launch -n '__triton_launch_is schema' -l markdown -d 'The ref
 # for ctl
 complete -c triton-launch -n '__triton_launch_ctl_is' -a '(__triton_launch_ctl_commands)'
 complete -c triton-launch -n '__triton_launch_ctl_is status start stop restart' -a '(__triton_launch_names)'
-complete -c triton-launch -n '__triton_launch_ctl_is describe logs wait; and __triton_launch_ctl_has 1' \
+complete -c triton-launch -n '__triton_launch_ctl_is describe logs attach wait; and __triton_launch_ctl_has 1' \
     -a '(__triton_launch_names)'
 complete -c triton-launch -n '__triton_launch_ctl_is signal; and __triton_launch_ctl_has 1' \
     -a '$__triton_launch_signals'
@@ -116,7 +116,10 @@ complete -c triton-launch -n '__triton_launch_ctl_is stop' -l with-dependents -d
 complete -c triton-launch -n '__triton_launch_is ctl' -l timeout -x -d 'Limit for waiting'
 complete -c triton-launch -n '__triton_launch_ctl_is wait' -l for -xa 'ready up down done' -d 'Which state'
 complete -c triton-launch -n '__triton_launch_ctl_is logs' -s f -l follow -d 'Continue with what is written from now on'
-complete -c triton-launch -n '__triton_launch_ctl_is logs' -s n -l lines -x -d 'Number of last lines'
+complete -c triton-launch -n '__triton_launch_ctl_is attach' -s f -l follow -d 'Stay for the next process'
+complete -c triton-launch -n '__triton_launch_ctl_is logs attach' -s n -l lines -x -d 'Number of last lines'
+complete -c triton-launch -n '__triton_launch_ctl_is attach' -l detach-keys -x -d 'Keys that leave the program'
+complete -c triton-launch -n '__triton_launch_ctl_is attach' -l read-only -d 'Only watch'
 complete -c triton-launch -n '__triton_launch_ctl_is top' -l interval -x -d 'Time between two refreshes'
 
 # for launch and check

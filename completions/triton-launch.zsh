@@ -162,7 +162,7 @@ _triton_launch_ctl() {
     for word in $words[2,CURRENT-1]; do
         if ((is_value)); then
             is_value=0
-        elif [[ $word == (--socket|--timeout|--for|--lines|-n|--interval) ]]; then
+        elif [[ $word == (--socket|--timeout|--for|--lines|-n|--interval|--detach-keys) ]]; then
             is_value=1
         elif [[ $word != -* ]]; then
             verb=$word
@@ -188,6 +188,12 @@ _triton_launch_ctl() {
         further=('(-f --follow)'{-f,--follow}'[continue with what is written from now on]'
             '(-n --lines)'{-n,--lines=}'[number of last lines]:number' '2:program:_triton_launch_names')
         ;;
+    attach)
+        further=('(-f --follow)'{-f,--follow}'[stay for the next process]'
+            '(-n --lines)'{-n,--lines=}'[how many of the last lines]:number'
+            '--detach-keys=[what to type to leave it]:keys' '--read-only[look on, and type nothing]'
+            '2:program:_triton_launch_names')
+        ;;
     wait) further=('--for=[which state]:state:(ready up down done)' '2:program:_triton_launch_names') ;;
     top)
         further=('--interval=[time between two refreshes]:duration' '--all[include the launcher'\''s own programs]')
@@ -205,6 +211,7 @@ _triton_launch_ctl() {
         signal\:"send a signal"
         reload\:"read the configuration again"
         logs\:"print the last lines of captured output"
+        attach\:"connect to the terminal of a process"
         events\:"print what happens, as it happens"
         wait\:"wait for a state"
         top\:"show CPU time and memory"
