@@ -881,6 +881,7 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
         {"Signal", R"({"program":"web","signal":"KILL"})", false, true, true},
         {"Wait", R"({"program":"web","condition":"up"})", false, true},
         {"Logs", web, false, true, true},
+        {"Attach", web, false, true},
         {"Upgrade", R"({"path":"/x"})", false, true},
         {"Probes", "{}", true, false},
         {"ProbeResult", R"({"id":1,"ok":true,"detail":""})", true, false},
@@ -895,7 +896,10 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
             backend.done.clear();
             backend.given.clear();
             auto const client = role == ControlRole::person ? connect() : adopted(role);
-            client->call(method(row.method), row.parameters, true);
+            if (row.method == "Attach")
+                client->send(varlink::upgrade_text(method(row.method), row.parameters));
+            else
+                client->call(method(row.method), row.parameters, true);
             std::string const text = reply(*client);
             expect_declared(method(row.method), text);
             bool const is_allowed = role == ControlRole::person  ? row.of_person
@@ -919,6 +923,37 @@ TEST_F(ControlServerTest, EachRoleMayCallWhatIsItsOwn) {
     agent->call(service("GetInfo"));
     EXPECT_THAT(reply(*agent), HasSubstr("vendor"));
     EXPECT_TRUE(backend.done.empty());
+}
+
+TEST_F(ControlServerTest, ConnectionOfWhoAttachesIsHandedOn) {
+    start();
+    backend.add("sh", 1);
+    backend.add("two", 2);
+    auto const client = connect();
+    client->call(method("Attach"), R"({"program":"sh"})");
+    EXPECT_THAT(reply(*client), HasSubstr("the call has to ask for an upgrade"));
+    client->send(varlink::upgrade_text(method("Attach"), R"({"program":"two"})"));
+    EXPECT_THAT(reply(*client), HasSubstr("two has several processes: name one, as two:1"));
+    EXPECT_TRUE(backend.attached.empty());
+    client->send(varlink::upgrade_text(method("Attach"), R"({"program":"two","process":2,"lines":3,"read_only":true})"));
+    EXPECT_EQ(reply(*client), R"({"parameters":{"program":"two","process":2}})");
+    ASSERT_EQ(backend.attached.size(), 1U);
+    auto const& [attachment, connection] = backend.attached.front();
+    EXPECT_EQ(attachment.which.number, 2U);
+    EXPECT_EQ(attachment.lines, 3U);
+    EXPECT_TRUE(attachment.is_read_only && !attachment.follows);
+    EXPECT_THAT(backend.given, ElementsAre("watch two:2"));
+    EXPECT_EQ(::send(connection.get(), "frame", 5, MSG_NOSIGNAL), 5);
+    until([&] { return client->rest == "frame"; });
+}
+
+TEST_F(ControlServerTest, WhoSendsMoreThanTheCallIsNotAttached) {
+    start();
+    backend.add("sh", 1);
+    auto const client = connect();
+    client->send(varlink::upgrade_text(method("Attach"), R"({"program":"sh"})") + "early");
+    until([&] { return client->is_ended; });
+    EXPECT_TRUE(backend.attached.empty());
 }
 
 TEST_F(ControlServerTest, WhatTheAgentTellsArrives) {
