@@ -713,7 +713,7 @@ std::span<CtlCommand const> ctl_commands() {
         {"logs", one_target, " follow lines ", "logs [-f] [-n LINES] NAME[:N]",
          "print the last lines of captured output, and follow it", &Ctl::logs},
         {"attach", one_target, " follow lines detach-keys read-only ", "attach [-f] [-n LINES] NAME[:N]",
-         "sit at the terminal of a program that has one", &Ctl::attach},
+         "connect to the terminal of a process", &Ctl::attach},
         {"events", nothing, "", "events", "print what happens, as it happens", &Ctl::events},
         {"wait", one_target, " for ", "wait NAME[:N] [--for ready|up|down|done]", "wait for a state", &Ctl::wait},
         {"top", nothing, " interval all ", "top", "show CPU time and memory, refreshed on a terminal", &Ctl::top},

@@ -107,12 +107,12 @@ constexpr std::array<OptionRow, 15> option_rows{{
          return {};
      }},
     {"lines", 'n', "LINES", "logs, attach: the number of last lines [10]", set_lines},
-    {"detach-keys", 0, "KEYS", "attach: what to type to leave the program alone [ctrl-p,ctrl-q]",
+    {"detach-keys", 0, "KEYS", "attach: keys that leave the program running [ctrl-p,ctrl-q]",
      [](CtlOptions& options, std::string const& text) -> Result<> {
          options.detach_keys = TRY(parse_keys(text));
          return {};
      }},
-    {"read-only", 0, "", "attach: look on, and type nothing",
+    {"read-only", 0, "", "attach: only watch",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.is_read_only = true;
          return {};

@@ -935,7 +935,8 @@ TEST_F(ControlServerTest, ConnectionOfWhoAttachesIsHandedOn) {
     client->send(varlink::upgrade_text(method("Attach"), R"({"program":"two"})"));
     EXPECT_THAT(reply(*client), HasSubstr("two has several processes: name one, as two:1"));
     EXPECT_TRUE(backend.attached.empty());
-    client->send(varlink::upgrade_text(method("Attach"), R"({"program":"two","process":2,"lines":3,"read_only":true})"));
+    client->send(
+        varlink::upgrade_text(method("Attach"), R"({"program":"two","process":2,"lines":3,"read_only":true})"));
     EXPECT_EQ(reply(*client), R"({"parameters":{"program":"two","process":2}})");
     ASSERT_EQ(backend.attached.size(), 1U);
     auto const& [attachment, connection] = backend.attached.front();

@@ -8,8 +8,9 @@ namespace {
 
 TEST(DetachKeys, AreReadAsDockerHasThem) {
     EXPECT_EQ(parse_keys("ctrl-p,ctrl-q"), "\x10\x11");
-    EXPECT_EQ(parse_keys("ctrl-a,d"), "\x01"
-                                      "d");
+    EXPECT_EQ(parse_keys("ctrl-a,d"),
+              "\x01"
+              "d");
     EXPECT_EQ(parse_keys("ctrl-],ctrl-@"), std::string("\x1d\0", 2));
     EXPECT_EQ(parse_keys(",,x"), ",x");
     EXPECT_EQ(parse_keys(""), "");

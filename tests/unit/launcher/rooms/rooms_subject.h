@@ -64,7 +64,7 @@ protected:
     void before_reaping(ProcessId, pid_t) override {}
     void process_executed(ProcessId id) override { dispatch(event::Executed{id}); }
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override {
-        channels.process_ended(id);
+        channels.process_ended(id, status);
         dispatch(event::Exited{id, status, error});
     }
     void command_ended(Children::Key key, Children::Outcome const& outcome) override {

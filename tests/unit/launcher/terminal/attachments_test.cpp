@@ -110,8 +110,8 @@ protected:
 
     std::unique_ptr<Attachments> make() {
         return std::make_unique<Attachments>(
-            *loop,
-            Attachments::Callbacks{.close = [this](UniqueFd) { ++closed; }, .has_room = [this] { ++rooms; }}, limits);
+            *loop, Attachments::Callbacks{.close = [this](UniqueFd) { ++closed; }, .has_room = [this] { ++rooms; }},
+            limits);
     }
 };
 
