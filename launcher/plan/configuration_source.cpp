@@ -371,7 +371,7 @@ void add_terminal_type(config::Program const& program, std::vector<std::string>&
 
 Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
     bool const is_ours = program.environment_from == config::EnvironmentFrom::inherit &&
-                         program.environment_files.empty() && program.environment.empty();
+                         program.environment_files.empty() && program.environment.empty() && !program.tty;
     if (is_ours) return {inherited_, {}};
     Environment all;
     Entries entries = base_environment(program);
@@ -382,7 +382,7 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     });
     std::vector<std::pair<std::string, config::Argument>> fixed;
     std::vector<std::pair<std::string, config::Argument>> numbered;
-    if (program.tty) add_terminal_type(program, all.fixed);
+    if (program.tty) add_terminal_type(program, entries);
     for (auto const& variable : program.environment)
         (depends_on_number(variable.second) ? numbered : fixed).push_back(variable);
     json::Where const environment_at{&at, "environment"};

@@ -567,6 +567,27 @@ TEST(ParsePrograms, WhatAProbeAsksForAndTakes) {
               (Texts{"programs.web.readiness.address: required for type grpc"}));
 }
 
+TEST(ParsePrograms, Terminals) {
+    auto const with = [](std::string_view keys) {
+        return findings(R"({"programs":{"web":{"command":["x"],)" + std::string(keys) +
+                        R"(},"log":{"command":["x"]}}})");
+    };
+    using Texts = std::vector<std::string>;
+    for (std::string_view const good :
+         {R"("tty":true)", R"("tty":false,"stdin":"null")", R"("tty":{})", R"("tty":{"rows":1,"columns":65535})",
+          R"("tty":true,"output":"null")", R"("tty":true,"output":{"format":"json"})"})
+        EXPECT_EQ(with(good), Texts{}) << good;
+    EXPECT_EQ(with(R"("tty":true,"stdin":"null")"), (Texts{"programs.web.stdin: cannot be used together with tty"}));
+    EXPECT_EQ(with(R"("tty":true,"output":{"to":"log"})"),
+              (Texts{"programs.web.output.to: cannot be used together with tty"}));
+    EXPECT_EQ(with(R"("tty":true,"output":{"stderr":"null"})"),
+              (Texts{"programs.web.output.stderr: cannot be used together with tty"}));
+    EXPECT_EQ(with(R"("tty":"yes")"), (Texts{"programs.web.tty: expected a boolean or an object, found string"}));
+    EXPECT_EQ(
+        findings(R"({"programs":{"web":{"command":["x"],"output":{"to":"log"}},"log":{"command":["x"],"tty":{}}}})"),
+        (Texts{R"(programs.web.output.to: "log" has another standard input)"}));
+}
+
 TEST(ParsePrograms, ReadersOfOutput) {
     auto const with = [](std::string_view reader, std::string_view more = {}) {
         return findings(R"({"programs":{"web":{"command":["x"],"output":{"to":"log"}},"log":{"command":["x"])" +

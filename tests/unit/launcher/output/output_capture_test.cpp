@@ -983,6 +983,56 @@ TEST_F(OutputCaptureTest, FailedUpgradeGoesOn) {
     EXPECT_EQ(out.read(), "web[1] | b\n");
 }
 
+/// What a terminal shows, and whether it is to be read.
+struct Screen : OutputCapture::TerminalReader {
+    std::string seen;
+    bool is_waiting = false;
+    void shown(OutputKey, std::string_view bytes) override { seen += bytes; }
+    bool is_to_wait(OutputKey) const override { return is_waiting; }
+};
+
+TEST_F(OutputCaptureTest, TerminalIsShownAsItIsAndKeptInLines) {
+    Screen screen;
+    capture->read_terminals_for(screen);
+    configure(1, "web", to_file(OutputFormat::raw));
+    auto const slave = capture->open_terminal(web1, {24, 80}, ::geteuid());
+    ASSERT_TRUE(slave) << slave.error().text();
+    EXPECT_GE(capture->terminal(web1), 0);
+    EXPECT_EQ(capture->terminal(web2), -1);
+    write(*slave, "one\na\rb\nready> ");
+    run_until([&] { return screen.seen.ends_with("ready> "); });
+    EXPECT_EQ(screen.seen, "one\r\na\rb\r\nready> ");
+    EXPECT_EQ(content(file), "one\na\rb\n");
+    EXPECT_EQ(capture->begun_line(web1), "ready> ");
+    write(*slave, "bye\n");
+    capture->process_ended(web1);
+    EXPECT_EQ(content(file), "one\na\rb\nready> bye\n");
+    EXPECT_TRUE(screen.seen.ends_with("ready> bye\r\n"));
+    EXPECT_EQ(capture->terminal(web1), -1);
+}
+
+TEST_F(OutputCaptureTest, TerminalWaitsForWhoLooksAtIt) {
+    Screen screen;
+    screen.is_waiting = true;
+    capture->read_terminals_for(screen);
+    configure(1, "web", to_file(OutputFormat::raw));
+    auto const slave = capture->open_terminal(web1, {24, 80}, ::geteuid());
+    ASSERT_TRUE(slave) << slave.error().text();
+    write(*slave, "one\n");
+    int rounds = 0;
+    run_until([&] { return ++rounds > 5; });
+    EXPECT_EQ(screen.seen, "");
+    screen.is_waiting = false;
+    capture->resume();
+    run_until([&] { return screen.seen == "one\r\n"; });
+    screen.is_waiting = true;
+    write(*slave, "two\n");
+    run_until([&, left = 5]() mutable { return --left < 0; });
+    capture->process_ended(web1);  // now nobody is waited for
+    EXPECT_EQ(screen.seen, "one\r\ntwo\r\n");
+    EXPECT_EQ(content(file), "one\ntwo\n");
+}
+
 TEST_F(OutputCaptureTest, UpgradeClosesWhatIsNotWantedAnyMore) {
     configure(1, "web", to_console(OutputFormat::prefix));
     OutputState state;
