@@ -1,5 +1,5 @@
 # What triton-launch-agent needs beside the rest.
-option(TRITON_AGENT "Build triton-launch-agent (needs Boost's headers, OpenSSL, c-ares, nghttp2 and libseccomp)" ON)
+option(TRITON_AGENT "Build triton-launch-agent (needs Boost's headers, OpenSSL, c-ares, nghttp2, libseccomp and RE2)" ON)
 if(NOT TRITON_AGENT)
   return()
 endif()
@@ -7,7 +7,7 @@ endif()
 set(agent_missing "")
 foreach(pair "boost/beast/core.hpp=libboost-dev" "openssl/ssl.h=libssl-dev" "ares.h=libc-ares-dev"
         "nghttp2/nghttp2.h=libnghttp2-dev"
-        "seccomp.h=libseccomp-dev")
+        "seccomp.h=libseccomp-dev" "re2/re2.h=libre2-dev")
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 0 header)
   list(GET pair 1 package)

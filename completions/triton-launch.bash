@@ -100,7 +100,7 @@ _triton_launch() {
     case $subcommand in
     check)
         if [[ $cur == -* ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "$shared --process-number --strict --format --merged" -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W "$shared --process-number --strict --agent-path --format --merged" -- "$cur")
         else
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -f -- "$cur")

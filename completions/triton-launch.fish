@@ -140,6 +140,7 @@ complete -c triton-launch -n '__triton_launch_is check' -F
 complete -c triton-launch -n '__triton_launch_is check' -l process-number -x -d 'Check only this process'
 complete -c triton-launch -n '__triton_launch_is check' -l merged -d 'Print the document merged with the files that it includes'
 complete -c triton-launch -n '__triton_launch_is check' -l strict -d 'Also check what depends on this machine'
+complete -c triton-launch -n '__triton_launch_is check' -l agent-path -rF -d 'The program that checks patterns'
 complete -c triton-launch -n '__triton_launch_is check' -l format -xa 'text json' -d 'Format of the output'
 
 # for launch

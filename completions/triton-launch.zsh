@@ -132,7 +132,7 @@ _triton_launch() {
             _arguments $shared '--process-number[check only this process]:number' \
                 '--merged[print the document merged with the files that it includes]' \
                 '--strict[also check what depends on this machine]' '--format[format of the output]:format:(text json)' \
-                '1:configuration:_files'
+                '--agent-path[the program that checks patterns]:file:_files' '1:configuration:_files'
             return
         fi
         ;;

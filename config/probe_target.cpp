@@ -14,6 +14,7 @@ namespace triton::config {
 namespace {
 
 constexpr std::size_t longest_url = 4096;
+constexpr std::size_t longest_pattern = 1024;
 constexpr std::size_t shown_bytes = 128;
 
 std::unexpected<std::string> fault(std::string_view text, std::string_view reason) {
@@ -76,6 +77,13 @@ std::expected<ProbeTarget, std::string> parse_probe_url(std::string_view text) {
     if (!std::ranges::all_of(target->path, is_path_character))
         return fault(target->path, "has a character that must be percent-encoded in a URL");
     return target;
+}
+
+std::expected<ProbeTarget, std::string> parse_log_pattern(std::string_view text) {
+    if (text.empty()) return std::unexpected("must not be empty");
+    if (text.size() > longest_pattern)
+        return fault(text, "is longer than " + std::to_string(longest_pattern) + " bytes");
+    return ProbeTarget{};
 }
 
 }  // namespace triton::config

@@ -29,6 +29,13 @@ std::expected<ProbeTarget, std::string> parse_probe_address(std::string_view tex
 /// Errors: the same: "\"ftp://[::1]\" begins with neither http:// nor https://".
 std::expected<ProbeTarget, std::string> parse_probe_url(std::string_view text);
 
+/// Reads the pattern that a line of a process's output is to match: 1 to 1024 bytes. Whether it is a regular expression
+/// knows the agent alone, which has RE2. Returns no place in a network. Errors: as above.
+std::expected<ProbeTarget, std::string> parse_log_pattern(std::string_view text);
+
+/// Which lines of a process count.
+enum class LogStream : std::uint8_t { both, out, err };
+
 /// Status codes of HTTP.
 struct StatusRange {
     std::uint16_t first = 200;  ///< 100 to 599
@@ -37,22 +44,23 @@ struct StatusRange {
     bool operator==(StatusRange const&) const = default;
 };
 
-/// How something is asked over the network whether it is well: by a connection, by a request, or by gRPC's health
-/// checking protocol (grpc.health.v1.Health/Check).
-enum class ProbeKind : std::uint8_t { tcp, http, grpc };
+/// How the agent sees whether something is well: by a connection, by a request, by gRPC's health checking protocol
+/// (grpc.health.v1.Health/Check), or by a line of its output, which we hand to the agent.
+enum class ProbeKind : std::uint8_t { tcp, http, grpc, log };
 
 struct ProbeKindRow {
     ProbeKind kind;
     std::string_view name;  ///< in a configuration and on the wire
     std::expected<ProbeTarget, std::string> (*parse_target)(std::string_view text);
 };
-inline constexpr std::array<ProbeKindRow, 3> probe_kinds{{{ProbeKind::tcp, "tcp", &parse_probe_address},
+inline constexpr std::array<ProbeKindRow, 4> probe_kinds{{{ProbeKind::tcp, "tcp", &parse_probe_address},
                                                           {ProbeKind::http, "http", &parse_probe_url},
-                                                          {ProbeKind::grpc, "grpc", &parse_probe_address}}};
+                                                          {ProbeKind::grpc, "grpc", &parse_probe_address},
+                                                          {ProbeKind::log, "log", &parse_log_pattern}}};
 
 constexpr ProbeKindRow const& row_of(ProbeKind kind) { return probe_kinds[static_cast<std::size_t>(kind)]; }
 static_assert(row_of(ProbeKind::tcp).kind == ProbeKind::tcp && row_of(ProbeKind::http).kind == ProbeKind::http &&
-              row_of(ProbeKind::grpc).kind == ProbeKind::grpc);
+              row_of(ProbeKind::grpc).kind == ProbeKind::grpc && row_of(ProbeKind::log).kind == ProbeKind::log);
 /// Null: there is none of that name.
 constexpr ProbeKindRow const* find_probe_kind(std::string_view name) {
     for (ProbeKindRow const& row : probe_kinds)

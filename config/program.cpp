@@ -117,12 +117,36 @@ void check_numbers(Subject const& subject) {
     if (is_scheduled && subject.has("maxUnavailable")) subject.warn("maxUnavailable", "has no effect with schedule");
 }
 
+/// Whether the lines that are to be looked at come to us, and by which stream is known.
+void check_log_readiness(Subject const& subject) {
+    Output const& output = subject.program.output;
+    LogStream const stream = subject.program.readiness->stream;
+    json::Where const readiness_at{&subject.at, "readiness"};
+    auto const problem = [&](std::string_view key, std::string_view text) {
+        subject.reading.problems.add(json::Where{&readiness_at, key}, std::string(text));
+    };
+    switch (output.kind) {
+        case OutputKind::captured: break;
+        case OutputKind::inherit: return problem("type", "needs captured output, and output is \"inherit\"");
+        case OutputKind::null: return problem("type", "needs captured output, and output is \"null\"");
+        case OutputKind::program: return problem("type", "needs captured output, and output goes to another program");
+    }
+    if (stream == LogStream::both) return;
+    if (output.error.empty()) {
+        if (output.file && output.format == OutputFormat::raw)
+            problem("stream", "cannot be told: output.file in format raw has both streams in one");
+    } else if (stream == LogStream::err && output.error.front().kind != OutputKind::captured) {
+        problem("stream", "stderr is not captured: output.stderr leads it elsewhere");
+    }
+}
+
 void check_readiness_keys(Subject const& subject) {
     auto const& readiness = subject.program.readiness;
     if (subject.has("startTimeout") && !subject.has("readiness"))
         subject.warn("startTimeout", "has no effect without readiness");
     if (subject.has("watchdog") && (!readiness || readiness->type != ReadinessType::notify))
         subject.problem("watchdog", "needs readiness of type \"notify\"");
+    if (readiness && readiness->type == ReadinessType::log) check_log_readiness(subject);
     std::size_t const count = subject.program.sockets.size();
     bool const is_taken = readiness && readiness->type == ReadinessType::fd && std::cmp_less(readiness->fd, 3 + count);
     if (!is_taken) return;

@@ -53,7 +53,7 @@ struct StartLimit {
     bool operator==(StartLimit const&) const = default;
 };
 
-enum class ReadinessType : std::uint8_t { notify, fd, exec, tcp, http, grpc };
+enum class ReadinessType : std::uint8_t { notify, fd, exec, tcp, http, grpc, log };
 enum class NotifyAccess : std::uint8_t { main, all };
 
 using Headers = std::vector<std::pair<std::string, Argument>>;  ///< field names and their values, in document order
@@ -67,6 +67,8 @@ struct Readiness {
     Headers headers = {};                             ///< http
     std::vector<StatusRange> status = {};             ///< http: those that are good; empty: 200 to 399
     std::string service = {};                         ///< grpc: empty: the server as a whole
+    std::optional<Argument> pattern = {};             ///< log: for parse_log_pattern()
+    LogStream stream = LogStream::both;               ///< log
     Milliseconds interval = std::chrono::seconds(1);  ///< of probes: from the end of one to the next
     Milliseconds timeout = std::chrono::seconds(1);   ///< of one probe
     NotifyAccess notify_access = NotifyAccess::main;  ///< notify

@@ -14,7 +14,8 @@ namespace triton::config {
 namespace {
 
 constexpr std::array<std::string_view, 2> start_limit_actions{"give-up", "exit"};
-constexpr std::array<std::string_view, 6> readiness_types{"notify", "fd", "exec", "tcp", "http", "grpc"};
+constexpr std::array<std::string_view, 7> readiness_types{"notify", "fd", "exec", "tcp", "http", "grpc", "log"};
+constexpr std::array<std::string_view, 2> log_streams{"stdout", "stderr"};
 constexpr std::array<std::string_view, 2> notify_accesses{"main", "all"};
 constexpr std::array<std::string_view, 4> health_types{"exec", "tcp", "http", "grpc"};
 
@@ -93,6 +94,8 @@ void check_readiness(Readiness const& readiness, Present<Readiness> present, jso
                                                            {"service", bits(grpc)},
                                                            {"interval", bits(exec, tcp, http, grpc)},
                                                            {"timeout", bits(exec, tcp, http, grpc)},
+                                                           {"pattern", bits(log), true},
+                                                           {"stream", bits(log)},
                                                            {"notifyAccess", bits(notify)}});
     if (!present.has("type") || present.is_faulty("type")) return;
     auto const type = static_cast<std::size_t>(readiness.type);
@@ -127,6 +130,9 @@ constexpr json::Shape address_argument{
     .types = "string or object", .pattern = "^[^:].*:[0-9]+$", .section = "Argument", .further = argument_or_null};
 constexpr json::Shape url_argument{
     .types = "string or object", .pattern = "^https?://[^/?#]", .section = "Argument", .further = argument_or_null};
+constexpr json::Shape pattern_argument{
+    .types = "string or object", .shortest = 1, .longest = 1024, .section = "Argument", .further = argument_or_null};
+using LogPattern = json::Kind<read_target<parse_log_pattern>, pattern_argument>;
 using ProbeAddress = json::Kind<read_target<parse_probe_address>, address_argument>;
 using ProbeUrl = json::Kind<read_target<parse_probe_url>, url_argument>;
 
@@ -222,6 +228,17 @@ void parse_status(json::Node const& node, json::Where const& at, Probe& probe, R
         if (auto const range = read_status_range((*array)[i], json::Where{&at, i}, reading))
             probe.status.push_back(*range);
     }
+}
+
+constexpr json::Shape stream_shape{.types = "string", .choices = log_streams};
+
+void parse_log_stream(json::Node const& node, json::Where const& at, Readiness& readiness, Reading& reading) {
+    std::string const* const name = expect_string(node, at, reading);
+    if (!name) return;
+    auto const* const found = std::ranges::find(log_streams, *name);
+    if (found == log_streams.end())
+        return reading.problems.add(at, json::quoted(*name) + " is neither stdout nor stderr");
+    readiness.stream = found == log_streams.begin() ? LogStream::out : LogStream::err;
 }
 
 constexpr json::Shape service_shape{.types = "string", .longest = most_service_bytes};
@@ -365,8 +382,9 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
          .value = as<&Readiness::type, json::Choice<ReadinessType, readiness_types>>,
          .description = "How it is determined that a process is ready: `READY=1` sent to `$NOTIFY_SOCKET` "
                         "(sd_notify(3)), a newline written to a descriptor, a command that succeeds, a TCP connection "
-                        "that is accepted, an HTTP request answered with a good status, or the answer `SERVING` of "
-                        "gRPC's health checking protocol. The agent makes the last three."},
+                        "that is accepted, an HTTP request answered with a good status, the answer `SERVING` of gRPC's "
+                        "health checking protocol, or a line of its captured output that matches a pattern. The agent "
+                        "does the last four."},
         {.name = "fd",
          .value = as<&Readiness::fd, json::Integer<int, 3, 65535>>,
          .description = "Type fd: the number of the descriptor. The default is 3."},
@@ -400,6 +418,13 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
         {.name = "timeout",
          .value = as<&Readiness::timeout, json::DurationAboveZero>,
          .description = "Types exec, tcp, http, grpc: the time limit of one try. The default is 1s."},
+        {.name = "pattern",
+         .value = as<&Readiness::pattern, LogPattern>,
+         .description = "Type log: a regular expression (RE2) that has to match some part of a line. `output` has to be "
+                        "captured. At most 1024 bytes; only the first 4096 bytes of a line are compared."},
+        {.name = "stream",
+         .value = {&stream_shape, parse_log_stream},
+         .description = "Type log: only the lines of this stream count. Absent: those of both."},
         {.name = "notifyAccess",
          .value = as<&Readiness::notify_access, json::Choice<NotifyAccess, notify_accesses>>,
          .description = "Type notify: whose messages count: those of the process itself (the default), or also of "

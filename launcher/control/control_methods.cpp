@@ -383,6 +383,15 @@ void ControlMethods::send_to_prober(json::Writer const& parameters) {
     });
 }
 
+/// So that the probes that come beside them have room in any case.
+bool ControlMethods::has_room_for_lines() const {
+    constexpr std::size_t most_unread_lines = 64 * 1024;
+    bool has_room = false;
+    context_.server->each<ProbesJob>(
+        [&](Session& session, ProbesJob&) { has_room = session.pending() < most_unread_lines; });
+    return has_room;
+}
+
 void ControlMethods::probe_result(Session& session, CallParameters const& parameters) {
     backend_.probe_result(parameters.id, parameters.is_ok, parameters.detail);
     reply(session, "{}");

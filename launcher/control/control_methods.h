@@ -60,6 +60,7 @@ public:
     void answer_reload(Result<> const& answer);
     void answer_upgrade(Result<UpgradeVersions> const& answer);
     void send_to_prober(json::Writer const& parameters);
+    [[nodiscard]] bool has_room_for_lines() const;
     [[nodiscard]] Duration agent_deaf_for() const;
     void state_changed() { ++context_.changes; }
     void configuration_changed() { ++context_.configuration_changes; }

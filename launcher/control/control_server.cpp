@@ -104,6 +104,14 @@ void ControlServer::cancel_probe(std::uint64_t id) noexcept {
     });
 }
 
+void ControlServer::send_lines(std::uint64_t id, std::span<std::string_view const> lines) noexcept {
+    server_->enter([&] {
+        json::Writer out;
+        out.open('{').key("id").value(static_cast<std::int64_t>(id)).key("lines").list(lines).close('}');
+        methods_.send_to_prober(out);
+    });
+}
+
 void ControlServer::configuration_changed() noexcept { methods_.configuration_changed(); }
 
 std::optional<TimePoint> ControlServer::next_deadline() const { return server_->next_deadline(); }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -87,6 +88,11 @@ public:
     /// so many unread that no more fit is cut off: the probes are then no longer wanted, which is reported later.
     void send_probe(ProbeRequest const& request) noexcept;
     void cancel_probe(std::uint64_t id) noexcept;
+    /// Lines of output for a probe of kind log.
+    void send_lines(std::uint64_t id, std::span<std::string_view const> lines) noexcept;
+    /// Whether an agent listens for probes that has read so much of what it was sent that it may be sent lines. What it
+    /// is sent before it has read that is bounded by this.
+    [[nodiscard]] bool has_room_for_lines() const { return methods_.has_room_for_lines(); }
 
     /// ControlBackend::active_configuration() is another than before: calls that watch it are answered in end_round(),
     /// once for all changes of a round. Cheap.

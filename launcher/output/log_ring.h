@@ -19,6 +19,7 @@ struct LogChunk {
     std::uint32_t process = 0;
     OutputStream stream = OutputStream::out;
     bool is_partial = false;
+    bool is_left_over = false;  ///< from a run that has ended; not kept
     std::string_view text = {};
 };
 

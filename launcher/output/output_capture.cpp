@@ -87,6 +87,7 @@ struct OutputCapture::Pipe {
     std::uint64_t until_end = 0;  // .. and so many bytes of it are to be read
     bool is_terminal = false;
     bool has_return = false;  // the last byte was a CR, and what follows it decides
+    std::uint64_t run_begin = 0;  // the first chunk of the latest start
 };
 
 struct OutputCapture::Process {
@@ -266,11 +267,16 @@ Result<OutputCapture::WriteEnds> OutputCapture::write_ends(OutputKey key) {
     if (program == programs_.end()) return fail("the output of this program is not captured");
     Process& process = processes_[key];
     if (!process.out) process.out = TRY(open_pipe(key, OutputStream::out, program->second));
+    begin_run(*process.out);
+    if (process.err) begin_run(*process.err);
     int const out = process.out->write_end.get();
     config::Output const& output = program->second->output;
     if (!output.error.empty() && !error_of(output)) return WriteEnds{out, -1};
     if (output.error.empty() && program->second->is_raw_file()) return WriteEnds{out, out};
-    if (!process.err) process.err = TRY(open_pipe(key, OutputStream::err, destination(key.program, OutputStream::err)));
+    if (!process.err) {
+        process.err = TRY(open_pipe(key, OutputStream::err, destination(key.program, OutputStream::err)));
+        begin_run(*process.err);
+    }
     return WriteEnds{out, process.err->write_end.get()};
 }
 
@@ -282,6 +288,7 @@ Result<int> OutputCapture::open_terminal(OutputKey key, WindowSize size, uid_t o
     pipe->is_terminal = true;
     pipe->read_end = std::move(ends.master);
     pipe->write_end = std::move(ends.slave);  // so that there is no hang-up when the program has closed its own
+    begin_run(*pipe);
     TRY(watch(*pipe));
     end_terminal(key);  // of one that was never started
     return terminals_.insert_or_assign(key, std::move(pipe)).first->second->write_end.get();
@@ -310,6 +317,22 @@ void OutputCapture::end_terminal(OutputKey key) {
         leaving_.push_back(std::move(terminal));
     else if (terminal->program->mid_line_of == terminal.get())
         terminal->program->mid_line_of = nullptr;
+}
+
+/// What was there before it is not of this run.
+void OutputCapture::begin_run(Pipe& pipe) {
+    Program const& program = *pipe.program;
+    pipe.run_begin = (program.whole ? program.whole->ring : program.ring).next_sequence();
+}
+
+std::uint64_t OutputCapture::run_begin(OutputKey key, OutputStream stream) const {
+    constexpr std::uint64_t none = UINT64_MAX;
+    Pipe const* pipe = nullptr;
+    if (auto const terminal = terminals_.find(key); terminal != terminals_.end() && stream == OutputStream::out)
+        pipe = terminal->second.get();
+    else if (auto const at = processes_.find(key); at != processes_.end())
+        pipe = stream == OutputStream::err ? at->second.err.get() : at->second.out.get();
+    return pipe && !pipe->is_ending ? pipe->run_begin : none;
 }
 
 void OutputCapture::process_ended(OutputKey key) {
@@ -451,7 +474,7 @@ bool OutputCapture::end_run(Pipe& pipe) {
     pipe.begun = {};
     if (std::exchange(pipe.is_dropping, false)) ++pipe.program->dropped;
     pipe.is_continued = false;
-    pipe.is_ending = false;
+    if (std::exchange(pipe.is_ending, false)) begin_run(pipe);
     if (pipe.program->mid_line_of == &pipe) pipe.program->mid_line_of = nullptr;
     return true;
 }
@@ -510,6 +533,7 @@ std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) 
     LogChunk chunk{0, time_, pipe.key.process, pipe.stream};
     chunk.text = text.substr(0, passed);
     chunk.is_partial = chunk.text.back() != '\n' && !(is_end && passed == text.size());
+    chunk.is_left_over = pipe.is_ending;
     LogRing& ring = program.whole ? program.whole->ring : program.ring;
     if (!follower_) {
         ring.append(chunk);
@@ -711,6 +735,7 @@ OutputState OutputCapture::export_state() {
         saved.is_ending = pipe.is_ending;
         saved.until_end = pipe.until_end;
         saved.is_terminal = pipe.is_terminal;
+        saved.run_begin = pipe.run_begin;
         state.pipes.push_back(std::move(saved));
     });
     return state;
@@ -747,6 +772,7 @@ void OutputCapture::import_state(OutputState state) {
         if (saved.is_continued && is_unchanged) pipe->program->mid_line_of = pipe.get();
         pipe->is_ending = saved.is_ending;
         pipe->until_end = saved.until_end;
+        pipe->run_begin = saved.run_begin;
         pipe->is_terminal = saved.is_terminal;
         if (saved.is_terminal) {
             if (saved.is_ending)

@@ -44,6 +44,7 @@ struct OutputState {
         bool is_ending = false;       ///< the process has ended ..
         std::uint64_t until_end = 0;  ///< .. and has left this many bytes in the pipe
         bool is_terminal = false;     ///< its master is the read end, and a slave the write end
+        std::uint64_t run_begin = 0;  ///< see OutputCapture::run_begin(); 0 where nobody asks for it
     };
     struct Program {
         std::uint32_t program = 0;
@@ -151,6 +152,9 @@ public:
         std::uint64_t next = 1;
     };
     [[nodiscard]] Kept kept(std::uint32_t program) const;
+    /// From which chunk on a stream is that of the latest start of this process. UINT64_MAX: from none yet, or there is
+    /// no such process.
+    [[nodiscard]] std::uint64_t run_begin(OutputKey key, OutputStream stream) const;
     /// Is called with each new chunk of any program. Must not block and must not call back into this object; the text
     /// is borrowed for the call. Empty: nobody follows.
     void follow(std::function<void(std::uint32_t program, LogChunk const&)> on_chunk);
@@ -182,6 +186,7 @@ private:
     Result<> watch(Pipe& pipe);
     void end_terminal(OutputKey key);
     std::string_view shown_lines(Pipe& pipe, std::size_t size);
+    static void begin_run(Pipe& pipe);
     Progress pump(Pipe& pipe);
     void read_ready(Pipe& pipe);
     void pause(Pipe& pipe);

@@ -139,7 +139,9 @@ std::string as_json(Accepted const& accepted, std::vector<Selection> const& sele
     out.member("runServers", accepted.configuration.run_servers).key("variables").open('{');
     for (config::Reference const& variable : accepted.variables)
         out.name(variable.name).value(variable.value.value_or(""));
-    out.close('}').key("processes").open('[');
+    out.close('}');
+    if (!accepted.remarks.empty()) out.key("remarks").list(accepted.remarks);
+    out.key("processes").open('[');
     for (Selection const& selection : selections) {
         for (std::uint32_t number = selection.first; number <= selection.last; ++number)
             write_process(out, selection.program, number, environment);

@@ -15,6 +15,7 @@
 
 #include "config/environment_file.h"
 #include "config/probe_target.h"
+#include "launcher/plan/pattern_check.h"
 #include "launcher/plan/probe_check.h"
 #include "launcher/plan/program_attributes.h"
 #include "lib/base/read_file.h"
@@ -134,6 +135,8 @@ constexpr std::size_t most_environment_files = 1 << 20;  // of all programs, tog
 static_assert(config::most_health_checks == most_checks, "each check of a program has its helper");
 constexpr Duration time_to_read = std::chrono::seconds(1);
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
+// An agent that cannot look at lines says so at once, and not better a moment later.
+constexpr Duration between_log_watches = std::chrono::minutes(1);
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
 /// What a load may cost that PID 1 makes without a helper. Whoever writes the document controls how many programs,
@@ -201,6 +204,8 @@ public:
     std::shared_ptr<ProgramPlan const> unnamed();
     /// What the program says becomes a part of its plan.
     std::shared_ptr<ProgramPlan const> named(config::Program& program);
+    /// After all programs.
+    void check_patterns();
 
 private:
     using Entries = std::vector<std::string>;  // NAME=value
@@ -230,6 +235,7 @@ private:
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
+    HelperPlan log_helper(config::Readiness const& readiness, json::Where const& at, std::uint32_t count);
     template <class Probe>
     HelperPlan network_helper(config::ProbeKind kind, Probe const& probe, json::Where const& at, std::uint32_t count);
     std::string find_command(std::string const& word, json::Where const& at, Environment const& environment,
@@ -258,6 +264,7 @@ private:
     Rejected& rejected_;
     process::LoadMemory memory_;
     std::uint64_t rendered_ = most_rendered_bytes;  // that may still be, to check what probes ask
+    std::vector<PatternToCheck> patterns_;
 };
 
 void Planner::add(json::Problems const& problems) {
@@ -555,6 +562,41 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, j
             .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
 }
 
+/// Without a limit of time: the start has its own.
+HelperPlan Planner::log_helper(config::Readiness const& readiness, json::Where const& at, std::uint32_t count) {
+    if (!readiness.pattern) return {};  // something is wrong with it, and that is known
+    json::Where const pattern_at{&at, "pattern"};
+    auto made = checked(config::substitute(*readiness.pattern, pattern_at, variables_, count));
+    if (!made) return {};
+    bool const is_numbered = depends_on_number(*readiness.pattern);
+    NetworkProbe log{.kind = config::ProbeKind::log, .target = std::move(*made), .stream = readiness.stream};
+    if (auto fault = fault_of(log, is_numbered)) {
+        add(pattern_at, std::move(*fault));
+    } else if (!memory_.is_tried) {
+        // Numbers are digits, whichever they are; what they could break is the count of a repetition.
+        for (std::uint32_t const number : {1U, is_numbered ? std::max(count, 1U) : 1U}) {
+            PatternToCheck one{pattern_at.text(), log.target.arguments(ProcessNumber{number}).front()};
+            if (patterns_.empty() || patterns_.back() != one) patterns_.push_back(std::move(one));
+        }
+        if (kind_ == LoadKind::small && !options_.agent_path.empty())
+            rejected_.is_too_much = true;  // another program is to be asked
+    }
+    return {.start = {}, .network = std::make_shared<NetworkProbe const>(std::move(log)), .timeout = {}};
+}
+
+/// An agent that cannot be asked could not look at lines, either. Only on another machine that means nothing.
+void Planner::check_patterns() {
+    if (patterns_.empty() || rejected_.is_too_much || options_.agent_path.empty()) return;
+    auto faults = faults_of_patterns(options_.agent_path, patterns_);
+    if (!faults) {
+        std::string text = "patterns cannot be checked: " + faults.error().text();
+        bool const is_error = check_ == BinaryCheck::required;
+        return (is_error ? rejected_.errors : rejected_.remarks).push_back(std::move(text));
+    }
+    for (std::string& fault : *faults)
+        rejected_.errors.push_back(std::move(fault));
+}
+
 void Planner::add_headers(config::Headers const& headers, json::Where const& at, std::uint32_t count,
                           NetworkProbe& probe) {
     probe.headers = checked(config::substitute(headers, at, variables_, count));
@@ -663,9 +705,11 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
             case config::ReadinessType::exec:
             case config::ReadinessType::tcp:
             case config::ReadinessType::http:
-            case config::ReadinessType::grpc: policy.readiness = Readiness::probed; break;
+            case config::ReadinessType::grpc:
+            case config::ReadinessType::log: policy.readiness = Readiness::probed; break;
         }
-        policy.probe_interval = program.readiness->interval;
+        bool const is_by_log = program.readiness->type == config::ReadinessType::log;
+        policy.probe_interval = is_by_log ? between_log_watches : program.readiness->interval;
     }
     if (program.start_timeout) policy.start_timeout = *program.start_timeout;
     if (program.watchdog) policy.watchdog = *program.watchdog;
@@ -764,6 +808,9 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
         if (probe.type == Type::tcp) mine = network_helper(config::ProbeKind::tcp, probe, probe_at, count);
         if (probe.type == Type::http) mine = network_helper(config::ProbeKind::http, probe, probe_at, count);
         if (probe.type == Type::grpc) mine = network_helper(config::ProbeKind::grpc, probe, probe_at, count);
+        if constexpr (std::same_as<Probe, config::Readiness>) {
+            if (probe.type == Type::log) mine = log_helper(probe, probe_at, count);
+        }
     };
     if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
     if (program.on_failure)
@@ -950,6 +997,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     } else {
         for (config::Program& program : configuration.programs)
             accepted.programs.push_back(planner.named(program));
+        planner.check_patterns();
     }
     if (rejected.is_too_much) return std::unexpected(std::move(rejected));
     if (!rejected.errors.empty()) {

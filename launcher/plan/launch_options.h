@@ -30,6 +30,7 @@ struct SourceOptions {
     std::vector<std::string> command{};
     /// Of the processes: the one that the launcher was started with, which raises its own.
     std::optional<process::ResourceLimit> descriptor_limit{};
+    std::string agent_path{};  ///< of the program that knows whether a pattern is one; empty: none
 };
 
 /// Whether the processes get control groups of their own.

@@ -18,13 +18,14 @@
 
 namespace triton::launcher {
 
-/// A network probe that tells whether a process is healthy.
+/// A probe of the agent that tells whether a process is ready or healthy.
 struct NetworkProbe {
     config::ProbeKind kind = config::ProbeKind::tcp;
-    process::CommandTemplate target;  ///< one argument: HOST:PORT or the URL, checked for every process
+    process::CommandTemplate target;  ///< one argument: HOST:PORT, URL or pattern, checked for every process
     std::optional<process::CommandTemplate> headers = {};  ///< NAME=VALUE, checked as well
     std::vector<config::StatusRange> status = {};
     std::string service = {};
+    config::LogStream stream = config::LogStream::both;
 
     bool operator==(NetworkProbe const&) const = default;
 };

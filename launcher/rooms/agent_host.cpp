@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "launcher/children/own_program.h"
+#include "launcher/rooms/helper_commands.h"
 #include "lib/base/duration.h"
 #include "lib/base/read_file.h"
 #include "lib/json/lookup.h"
@@ -56,6 +57,11 @@ std::optional<StagingAnswer> read_summary(std::string_view text) {
     return answer;
 }
 
+OutputKey output_of(NetworkProbes::Key key) {
+    ProcessId const id = process_of_helper(key);
+    return {static_cast<std::uint32_t>(id.program), static_cast<std::uint32_t>(id.number)};
+}
+
 }  // namespace
 
 AgentHost::AgentHost(LaunchOptions const& options, SourceOptions const& source, char const* const* environment,
@@ -75,10 +81,12 @@ AgentHost::AgentHost(LaunchOptions const& options, SourceOptions const& source, 
                    [this](std::uint64_t id, NetworkProbes::Probe const& probe) {
                        line_.send_probe(
                            {id, probe.kind, probe.target, probe.timeout, probe.headers, probe.status, probe.service});
+                       watch_lines(id, probe);
                    },
                .cancel = [this](std::uint64_t id) { line_.cancel_probe(id); },
                .done =
                    [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
+                       if (channels_.lines()) channels_.lines()->end(output_of(key));
                        listener_.probe_ended(key, verdict.ok, verdict.detail);
                    }},
               static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
@@ -146,6 +154,12 @@ std::optional<ReporterStatus> AgentHost::reporter(bool runs) const {
 
 // Probes over the network.
 
+/// In the order in which they are sent: first the pattern, then the lines.
+void AgentHost::watch_lines(std::uint64_t id, NetworkProbes::Probe const& probe) const {
+    if (probe.kind == config::ProbeKind::log && channels_.lines())
+        channels_.lines()->begin(output_of(probe.key), id, probe.stream);
+}
+
 void AgentHost::run_probe(NetworkProbes::Key key, HelperPlan const& helper, ProcessNumber number) {
     NetworkProbe const& network = *helper.network;
     NetworkProbes::Probe probe{.key = key,
@@ -154,7 +168,8 @@ void AgentHost::run_probe(NetworkProbes::Key key, HelperPlan const& helper, Proc
                                .timeout = helper.timeout,
                                .headers = {},
                                .status = network.status,
-                               .service = network.service};
+                               .service = network.service,
+                               .stream = network.stream};
     if (network.headers) probe.headers = network.headers->arguments(number);
     probes_.run(std::move(probe), steady_clock::now());
     arm();
@@ -167,6 +182,7 @@ bool AgentHost::cancel_probe(NetworkProbes::Key key) {
 }
 
 void AgentHost::probes_wanted(bool is_wanted) {
+    if (channels_.lines()) channels_.lines()->clear();
     probes_.set_listening(is_wanted, steady_clock::now());
     arm();
 }

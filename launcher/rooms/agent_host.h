@@ -89,6 +89,7 @@ private:
         UniqueFd summary;
     };
     Result<pid_t> start_staging(StagingKind what, Staging& staging);
+    void watch_lines(std::uint64_t id, NetworkProbes::Probe const& probe) const;
     void arm() { probe_timer_.arm(probes_.next_deadline()); }
 
     LaunchOptions const& options_;

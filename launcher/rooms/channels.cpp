@@ -107,6 +107,12 @@ void Channels::open() {
                 }});
     output_->read_terminals_for(*this);
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
+    lines_ = std::make_unique<LineWatches>(
+        *output_,
+        LineWatches::Calls{
+            .has_room = [this] { return line_.has_room_for_lines(); },
+            .send = [this](std::uint64_t id, std::span<std::string_view const> lines) { line_.send_lines(id, lines); },
+            .missed = [this](OutputKey key) { tell_missed(key); }});
     notify_ = std::make_unique<NotifyReceiver>(
         loop_, quarantine_, notify_directory(),
         NotifyReceiver::Callbacks{
@@ -507,7 +513,17 @@ bool Channels::is_to_wait(OutputKey key) const { return attachments_ && attachme
 
 // What processes say.
 
+void Channels::tell_missed(OutputKey key) {
+    std::string_view const name = table_.name(key.program);
+    log_.write(log::LogLevel::warning, "readiness-lines-missed",
+               "lines of " + std::string(name) + "[" + std::to_string(key.process) +
+                   "] have come faster than the agent has looked at them: one that says that it is ready may be among "
+                   "those that are gone",
+               {{"program", name}, {"process", static_cast<std::int64_t>(key.process)}});
+}
+
 void Channels::tell_output(std::uint32_t program, LogChunk const& chunk) {
+    lines_->take(program, chunk);
     if (!line_.has_followers()) return;
     for_each_line(chunk.text, [&](std::string_view text) {
         line_.publish_output(table_.name(program), {.process = chunk.process,

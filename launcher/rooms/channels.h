@@ -8,6 +8,7 @@
 
 #include "launcher/children/sys.h"
 #include "launcher/output/console.h"
+#include "launcher/output/line_watches.h"
 #include "launcher/output/output_capture.h"
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/program_table.h"
@@ -91,6 +92,8 @@ public:
 
     // What else there is to ask.
     [[nodiscard]] OutputCapture* output() const { return output_.get(); }
+    /// Null before open().
+    [[nodiscard]] LineWatches* lines() const { return lines_.get(); }
     /// Where descriptors go that others have sent.
     [[nodiscard]] process::Quarantine& quarantine() { return quarantine_; }
 
@@ -117,6 +120,7 @@ private:
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
     void tell_output(std::uint32_t program, LogChunk const& chunk);
+    void tell_missed(OutputKey key);
     [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;
     [[nodiscard]] bool is_only_program_of(ProgramId program, uid_t user) const;
     void notified(NotifyKey key, Notification const& notification);
@@ -150,6 +154,7 @@ private:
     bool has_looked_for_groups_ = false;
     std::unique_ptr<OutputCapture> output_;
     std::unique_ptr<Attachments> attachments_;  // null: nobody has been attached
+    std::unique_ptr<LineWatches> lines_;
     std::unique_ptr<NotifyReceiver> notify_;
     UniqueFd null_device_;
     UniqueFd ended_pipe_;

@@ -151,10 +151,15 @@ std::string_view HelperCommands::failure_of(ProcessId id, std::size_t check) con
 void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const {
     if (outcome.is_ok() || outcome.how == CommandRunner::How::cancelled) return;
     // A readiness probe fails until it is ready; that of the health is told when it matters.
-    log::LogLevel const level = is_probe(helper) ? log::LogLevel::debug : log::LogLevel::warning;
+    auto const& plan = table_[id.program].plan;
+    // One that waits for a line fails for its pattern alone.
+    bool const is_by_line = helper == Helper::readiness && plan && plan->helper(helper).network &&
+                            plan->helper(helper).network->kind == config::ProbeKind::log;
+    log::LogLevel const level = is_by_line         ? log::LogLevel::error
+                                : is_probe(helper) ? log::LogLevel::debug
+                                                   : log::LogLevel::warning;
     if (!log_.is_enabled(level)) return;
     std::string const why = outcome_text(outcome);
-    auto const& plan = table_[id.program].plan;
     auto const check = check_of(helper);
     bool const is_named = check && plan && *check < plan->settings.health.size();
     std::string name(text(helper));

@@ -50,7 +50,8 @@ ProgramName ProgramTable::name_of(ProgramId id) const {
     Entry const& program = (*this)[id];
     bool const has_numbers = !program.plan || program.plan->policy.count > 1 || supervisor_.size(id) > 1;
     if (!program.plan) return {program.name, has_numbers};
-    return {program.name, has_numbers, program.plan->start.get(), program.plan->settings.health};
+    return {program.name, has_numbers, program.plan->start.get(), program.plan->settings.health,
+            program.plan->helper(Helper::readiness).network.get()};
 }
 
 std::vector<ProgramId> ProgramTable::choose_ids(Plans const& plans) const {

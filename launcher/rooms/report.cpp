@@ -8,6 +8,7 @@
 #include "lib/base/duration.h"
 #include "lib/base/result.h"
 #include "lib/base/signal_text.h"
+#include "lib/json/text.h"
 #include "lib/process/spawn.h"
 
 namespace triton::launcher {
@@ -171,6 +172,13 @@ void ReportWriter::on(action::ReportTimedOut const& late) {
         }
         std::unreachable();
     }();
+    NetworkProbe const* const readiness = names_(late.id.program).readiness;
+    if (late.what == action::TimedOut::start && readiness && readiness->kind == config::ProbeKind::log) {
+        std::string const pattern = readiness->target.arguments(late.id.number).front();
+        return write(log::LogLevel::error, "process-timed-out",
+                     who(late.id) + words.message + "; no line has matched " + json::quoted(pattern, pattern.size()),
+                     late.id, {{"what", words.field}, {"pattern", std::string_view(pattern)}});
+    }
     write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
 }
 

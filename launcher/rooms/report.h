@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "config/program.h"
+#include "launcher/plan/program_plan.h"
 #include "launcher/supervisor/actions.h"
 #include "lib/log/log.h"
 
@@ -22,6 +23,7 @@ struct ProgramName {
     bool has_numbers = true;  ///< numbers are shown: there is more than one process, or no name
     process::StartPlan const* plan = nullptr;
     std::span<config::Health const> checks = {};
+    NetworkProbe const* readiness = nullptr;  ///< that the agent makes
 };
 
 /// The content of the log: every report, and the one effect that people want to see.

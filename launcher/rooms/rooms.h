@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -71,6 +72,10 @@ public:
     void cancel_probe(std::uint64_t id) const {
         if (server_) server_->cancel_probe(id);
     }
+    void send_lines(std::uint64_t id, std::span<std::string_view const> lines) const {
+        if (server_) server_->send_lines(id, lines);
+    }
+    [[nodiscard]] bool has_room_for_lines() const { return server_ && server_->has_room_for_lines(); }
     [[nodiscard]] bool has_followers() const { return server_ && server_->has_followers(); }
     void publish_output(std::string_view program, OutputLine const& line) const {
         if (server_) server_->publish_output(program, line);

@@ -18,7 +18,7 @@ void NetworkProbes::run(Probe probe, TimePoint now) {
 
 void NetworkProbes::send(Waiting& waiting, TimePoint now) {
     waiting.id = ++last_id_;
-    waiting.deadline = now + waiting.probe.timeout + time_to_tell;
+    if (waiting.probe.kind != config::ProbeKind::log) waiting.deadline = now + waiting.probe.timeout + time_to_tell;
     calls_.send(waiting.id, waiting.probe);
 }
 

@@ -11,8 +11,8 @@
 
 namespace triton::launcher {
 
-/// The tcp and http probes that are under way. The agent makes them, since we do not speak to a network; here is only
-/// which probes wait for a verdict, and until when.
+/// The probes that are under way with the agent, which speaks to networks and has regular expressions; here is only
+/// which probes wait for a verdict, and until when. One of kind log has no time limit of its own.
 ///
 /// Every run() is answered by exactly one call of `done`. Without an agent there is no verdict: a probe waits for one
 /// then, and its time begins when it is sent. So an agent that dies makes no healthy process a sick one.
@@ -24,9 +24,10 @@ public:
         config::ProbeKind kind = config::ProbeKind::tcp;
         std::string target;
         Duration timeout{};
-        std::vector<std::string> headers{};         ///< http: NAME=VALUE
-        std::vector<config::StatusRange> status{};  ///< http: good ones; empty: 200 to 399
-        std::string service{};                      ///< grpc
+        std::vector<std::string> headers{};                  ///< http: NAME=VALUE
+        std::vector<config::StatusRange> status{};           ///< http: good ones; empty: 200 to 399
+        std::string service{};                               ///< grpc
+        config::LogStream stream = config::LogStream::both;  ///< log
 
         bool operator==(Probe const&) const = default;
     };

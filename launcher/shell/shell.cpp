@@ -50,6 +50,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       supervisor_(supervisor_policy()),
       decide_timer_(loop, [this] { dispatch(event::TimePassed{}); }),
       retry_timer_(loop, [this] { loop_.stop(); }),  // run_loop() tries again
+      lines_timer_(loop, [] {}),                     // end_round() goes on
       table_(supervisor_),
       report_writer_(
           log_, [this](ProgramId id) { return table_.name_of(id); },
@@ -268,7 +269,9 @@ void Shell::end_round() {
     if (keeper_.take_news()) life_.note_reload();
     Accepted const* const active = keeper_.active();
     life_.tell_manager(active ? std::optional(active->process_count()) : std::nullopt);
+    if (channels_.lines()) channels_.lines()->catch_up();
     port_.end_round();
+    if (channels_.lines() && channels_.lines()->is_to_catch_up()) lines_timer_.arm(steady_clock::now());
     log_.flush();
     console_.flush();
     children_.end_round();

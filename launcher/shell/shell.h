@@ -118,6 +118,7 @@ private:
     bool is_dispatching_ = false;
     EventLoop::Timer decide_timer_;  // of the supervisor
     EventLoop::Timer retry_timer_;   // of what an exception has interrupted
+    EventLoop::Timer lines_timer_;   // of lines that the agent has room for
 
     ControlLine line_;
     ProgramTable table_;

@@ -181,6 +181,7 @@ constexpr void describe(A& a, OutputState::Pipe const*) {
     a("is_ending", &OutputState::Pipe::is_ending);
     a("until_end", &OutputState::Pipe::until_end);
     a("is_terminal", &OutputState::Pipe::is_terminal);
+    a("run_begin", &OutputState::Pipe::run_begin);
 }
 
 template <class A>
@@ -308,6 +309,7 @@ constexpr void describe(A& a, NetworkProbes::Probe const*) {
     a("headers", &NetworkProbes::Probe::headers);
     a("status", &NetworkProbes::Probe::status);
     a("service", &NetworkProbes::Probe::service);
+    a("stream", &NetworkProbes::Probe::stream);
 }
 
 template <class A>
@@ -432,6 +434,8 @@ template <>
 constexpr std::int64_t last_of<OutputStream> = static_cast<std::int64_t>(OutputStream::err);
 template <>
 constexpr std::int64_t last_of<config::ProbeKind> = static_cast<std::int64_t>(config::probe_kinds.size()) - 1;
+template <>
+constexpr std::int64_t last_of<config::LogStream> = static_cast<std::int64_t>(config::LogStream::err);
 template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::program);
 template <>

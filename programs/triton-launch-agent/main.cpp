@@ -9,6 +9,7 @@
 #include "lib/base/error_kinds.h"
 #include "programs/triton-launch-agent/command_line.h"
 #include "sidecar/agent/agent.h"
+#include "sidecar/agent/line_pattern.h"
 
 namespace {
 
@@ -25,7 +26,19 @@ int complain(std::string_view text, int exit_code) {
     return say(STDERR_FILENO, "triton-launch-agent: " + std::string(text) + "\n", exit_code);
 }
 
+/// For the launcher, which has no regular expressions: exit code 0 when each PATTERN is one, else 1 and what is wrong.
+int check_pattern(int count, char const* const* patterns) {
+    if (count > 0 && std::string_view(patterns[0]) == "--") {
+        --count;
+        ++patterns;
+    }
+    if (count == 0) return complain("check-pattern: PATTERN is missing", usage_error);
+    std::string const faults = agent::check_patterns(count, patterns);
+    return say(STDOUT_FILENO, faults, faults.starts_with("checked") ? 0 : 1);
+}
+
 int run(int argc, char** argv, char** envp) {
+    if (argc > 1 && std::string_view(argv[1]) == "check-pattern") return check_pattern(argc - 2, argv + 2);
     auto line = program::parse_agent_command_line(argc, argv, envp);
     if (!line) return complain(line.error().text(), usage_error);
     if (!line->text.empty()) return say(STDOUT_FILENO, line->text, 0);

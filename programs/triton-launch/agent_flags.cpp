@@ -49,11 +49,6 @@ std::string own_path() {
     return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "/usr/bin/triton-launch";
 }
 
-std::string default_agent_path() {
-    std::string const own = own_path();
-    return own.substr(0, own.rfind('/') + 1) + "triton-launch-agent";
-}
-
 bool is_in_a_pod() {
     char const* const host = std::getenv("KUBERNETES_SERVICE_HOST");
     return host && *host && ::access(service_account_token, F_OK) == 0;
@@ -131,6 +126,11 @@ void add_own_options(AgentFlags const& agent, launcher::AgentOptions& options) {
 
 }  // namespace
 
+std::string default_agent_path() {
+    std::string const own = own_path();
+    return own.substr(0, own.rfind('/') + 1) + "triton-launch-agent";
+}
+
 void add_agent_flags(Flags& flags, AgentFlags& agent) {
     Flag const rows[] = {
         {"listen", "bind-address", 0, "ADDRESS",
@@ -184,6 +184,7 @@ void add_report_flags(Flags& flags, AgentFlags& agent) {
 Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file, launcher::LaunchOptions& launch) {
     launcher::AgentOptions& options = launch.agent;
     TRY(fill(agent, options));
+    launch.source.agent_path = options.path;
     options.output_directory = agent.output_directory;
     TRY(add_ui(agent, options));
     add(options.arguments, "version-file", version_file);

@@ -33,6 +33,9 @@ struct AgentFlags {
     bool watches_node = false;
 };
 
+/// Beside our own program.
+std::string default_agent_path();
+
 /// Those of every mode.
 void add_agent_flags(Flags& flags, AgentFlags& agent);
 /// Those of launch mode alone.

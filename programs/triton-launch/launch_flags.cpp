@@ -166,6 +166,8 @@ void add_check_flags(Flags& flags, CheckOptions& options, std::uint32_t& process
         {"process-number", "", 0, "N", "check only this process (default: all)", into(process_number, 1, 65535)},
         {"strict", "", 0, "", "also check what depends on this machine: binary, users, limits",
          into_switch(options.is_strict)},
+        {"agent-path", "", 0, "FILE", "the program that checks patterns (default: triton-launch-agent beside this one)",
+         into(options.source.agent_path)},
         {"format", "", 0, "FORMAT", "text (default) or json", into_choice(options.as_json, check_formats)},
         {"merged", "", 0, "", "print the document merged with the files that it includes",
          into_switch(options.is_merged)},

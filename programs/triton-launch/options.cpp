@@ -138,6 +138,7 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     ContainerVersion version;
     std::uint32_t process_number = 0;
     Flags flags;
+    check.source.agent_path = default_agent_path();
     add_check_flags(flags, check, process_number);
     add_source_flags(flags, check.source, version);
     Words const words = TRY(parse_words(flags, arguments));

@@ -38,6 +38,12 @@ std::optional<ProbeOrder> parse_probe_order(json::Node const& reply) {
     return order;
 }
 
+std::optional<ProbeLines> parse_probe_lines(json::Node const& reply) {
+    auto const* const id = json::value_of<std::int64_t>(reply, "id");
+    auto const* const lines = id ? json::value_of<json::Array>(reply, "lines") : nullptr;
+    return lines ? std::optional(ProbeLines{*id, lines}) : std::nullopt;
+}
+
 bool is_good(ProbeOrder const& order, unsigned status) {
     if (order.status.empty()) return status < 400;
     return std::ranges::any_of(order.status, [status](config::StatusRange const& range) {

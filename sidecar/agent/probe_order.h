@@ -13,11 +13,11 @@
 
 namespace triton::agent {
 
-/// Network probes that the launcher wants, or no longer wants: one reply to its method Probes.
+/// A probe that the launcher wants, or no longer wants: one reply to its method Probes.
 struct ProbeOrder {
     std::int64_t id = 0;
-    std::string kind;    ///< "tcp", "http", "grpc"; empty: cancel the probe with this id
-    std::string target;  ///< HOST:PORT, or a URL
+    std::string kind;    ///< "tcp", "http", "grpc", "log"; empty: cancel the probe with this id
+    std::string target;  ///< HOST:PORT, a URL, or a pattern
     Duration timeout{};  ///< for all of it
     std::vector<std::pair<std::string, std::string>> headers{};  ///< http: fields that the launcher has checked
     std::vector<config::StatusRange> status{};                   ///< http: good ones; empty: 200 to 399
@@ -28,6 +28,13 @@ struct ProbeOrder {
 
 /// nullopt: the reply orders nothing, as the first one does.
 std::optional<ProbeOrder> parse_probe_order(json::Node const& reply);
+
+/// Lines of output for a probe of kind log: a reply of that method, too. Borrows from it. nullopt: it is not one.
+struct ProbeLines {
+    std::int64_t id = 0;
+    json::Array const* lines = nullptr;
+};
+std::optional<ProbeLines> parse_probe_lines(json::Node const& reply);
 
 /// Where the probe goes; borrows from the order. Errors: a kind that this version does not know, a target that cannot
 /// be read; in words for the author of the configuration.

@@ -11,6 +11,7 @@
 #include "lib/net/certificates.h"
 #include "lib/net/transport.h"
 #include "sidecar/agent/grpc_health.h"
+#include "sidecar/agent/line_pattern.h"
 #include "sidecar/agent/probe_answer.h"
 #include "sidecar/agent/probe_order.h"
 
@@ -86,6 +87,7 @@ private:
         ProbeOrder order;
         TimePoint deadline;
         net::Transport* transport = nullptr;  // while it is under way
+        std::optional<LinePattern> pattern;   // of kind log
         bool is_wanted = true;
 
         void forget() {
@@ -96,6 +98,7 @@ private:
     using ProbePointer = std::shared_ptr<Probe>;
 
     void take(json::Node const& reply) {
+        if (auto const lines = parse_probe_lines(reply)) return look_at(*lines);
         auto order = parse_probe_order(reply);
         if (!order) return;
         auto const known = probes_.find(order->id);
@@ -108,8 +111,27 @@ private:
         probe->deadline = std::chrono::steady_clock::now() + order->timeout;
         probe->order = std::move(*order);
         probes_.emplace(probe->order.id, probe);
+        if (probe->order.kind == "log") return await_line(*probe);
         waiting_.push_back(probe);
         start_waiting();
+    }
+
+    void await_line(Probe& probe) {
+        auto pattern = LinePattern::compile(probe.order.target);
+        if (!pattern)
+            return answer(probe,
+                          "\"" + probe.order.target + "\" is not a regular expression: " + pattern.error().text());
+        probe.pattern = std::move(*pattern);
+    }
+
+    void look_at(ProbeLines const& lines) {
+        auto const known = probes_.find(lines.id);
+        if (known == probes_.end() || !known->second->pattern) return;
+        ProbePointer const probe = known->second;
+        for (json::Node const& line : *lines.lines) {
+            auto const* const text = line.get<std::string>();
+            if (text && probe->pattern->matches(*text)) return answer(*probe, {});
+        }
     }
 
     void start_waiting() {

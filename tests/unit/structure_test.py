@@ -98,7 +98,7 @@ SEEN_BY = {
     re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
     re.compile(r"^CLI/"): "programs/completion programs/imgadm programs/vmadm programs/vminfo",
     re.compile(r"^systemd/sd-"): "host/systemd",
-    re.compile(r"^re2/"): "host/machine",
+    re.compile(r"^re2/"): "host/machine sidecar/agent",
 }
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)
 LIBRARY = re.compile(r"add_(?:library|executable)\(\s*([\w-]+)")
