@@ -91,6 +91,17 @@ void check_surroundings(Subject const& subject) {
     if (is_numbered) subject.problem("environmentFile", "cannot depend on the number of the process");
 }
 
+void check_pid_file(Subject const& subject) {
+    auto const& file = subject.program.pid_file;
+    if (!file) return;
+    if (subject.program.one_shot || subject.has("schedule"))
+        subject.problem("pidFile", "cannot be used together with oneShot or schedule");
+    if (file->type == ArgumentType::literal && !file->value.starts_with('/'))
+        subject.problem("pidFile", "must be an absolute path");
+    if (subject.program.count.value_or(1) > 1 && !depends_on_number(*file))
+        subject.problem("pidFile", "has to depend on the number of the process, of which there are several");
+}
+
 void check_stop(Subject const& subject) {
     if (!subject.has("stopSequence")) return;
     for (std::string_view const key : {"stopSignal", "stopTimeout"}) {
@@ -142,7 +153,7 @@ void check_log_readiness(Subject const& subject) {
 
 void check_readiness_keys(Subject const& subject) {
     auto const& readiness = subject.program.readiness;
-    if (subject.has("startTimeout") && !subject.has("readiness"))
+    if (subject.has("startTimeout") && !subject.has("readiness") && !subject.has("pidFile"))
         subject.warn("startTimeout", "has no effect without readiness");
     if (subject.has("watchdog") && (!readiness || readiness->type != ReadinessType::notify))
         subject.problem("watchdog", "needs readiness of type \"notify\"");
@@ -183,6 +194,7 @@ void check_program(Program& program, Present<Program> present, json::Where const
     check_stop(subject);
     check_surroundings(subject);
     check_tty(subject);
+    check_pid_file(subject);
     check_change(subject);
     check_numbers(subject);
     check_readiness_keys(subject);

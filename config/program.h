@@ -236,6 +236,7 @@ struct Program : process::Settings {
     std::optional<Hook> on_stop = {};  ///< of a one-shot that is done
     // whether it is well
     std::optional<Readiness> readiness = {};  ///< absent: ready when started
+    std::optional<Argument> pid_file = {};    ///< it forks into the background; an absolute path
     std::optional<Milliseconds> start_timeout = {};
     std::optional<Milliseconds> watchdog = {};
     std::vector<Health> health = {};  ///< at most most_health_checks; names are unique

@@ -391,9 +391,15 @@ std::span<Field<Program> const> table(TableOf<Program>) {
         {.name = "readiness",
          .value = {&readiness_shape, parse_readiness},
          .description = "How it is determined that a process is ready. Absent: it is ready once started."},
+        {.name = "pidFile",
+         .value = as<&Program::pid_file, json::Kind<read_argument, a_program_argument>>,
+         .description = "The program forks into the background: its first process ends with exit code 0, and the first "
+                        "line of this file, an absolute path within `rootDirectory`, is the pid of the process that "
+                        "continues."},
         {.name = "startTimeout",
          .value = as<&Program::start_timeout, json::DurationAboveZero>,
-         .description = "A process that is not ready by then is killed and counts as failed. Absent: no limit."},
+         .description = "A process that is not ready by then is killed and counts as failed. Absent: no limit, and 90s "
+                        "with `pidFile`."},
         {.name = "watchdog",
          .value = as<&Program::watchdog, json::DurationAboveZero>,
          .description = "A process that sends no `WATCHDOG=1` for this long gets `ABRT` and is restarted. It needs "

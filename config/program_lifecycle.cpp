@@ -420,8 +420,9 @@ std::span<Field<Readiness> const> table(TableOf<Readiness>) {
          .description = "Types exec, tcp, http, grpc: the time limit of one try. The default is 1s."},
         {.name = "pattern",
          .value = as<&Readiness::pattern, LogPattern>,
-         .description = "Type log: a regular expression (RE2) that has to match some part of a line. `output` has to be "
-                        "captured. At most 1024 bytes; only the first 4096 bytes of a line are compared."},
+         .description =
+             "Type log: a regular expression (RE2) that has to match some part of a line. `output` has to be "
+             "captured. At most 1024 bytes; only the first 4096 bytes of a line are compared."},
         {.name = "stream",
          .value = {&stream_shape, parse_log_stream},
          .description = "Type log: only the lines of this stream count. Absent: those of both."},

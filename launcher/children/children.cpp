@@ -1,5 +1,6 @@
 #include "launcher/children/children.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <string>
@@ -170,6 +171,7 @@ bool Children::reaped(Sys::Dead dead) {
         return true;
     }
     hunt_.orphan_reaped();
+    listener_.orphan_reaped();
     if (log_.is_enabled(log::LogLevel::debug)) {
         log_.write(log::LogLevel::debug, "orphan-reaped", "reaped orphan " + std::to_string(dead.pid),
                    {{"pid", std::int64_t{dead.pid}}});
@@ -185,6 +187,16 @@ void Children::executed(Pid pid) {
 void Children::adopt(std::vector<process::CommandRunner::Running> commands) {
     commands_.import_state(std::move(commands));
     arm();
+}
+
+void Children::follow(ProcessId id, std::optional<Pid> former, Pid pid) {
+    processes_.emplace(static_cast<pid_t>(pid), id);
+    if (former) processes_.erase(static_cast<pid_t>(*former));
+}
+
+bool Children::is_command(pid_t pid) const {
+    auto const& running = commands_.running();
+    return std::ranges::find(running, pid, &process::CommandRunner::Running::pid) != running.end();
 }
 
 void Children::adopt(ProcessId id, Pid pid) { processes_.emplace(static_cast<pid_t>(pid), id); }

@@ -45,6 +45,8 @@ public:
         virtual void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) = 0;
         virtual void command_ended(Key key, Outcome const& outcome) = 0;
         virtual void no_child_left() = 0;
+        /// A child that nobody knows was reaped: its own children are ours now.
+        virtual void orphan_reaped() = 0;
     };
 
     /// All outlive this.
@@ -73,6 +75,8 @@ public:
     /// reaped, the end of what carries it.
     [[nodiscard]] std::uint64_t next_mark() { return hunt_.next_mark(); }
     void end_orphans_of(pid_t pid) { hunt_.end(pid); }
+    /// All that carry this mark.
+    void end_marked(std::uint64_t mark) { hunt_.end_mark(mark); }
     /// See OrphanHunt.
     void finish_hunts() { hunt_.finish(); }
     /// SIGCHLD has come, of `pid` and perhaps of others: reaps ended ones. In a storm of orphans those are reaped
@@ -101,6 +105,13 @@ public:
     [[nodiscard]] std::vector<process::CommandRunner::Running> const& commands() const { return commands_.running(); }
     void adopt(std::vector<process::CommandRunner::Running> commands);
     void adopt(ProcessId id, Pid pid);
+
+    // Programs that fork.
+    /// The process goes on as this child of ours. Its former one (none: it has been reaped) is an orphan like any
+    /// other.
+    void follow(ProcessId id, std::optional<Pid> former, Pid pid);
+    /// Whether that is a helper command.
+    [[nodiscard]] bool is_command(pid_t pid) const;
 
 private:
     using Processes = std::unordered_map<pid_t, ProcessId>;

@@ -24,8 +24,9 @@ std::uint64_t OrphanHunt::next_mark() {
     return last_mark_;
 }
 
-void OrphanHunt::end(pid_t process) {
-    std::uint64_t const mark = sys_.mark_of(process);
+void OrphanHunt::end(pid_t process) { end_mark(sys_.mark_of(process)); }
+
+void OrphanHunt::end_mark(std::uint64_t mark) {
     if (mark == 0) return;
     if (marks_.size() == most_marks) marks_.erase(marks_.begin());
     marks_.push_back(mark);

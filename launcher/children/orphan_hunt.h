@@ -30,6 +30,8 @@ public:
     /// The process has ended and is not reaped. Kills its orphans that are there, at the latest in the next round, and
     /// continues until there are none.
     void end(pid_t process);
+    /// The same for a mark whose first process has been reaped.
+    void end_mark(std::uint64_t mark);
     /// An unknown child was reaped: its own children are ours now.
     void orphan_reaped();
     /// Before the launcher ends without being PID 1: waits a moment for what it hunts, whose parent will be another

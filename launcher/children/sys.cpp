@@ -156,6 +156,32 @@ std::uint64_t RealSys::mark_of(pid_t pid) {
     return number >= process::lowest_mark && number <= process::highest_mark ? number : 0;
 }
 
+pid_t RealSys::parent_of(pid_t pid) {
+    UniqueFd const file{::open(("/proc/" + std::to_string(pid) + "/status").c_str(), O_RDONLY | O_CLOEXEC)};
+    char text[2048];
+    ssize_t const size = file ? ::read(file.get(), text, sizeof text) : -1;
+    if (size <= 0) return 0;
+    // A name cannot fake a line: newlines in it are escaped. Source: proc(5), /proc/pid/status.
+    std::string_view const all{text, static_cast<std::size_t>(size)};
+    auto const value_of = [all](std::string_view name) {
+        std::size_t const at = all.find(name);
+        return at == all.npos ? std::string_view() : all.substr(at + name.size());
+    };
+    std::string_view const state = value_of("\nState:\t");
+    auto const number_of = [](std::string_view value) {
+        pid_t number = 0;
+        (void)std::from_chars(value.data(), value.data() + value.size(), number);
+        return number;
+    };
+    bool const has_ended = state.empty() || state.front() == 'Z' || state.front() == 'X' || state.front() == 'x';
+    return has_ended || number_of(value_of("\nTgid:\t")) != pid ? 0 : number_of(value_of("\nPPid:\t"));
+}
+
+bool RealSys::adopts_orphans() {
+    int is_subreaper = 0;
+    return ::getpid() == 1 || (::prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
+}
+
 void RealSys::wait_a_moment() {
     timespec const moment{0, 1'000'000};
     (void)::nanosleep(&moment, nullptr);

@@ -64,6 +64,11 @@ public:
     /// The mark that the process was started with or has inherited, see process::StartFiles; 0: none, or no such
     /// process.
     virtual std::uint64_t mark_of(pid_t pid) = 0;
+    /// The parent of a process that lives; 0: there is no such process, it has ended, or that is the number of another
+    /// thread than its first one, whose end nobody is told of.
+    virtual pid_t parent_of(pid_t pid) = 0;
+    /// Whether what processes of ours leave behind becomes our child: we are PID 1 or a subreaper.
+    virtual bool adopts_orphans() = 0;
     /// A millisecond in which those that were killed may end.
     virtual void wait_a_moment() = 0;
     /// Signals that wait, at most as many as fit. Errors: EAGAIN when none does.
@@ -104,6 +109,8 @@ public:
     pid_t own_pid() override;
     void list_children(std::vector<pid_t>& children) override;
     std::uint64_t mark_of(pid_t pid) override;
+    pid_t parent_of(pid_t pid) override;
+    bool adopts_orphans() override;
     void wait_a_moment() override;
     std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) override;
     Result<UniqueFd> open_null_device() override;

@@ -137,6 +137,8 @@ constexpr Duration time_to_read = std::chrono::seconds(1);
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 // An agent that cannot look at lines says so at once, and not better a moment later.
 constexpr Duration between_log_watches = std::chrono::minutes(1);
+// For a program to go into the background, where nothing else is said: what systemd gives it (TimeoutStartSec=).
+constexpr Duration time_to_fork = std::chrono::seconds(90);
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
 /// What a load may cost that PID 1 makes without a helper. Whoever writes the document controls how many programs,
@@ -235,6 +237,8 @@ private:
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
+    std::optional<process::CommandTemplate> pid_file(config::Argument const& argument, json::Where const& at,
+                                                     std::uint32_t count);
     HelperPlan log_helper(config::Readiness const& readiness, json::Where const& at, std::uint32_t count);
     template <class Probe>
     HelperPlan network_helper(config::ProbeKind kind, Probe const& probe, json::Where const& at, std::uint32_t count);
@@ -562,6 +566,16 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, j
             .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
 }
 
+std::optional<process::CommandTemplate> Planner::pid_file(config::Argument const& argument, json::Where const& at,
+                                                          std::uint32_t count) {
+    auto made = checked(config::substitute(argument, at, variables_, count));
+    if (!made) return std::nullopt;
+    std::string const path = made->arguments(ProcessNumber{1}).front();  // numbers differ behind its beginning alone
+    if (path.starts_with('/')) return made;
+    add(at, "must be an absolute path, not \"" + path + "\"");
+    return std::nullopt;
+}
+
 /// Without a limit of time: the start has its own.
 HelperPlan Planner::log_helper(config::Readiness const& readiness, json::Where const& at, std::uint32_t count) {
     if (!readiness.pattern) return {};  // something is wrong with it, and that is known
@@ -578,8 +592,8 @@ HelperPlan Planner::log_helper(config::Readiness const& readiness, json::Where c
             PatternToCheck one{pattern_at.text(), log.target.arguments(ProcessNumber{number}).front()};
             if (patterns_.empty() || patterns_.back() != one) patterns_.push_back(std::move(one));
         }
-        if (kind_ == LoadKind::small && !options_.agent_path.empty())
-            rejected_.is_too_much = true;  // another program is to be asked
+        bool const is_quick = kind_ == LoadKind::small || kind_ == LoadKind::first;
+        if (is_quick && !options_.agent_path.empty()) rejected_.is_too_much = true;  // another program is to be asked
     }
     return {.start = {}, .network = std::make_shared<NetworkProbe const>(std::move(log)), .timeout = {}};
 }
@@ -711,6 +725,8 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
         bool const is_by_log = program.readiness->type == config::ReadinessType::log;
         policy.probe_interval = is_by_log ? between_log_watches : program.readiness->interval;
     }
+    policy.forks = program.pid_file.has_value();
+    if (policy.forks) policy.start_timeout = time_to_fork;
     if (program.start_timeout) policy.start_timeout = *program.start_timeout;
     if (program.watchdog) policy.watchdog = *program.watchdog;
     for (config::Health const& health : program.health)
@@ -822,6 +838,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
         plan->zone = time_zone(program.schedule->time_zone, at);
     if (rejected_.errors.size() > errors_before) return nullptr;
     add_files(program, at, *plan);
+    if (program.pid_file) plan->pid_file = pid_file(*program.pid_file, {&at, "pidFile"}, count);
     if (program.readiness) add_probe(Helper::readiness, *program.readiness, {&at, "readiness"});
     json::Where const health_at{&at, "health"};
     for (std::size_t check = 0; check < program.health.size(); ++check) {

@@ -87,7 +87,8 @@ struct ProgramPlan {
     bool is_reader = false;                        ///< others write to its standard input
     std::vector<std::string> watched_files;        ///< of settings.files: absolute, their last part may be a pattern
     std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
-    StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
+    std::optional<process::CommandTemplate> pid_file;  ///< one argument: an absolute path
+    StartNeeds needs;                                  ///< of its settings and its start: see decide_needs()
 
     /// Whether they say the same.
     bool operator==(ProgramPlan const& other) const {
@@ -100,7 +101,7 @@ struct ProgramPlan {
         return start && other.start && *start == *other.start && settings.output == other.settings.output &&
                settings.stdin_ == other.settings.stdin_ && settings.tty == other.settings.tty &&
                is_reader == other.is_reader && settings.sockets == other.settings.sockets &&
-               settings.readiness == other.settings.readiness;
+               settings.readiness == other.settings.readiness && pid_file == other.pid_file;
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
 };

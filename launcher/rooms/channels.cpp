@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -142,6 +143,25 @@ Result<> Channels::check_groups(Plans const& plans) const {
     return {};
 }
 
+/// Whether what programs leave in the background comes to us, and can be told from what others have started.
+Result<> Channels::check_pid_files(Plans const& plans) const {
+    for (auto const& plan : plans) {
+        if (!plan->policy.forks) continue;
+        std::string const place = "programs." + plan->settings.name + ".pidFile: ";
+        if (!sys_.adopts_orphans())
+            return fail(place +
+                        "the launcher is neither PID 1 nor a subreaper: what goes into the background would be "
+                        "somebody else's child");
+        if (groups_ || !plan->start) continue;
+        auto const& limits = plan->start->attributes().limits;
+        if (std::ranges::find(limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) != limits.end())
+            return fail(place +
+                        "whose a process is cannot be told: there are no control groups, and limits.rttime takes "
+                        "the place of the mark");
+    }
+    return {};
+}
+
 /// Within one configuration alone: a file may go from one program to another.
 Result<> Channels::check_files(Plans const& plans) {
     std::vector<std::pair<std::string_view, std::string_view>> owners;  // of files: names of programs
@@ -185,6 +205,7 @@ Result<> Channels::check_terminals(Plans const& plans) const {
 
 Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current) {
     TRY(check_groups(wanted));
+    TRY(check_pid_files(wanted));
     TRY(check_files(wanted));
     TRY(check_null_device(wanted));
     TRY(check_terminals(wanted));
@@ -438,6 +459,11 @@ void Channels::kill_group(ProcessId id) {
     if (mine && mine->cgroup) (void)mine->cgroup->kill();
 }
 
+bool Channels::is_in_group(ProcessId id, pid_t pid) const {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    return mine && mine->cgroup && mine->cgroup->contains(pid);
+}
+
 bool Channels::signal_group(ProcessId id, int signo) {
     ProgramTable::Instance const* const mine = table_.find_instance(id);
     return mine && mine->cgroup && mine->cgroup->signal(signo);
@@ -539,8 +565,11 @@ bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
     ProcessId const id = process_of(key);
     if (key.program >= table_.size() || !table_[id.program].plan) return false;
     ProgramPlan const& plan = *table_[id.program].plan;
-    auto const pid = supervisor_.view(id).pid;
-    if (!pid || sender.pid <= 0) return false;
+    ProcessView const view = supervisor_.view(id);
+    if (sender.pid <= 0) return false;
+    if (view.is_main_awaited && is_own_ && is_own_(id, sender.pid)) return true;
+    auto const pid = view.pid;
+    if (!pid) return false;
     if (static_cast<pid_t>(*pid) == sender.pid) return true;
     auto const& readiness = plan.settings.readiness;
     if (!readiness || readiness->notify_access != config::NotifyAccess::all) return false;

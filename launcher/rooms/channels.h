@@ -54,6 +54,10 @@ public:
     /// Running processes also get the new limits; a failure is tried again, and reported, at the next start.
     static void apply_limits(ProgramTable::Entry& program);
 
+    /// Whether a process is one that a program which forks has started: as it may not be known yet, each of them speaks
+    /// for it.
+    void set_owner_of_forks(std::function<bool(ProcessId, pid_t)> is_own) { is_own_ = std::move(is_own); }
+
     // For each process.
 
     /// What a start gives its process; lives until the start is done.
@@ -72,6 +76,8 @@ public:
     bool has_died_of_memory(ProcessId id);
     /// Kills all processes in its group.
     void kill_group(ProcessId id);
+    /// Whether this process is in its group.
+    [[nodiscard]] bool is_in_group(ProcessId id, pid_t pid) const;
     /// Whether the signal has reached its group. One that comes into being meanwhile may be missed.
     bool signal_group(ProcessId id, int signo);
     /// The number is no longer wanted.
@@ -113,6 +119,7 @@ public:
 
 private:
     [[nodiscard]] Result<> check_groups(Plans const& plans) const;
+    [[nodiscard]] Result<> check_pid_files(Plans const& plans) const;
     static Result<> check_files(Plans const& plans);
     Result<> check_null_device(Plans const& plans);
     void restore_output(ProgramId id);
@@ -151,6 +158,7 @@ private:
     Links links_;
     std::optional<process::CgroupTree> groups_;
     std::string groups_error_;
+    std::function<bool(ProcessId, pid_t)> is_own_;
     bool has_looked_for_groups_ = false;
     std::unique_ptr<OutputCapture> output_;
     std::unique_ptr<Attachments> attachments_;  // null: nobody has been attached

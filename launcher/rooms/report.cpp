@@ -141,6 +141,12 @@ void ReportWriter::on(action::ReportStarted const& started) {
           {{"pid", as_field(started.pid)}});
 }
 
+void ReportWriter::on(action::ReportMain const& main) {
+    write(log::LogLevel::info, "process-main",
+          who(main.id) + " goes on in the background, pid " + std::to_string(as_field(main.pid)), main.id,
+          {{"pid", as_field(main.pid)}});
+}
+
 void ReportWriter::on(action::ReportReady const& ready) {
     write(log::LogLevel::info, "process-ready", who(ready.id) + " is ready after " + short_duration(ready.after),
           ready.id, {{"after_seconds", ready.after}});

@@ -47,6 +47,7 @@ private:
     void tell(action::Signal const& signal, bool is_stopping);
     void tell(Report const& report, bool is_stopping);
     void on(action::ReportStarted const& started);
+    void on(action::ReportMain const& main);
     void on(action::ReportReady const& ready);
     void on(action::ReportExited const& exited);
     void on(action::ReportStartFailed const& failed);

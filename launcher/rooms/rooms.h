@@ -27,6 +27,7 @@ namespace triton::launcher {
 //     configuration_keeper.h  which configuration is active, which was rejected (configuration_ledger.h), and when to
 //                             look again (reload_watch.h)
 //     agent_host.h            the agent, requests to it and its reports
+//     pid_files.h             programs that fork into the background, and the process as which they continue
 //     control_port.h          requests of the control socket (ControlBackend)
 //     upgrader.h              becoming another version
 //     life_cycle.h            signals, the stop, the exit code, the service manager

@@ -22,6 +22,7 @@ UpgradeState Handover::collect() const {
     rooms_.agent.save(state);
     rooms_.programs.save(state);
     rooms_.keeper.save(state);
+    rooms_.pid_files.save(state);
     rooms_.life.save(state);
     rooms_.port.save(state);
     return state;
@@ -36,6 +37,7 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     rooms_.keeper.restore(state);
     rooms_.programs.restore(state, rooms_.keeper.active());
     adopt_processes(state.supervisor);
+    rooms_.pid_files.restore(state);
     rooms_.channels.restore(state);
     rooms_.children.adopt(std::move(state.helpers));
     rooms_.agent.restore_probes(state);

@@ -8,6 +8,7 @@
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/control_port.h"
 #include "launcher/rooms/life_cycle.h"
+#include "launcher/rooms/pid_files.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/supervisor/supervisor.h"
@@ -31,6 +32,7 @@ public:
         AgentHost& agent;
         Programs& programs;
         ConfigurationKeeper& keeper;
+        PidFiles& pid_files;
         LifeCycle& life;
         ControlPort& port;
     };

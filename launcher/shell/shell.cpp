@@ -61,12 +61,14 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       programs_(loop, log_, table_, supervisor_, channels_, agent_, *this, *this),
       helpers_(log_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
+      pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
             {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
-      handover_(
-          {setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, port_}) {
+      handover_({setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_,
+                 pid_files_, life_, port_}) {
+    channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
     if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
 }
 
@@ -113,7 +115,7 @@ void Shell::make_room_for_an_end() { make_room_for_one(events_); }
 
 void Shell::before_reaping(ProcessId id, pid_t pid) {
     auto const& plan = table_[id.program].plan;
-    if (!plan || !plan->policy.kills_tree) return;
+    if (!plan || !plan->policy.kills_tree || plan->policy.forks) return;  // see process_ended()
     (void)sys_.signal(-pid, SIGKILL);
     channels_.kill_group(id);
     if (is_marked(*plan)) children_.end_orphans_of(pid);
@@ -126,11 +128,28 @@ bool Shell::is_marked(ProgramPlan const& plan) const {
                plan.start->attributes().limits.end();
 }
 
+/// Of a program that forks: all that it has started, whichever of it was the process.
+void Shell::end_tree(ProcessId id) {
+    channels_.kill_group(id);
+    if (std::uint64_t const mark = pid_files_.ended(id)) children_.end_marked(mark);
+}
+
 void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
 
 void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
+    event::Exited end{id, status, error};
+    if (supervisor_.policy(id.program).forks) {
+        end.successor = pid_files_.successor(id);
+        if (supervisor_.outlives(end)) {
+            if (end.successor) children_.follow(id, std::nullopt, *end.successor);
+            return dispatch(end);
+        }
+        end.successor.reset();
+        end_tree(id);
+    }
     channels_.process_ended(id, status);
-    dispatch(event::Exited{id, status, error, channels_.has_died_of_memory(id)});
+    end.was_oom_killed = channels_.has_died_of_memory(id);
+    dispatch(end);
     if (!table_[id.program].is_configured) programs_.settle_soon();
 }
 
@@ -213,6 +232,7 @@ void Shell::on(action::Spawn const& action) {
         auto hands = channels_.for_start(action.id);
         if (!hands) return std::unexpected(hands.error());
         if (is_marked(*program.plan)) hands->files.mark = children_.next_mark();
+        if (program.plan->pid_file) pid_files_.starting(action.id, hands->files.mark);
         return children_.start(action.id, program.plan->start, hands->files);
     }();
     if (pid) {
@@ -238,6 +258,13 @@ void Shell::on(action::Signal const& action) {
     }
     bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;
     if (!reached_group || is_kill) (void)sys_.signal(pid, action.signo);
+}
+
+void Shell::on(action::EndTree const& action) {
+    make_room_for_one(events_);
+    end_tree(action.id);
+    channels_.process_ended(action.id);
+    events_.push_back(event::Exited{action.id, SIGKILL, std::nullopt, channels_.has_died_of_memory(action.id)});
 }
 
 void Shell::on(action::Sweep const& action) {
@@ -376,6 +403,12 @@ void Shell::bring_up_to_date() {
 void Shell::stop_output(UpgradeState& state) {
     keeper_.stop_judging();  // the successor would not know the helper, and reads the configuration anyway
     if (channels_.output()) state.output = channels_.output()->export_state();
+    // An older version may go on with what nobody asks for.
+    for (OutputState::Pipe& pipe : state.output.pipes) {
+        auto const& plan = table_[ProgramId{pipe.key.program}].plan;
+        if (!plan || !plan->settings.readiness || plan->settings.readiness->type != config::ReadinessType::log)
+            pipe.run_begin = 0;
+    }
 }
 
 void Shell::resume_output() {

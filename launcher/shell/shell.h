@@ -17,6 +17,7 @@
 #include "launcher/rooms/control_port.h"
 #include "launcher/rooms/helper_commands.h"
 #include "launcher/rooms/life_cycle.h"
+#include "launcher/rooms/pid_files.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/report.h"
@@ -61,6 +62,7 @@ private:
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override;
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;
     void no_child_left() override { dispatch(event::NoChildLeft{}); }
+    void orphan_reaped() override { pid_files_.orphan_reaped(); }
     void probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail) override;
     void agent_connected(UniqueFd connection) override;
     void pod_told(PodState const& pod, bool have_changed) override;
@@ -80,6 +82,7 @@ private:
     void perform(Report const& report) { reports_.emplace_back(report); }
     void on(action::Spawn const& action);
     void on(action::Signal const& action);
+    void on(action::EndTree const& action);
     void on(action::RunHelper const& action) { helpers_.run(action); }
     void on(action::CancelHelper const& action) { helpers_.cancel(action); }
     void on(action::Sweep const& action);
@@ -88,6 +91,7 @@ private:
     // The loop.
     Result<> start_loop();
     void run_loop();
+    void end_tree(ProcessId id);
     void end_round();
     void tell_reports(bool is_stopping);
     void tell_error(char const* what) noexcept;
@@ -129,6 +133,7 @@ private:
     Programs programs_;
     HelperCommands helpers_;
     ConfigurationKeeper keeper_;
+    PidFiles pid_files_;
     LifeCycle life_;
     Upgrader upgrader_;
     ControlPort port_;

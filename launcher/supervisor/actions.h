@@ -27,6 +27,11 @@ struct Signal {
     StopScope scope = StopScope::process;  ///< of SIGKILL always the tree
     bool operator==(Signal const&) const = default;
 };
+/// All that the process has started gets SIGKILL; none of it is known by its pid. event::Exited follows, as of SIGKILL.
+struct EndTree {
+    ProcessId id;
+    bool operator==(EndTree const&) const = default;
+};
 struct RunHelper {
     ProcessId id;
     Helper helper;
@@ -55,6 +60,12 @@ struct ReportStarted {
     ProcessId id;
     Pid pid;
     bool operator==(ReportStarted const&) const = default;
+};
+/// ProgramPolicy::forks: it goes on as this process.
+struct ReportMain {
+    ProcessId id;
+    Pid pid;
+    bool operator==(ReportMain const&) const = default;
 };
 /// It said so, or a probe did. Readiness::started and one-shots are not reported.
 struct ReportReady {
@@ -126,11 +137,12 @@ struct ReportEnding {
 
 }  // namespace action
 
-using Effect =
-    std::variant<action::Spawn, action::Signal, action::RunHelper, action::CancelHelper, action::Sweep, action::Finish>;
-using Report = std::variant<action::ReportStarted, action::ReportReady, action::ReportExited, action::ReportStartFailed,
-                            action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut, action::ReportUnhealthy,
-                            action::ReportHealthy, action::ReportSkipped, action::ReportEnding>;
+using Effect = std::variant<action::Spawn, action::Signal, action::EndTree, action::RunHelper, action::CancelHelper,
+                            action::Sweep, action::Finish>;
+using Report =
+    std::variant<action::ReportStarted, action::ReportMain, action::ReportReady, action::ReportExited,
+                 action::ReportStartFailed, action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut,
+                 action::ReportUnhealthy, action::ReportHealthy, action::ReportSkipped, action::ReportEnding>;
 /// Two types, so that code that takes actions has an overload for each alternative: an unhandled new one does
 /// not compile.
 using Action = std::variant<Effect, Report>;

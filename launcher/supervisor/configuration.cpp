@@ -19,10 +19,10 @@ constexpr std::size_t actions_for_all = 16;
 /// At most so many actions for each process follow from one event, but for CancelHelper: of a plain one a stop at once,
 /// SIGKILL and a report; others have a helper to run and a report of what went wrong besides.
 std::size_t actions_of_one(ProgramPolicy const& policy) {
-    bool const is_plain = !policy.has_pre_stop && !policy.has_on_failure && !policy.has_on_success &&
-                          !policy.has_on_stop && policy.run_timeout == Duration::zero() &&
-                          policy.readiness != Readiness::probed && policy.checks.empty() &&
-                          policy.watchdog == Duration::zero() && policy.start_timeout == Duration::zero();
+    bool const is_plain =
+        !policy.has_pre_stop && !policy.has_on_failure && !policy.has_on_success && !policy.has_on_stop &&
+        policy.run_timeout == Duration::zero() && policy.readiness != Readiness::probed && policy.checks.empty() &&
+        policy.watchdog == Duration::zero() && policy.start_timeout == Duration::zero() && !policy.forks;
     return (is_plain ? 4 : 6) + policy.checks.size();  // all of them may be due at once
 }
 
@@ -212,6 +212,11 @@ void Supervisor::watch_anew(Place const& at) {
     bool const is_up = process.state == State::up;
     bool const is_run_limited = policy.run_timeout > Duration::zero() && policy.run_timeout < never - process.since;
     set_timer(process.run_until, is_run_limited ? process.since + policy.run_timeout : never);
+    // Nothing but what it leaves behind was to be the process, and that is not looked for any more.
+    if (process.pid == Pid{} && !policy.forks) {
+        process.is_to_restart = true;
+        return stop(at);
+    }
     if (process.state == State::activating && !says_when_ready(policy)) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
@@ -224,7 +229,7 @@ void Supervisor::watch_anew(Place const& at) {
     }
     if (process.state == State::executing) return;  // nobody to probe yet
     if (is_up) return check_anew(at);
-    if (policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::probed) {
+    if (policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::probed || awaits_main(at)) {
         cancel_helper(at, Helper::readiness);
         set_timer(process.probe_at, never);
     } else if (process.probe_at == never && !is_under_way(process, Helper::readiness)) {

@@ -36,6 +36,13 @@ struct Exited {
     int status;                                  ///< as of waitpid(2)
     std::optional<process::SpawnError> error{};  ///< it never became the program: what failed between clone and execve
     bool was_oom_killed = false;
+    std::optional<Pid> successor{};  ///< ProgramPolicy::forks: the one that goes on in its place
+};
+/// ProgramPolicy::forks: the process goes on as this one, which is a child of ours. Means something when
+/// Supervisor::takes_main() says so.
+struct MainFound {
+    ProcessId id;
+    Pid pid;
 };
 /// The process says that it is ready. Means something to Readiness::notified alone, and once.
 struct Ready {
@@ -92,9 +99,9 @@ struct TimePassed {};
 
 }  // namespace event
 
-using Event =
-    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed, event::Exited,
-                 event::Ready, event::WatchdogPing, event::ExtendTimeout, event::HelperEnded, event::ScheduleDue,
-                 event::StopAsked, event::SignalReceived, event::Command, event::NoChildLeft, event::TimePassed>;
+using Event = std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed,
+                           event::Exited, event::MainFound, event::Ready, event::WatchdogPing, event::ExtendTimeout,
+                           event::HelperEnded, event::ScheduleDue, event::StopAsked, event::SignalReceived,
+                           event::Command, event::NoChildLeft, event::TimePassed>;
 
 }  // namespace triton::launcher

@@ -104,6 +104,9 @@ struct ProgramPolicy {
     bool has_pre_stop = false;
     Duration pre_stop_timeout = std::chrono::seconds(10);  ///< enforced by the shell; here it only shares out time
     StopScope stop_scope = StopScope::process;
+    /// Its first process ends well and leaves another one behind, which the shell finds (event::Exited::successor,
+    /// event::MainFound) and which may do the same again. That one is the process from then on.
+    bool forks = false;
     bool kills_tree = false;  ///< the shell kills what a process leaves behind when it reaps
 
     OnChange on_change = OnChange::keep;

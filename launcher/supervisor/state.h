@@ -51,6 +51,8 @@ struct ProcessRecord {
     Fault fault = Fault::none;        ///< of the latest run
     bool is_unwell = false;           ///< up, but no longer ready: a check that only reports has failed
     bool is_to_roll = false;          ///< up, and to restart when enough others are ready
+    bool is_main_known = false;       ///< ProgramPolicy::forks: `pid` is not the first one of the start any more
+    bool said_ready = false;          ///< before that
     std::uint16_t helpers = 0;        ///< bit n: Helper n is under way
     std::uint16_t cancelled = 0;      ///< bit n: and its result is ignored
     std::uint8_t stop_step = 0;       ///< stopping: which of the policy's stop_steps it has got
@@ -59,7 +61,7 @@ struct ProcessRecord {
     std::uint16_t error_code = 0;     ///< errno, if its latest end was that of a child that never executed the program
     std::uint32_t failures = 0;       ///< in a row, as of RestartPolicy
     std::uint32_t starts = 0;         ///< in all
-    Pid pid{};                        ///< while it lives
+    Pid pid{};                        ///< while it lives; none: activating, and the one that goes on is not known yet
     int last_status = 0;
     TimePoint since{};                       ///< of the latest start
     TimePoint last_end{};                    ///< of the latest end; epoch: none
@@ -122,6 +124,7 @@ struct ProcessView {
     std::optional<TimePoint> last_end{};
     std::optional<TimePoint> restart_at{};  ///< in backoff
     bool is_ready = false;
+    bool is_main_awaited = false;  ///< ProgramPolicy::forks: it lives, and the process that goes on is not known yet
 };
 
 }  // namespace triton::launcher

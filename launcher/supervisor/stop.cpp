@@ -26,6 +26,7 @@ Duration time_after(ProgramPolicy const& policy, std::size_t step) {
 void Supervisor::stop(Place const& at) {
     cancel_probes(at);
     ProgramPolicy const& policy = at.policy();
+    if (at.process.pid == Pid{}) return kill(at);  // there is nobody to tell
     if (policy.drain <= Duration::zero()) return go_on_after_drain(at);
     set_state(at, State::draining);
     Duration const helper = policy.has_pre_stop ? policy.pre_stop_timeout : Duration::zero();
@@ -58,6 +59,17 @@ void Supervisor::send_step(Place const& at) {
         set_timer(at.process.deadline, phase_ == Phase::running ? kill_at : std::min(kill_at, latest_kill_));
     } else {
         set_timer(at.process.deadline, share(policy.stop_steps[step].wait, Duration::zero(), time_after(policy, step)));
+    }
+    signal_step(at);
+}
+
+/// And again to whoever goes on in its place.
+void Supervisor::signal_step(Place const& at) {
+    ProgramPolicy const& policy = at.policy();
+    std::size_t const step = at.process.stop_step;
+    if (step == last_step) {
+        signal(at, SIGABRT, action::Why::watchdog);
+        return signal(at, SIGCONT, action::Why::forward);
     }
     int const signo = step < policy.stop_steps.size() ? policy.stop_steps[step].signal : policy.stop_signal;
     signal(at, signo, action::Why::stop, policy.stop_scope);
@@ -105,11 +117,12 @@ void Supervisor::undone(Place const& at) {
 void Supervisor::kill(Place const& at) {
     cancel_helpers_of_run(at);
     set_state(at, State::killing);
+    if (at.process.pid == Pid{}) return act(action::EndTree{at.id});
     signal(at, SIGKILL, action::Why::kill, StopScope::tree);
 }
 
 void Supervisor::signal(Place const& at, int signo, action::Why why, StopScope scope) {
-    act(action::Signal{at.id, at.process.pid, signo, why, scope});
+    if (at.process.pid != Pid{}) act(action::Signal{at.id, at.process.pid, signo, why, scope});
 }
 
 /// When the first of three parts of a stop ends: all shrink alike where there is not enough time for them. Who asks for
@@ -344,7 +357,8 @@ void Supervisor::give_up() {
     cancel_helpers();
     for_each([this](Place const& at) {
         kill_if_alive(at);
-        if (at.process.state == State::killing) act(action::ReportLeft{at.id, at.process.pid});
+        if (at.process.state == State::killing && at.process.pid != Pid{})
+            act(action::ReportLeft{at.id, at.process.pid});
     });
     finish(exit_code_ != 0 ? exit_code_ : 1);
 }

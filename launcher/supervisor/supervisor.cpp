@@ -96,6 +96,7 @@ void Supervisor::on(event::Spawned const& event) {
     for (CheckRecord& check : checks(at))
         check.failures = 0;
     at.process.is_untold = true;
+    at.process.is_main_known = at.process.said_ready = false;
     set_state(at, State::executing);
     bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
     if (is_replaced) at.process.is_to_restart = true;
@@ -132,6 +133,7 @@ void Supervisor::on(event::Exited const& event) {
     Pid const pid = at.process.pid;
     State before = at.process.state;
     assert(is_alive(before));
+    if (outlives(event)) return go_on(at, event.successor);
     if (event.error) {
         at.process.is_untold = false;
     } else {
@@ -170,11 +172,81 @@ void Supervisor::on(event::Exited const& event) {
 void Supervisor::on(event::Ready const& event) {
     Place const at = place(event.id);
     if (at.process.state == State::executing && phase_ == Phase::running) executed(at);  // only a program can speak
+    if (at.process.state == State::activating && awaits_main(at)) at.process.said_ready = true;
     bool const is_awaited = at.process.state == State::activating && at.policy().kind != ProgramKind::one_shot &&
                             at.policy().readiness == Readiness::notified;
-    if (!is_awaited || phase_ != Phase::running) return;
-    act(action::ReportReady{event.id, now_ - at.process.since});
+    if (!is_awaited || phase_ != Phase::running || awaits_main(at)) return;
+    become_ready(at);
+}
+
+void Supervisor::become_ready(Place const& at) {
+    act(action::ReportReady{at.id, now_ - at.process.since});
     come_up(at);
+}
+
+// Programs that fork.
+
+bool Supervisor::outlives(event::Exited const& end) const {
+    Program const& program = programs_[index(end.id.program)];
+    ProcessRecord const& process = program.processes[index(end.id.number)];
+    if (!program.policy->forks || end.error) return false;
+    switch (process.state) {
+        case State::executing:
+        case State::activating: return process.is_main_known ? end.successor.has_value() : end.status == 0;
+        case State::up: return process.is_main_known && end.successor.has_value();
+        case State::draining:
+        case State::pre_stop:
+        case State::stopping: return end.successor && (process.is_main_known || end.status == 0);
+        case State::killing:
+        case State::down:
+        case State::waiting:
+        case State::starting:
+        case State::backoff:
+        case State::done:
+        case State::failed:
+        case State::undoing:
+        case State::held: return false;
+    }
+    std::unreachable();
+}
+
+bool Supervisor::takes_main(ProcessId id) const {
+    Program const& program = programs_[index(id.program)];
+    if (!program.policy || !program.policy->forks || index(id.number) >= program.processes.size()) return false;
+    ProcessRecord const& process = program.processes[index(id.number)];
+    if (!is_alive(process.state) || process.state == State::killing) return false;
+    // While the first process lives, it is the one that is stopped.
+    return process.is_main_known || process.pid == Pid{};
+}
+
+void Supervisor::on(event::MainFound const& event) {
+    if (!takes_main(event.id)) return;
+    Place const at = place(event.id);
+    if (at.process.pid != event.pid) go_on_as(at, event.pid);
+}
+
+/// Its process has ended, and it has not.
+void Supervisor::go_on(Place const& at, std::optional<Pid> successor) {
+    tell_start(at);
+    if (successor) return go_on_as(at, *successor);
+    TimePoint const start_deadline = at.process.deadline;
+    at.process.pid = Pid{};
+    set_state(at, State::activating);
+    if (start_deadline != never) set_timer(at.process.deadline, start_deadline);
+}
+
+void Supervisor::go_on_as(Place const& at, Pid pid) {
+    bool const is_first = !std::exchange(at.process.is_main_known, true);
+    at.process.pid = pid;
+    act(action::ReportMain{at.id, pid});
+    State const state = at.process.state;
+    if (state == State::stopping) return signal_step(at);
+    if (!is_first || (state != State::executing && state != State::activating)) return;
+    if (phase_ != Phase::running) return set_state(at, State::activating);  // its turn to stop comes
+    if (at.policy().readiness == Readiness::started) return come_up(at);
+    if (std::exchange(at.process.said_ready, false) && at.policy().readiness == Readiness::notified)
+        return become_ready(at);
+    activate(at);
 }
 
 void Supervisor::on(event::SignalReceived const& event) {
@@ -215,7 +287,7 @@ void Supervisor::start(Place const& at) {
 
 /// Whether readiness comes after execve.
 bool Supervisor::says_when_ready(ProgramPolicy const& policy) {
-    return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started;
+    return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started || policy.forks;
 }
 
 /// Every end that is told has a start that was told before it.
@@ -234,7 +306,8 @@ void Supervisor::activate(Place const& at) {
     set_state(at, State::activating);
     if (start_deadline != never) set_timer(at.process.deadline, start_deadline);
     ProgramPolicy const& policy = at.policy();
-    if (policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed) probe(at);
+    bool const is_probed = policy.kind != ProgramKind::one_shot && policy.readiness == Readiness::probed;
+    if (is_probed && !awaits_main(at)) probe(at);
 }
 
 void Supervisor::come_up(Place const& at) {
@@ -558,7 +631,8 @@ ProcessView Supervisor::view(ProcessId id) const {
     std::size_t const checks = program.policy ? program.policy->checks.size() : 0;
     for (CheckRecord const& check : std::span(program.checks).subspan(index(id.number) * checks, checks))
         view.bad_probes = std::max(view.bad_probes, check.failures);
-    if (is_alive(process.state)) view.pid = process.pid;
+    if (is_alive(process.state) && process.pid != Pid{}) view.pid = process.pid;
+    view.is_main_awaited = is_alive(process.state) && program.policy->forks && !process.is_main_known;
     if (process.has_status) view.last_status = process.last_status;
     if (process.error_code != 0)
         view.last_error =

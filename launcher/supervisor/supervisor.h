@@ -59,6 +59,10 @@ namespace triton::launcher {
 /// What is bound to another one is: it stops while that one is not ready, and then starts again, whatever its own
 /// restart policy says.
 ///
+/// A process that forks (ProgramPolicy::forks) is activating until the one that goes on is known. When its first
+/// process has ended with exit code 0 there may be nobody to signal for a while: a stop and a timeout then kill
+/// whatever it has started. Probes begin when the one that goes on is known; what it said before is remembered.
+///
 /// Failure: an exit code but 0 and a signal, unless the policy takes them for a success; a failed start; a service that
 /// ends before it is ready; any end of a process that was stopped for its readiness, its watchdog or its health.
 ///
@@ -129,6 +133,10 @@ public:
     [[nodiscard]] std::uint32_t size(ProgramId id) const;
     [[nodiscard]] State state(ProcessId id) const;
     [[nodiscard]] ProcessView view(ProcessId id) const;
+    /// Whether this end of one of its processes would not be the end of it: the shell leaves what it has started alone.
+    [[nodiscard]] bool outlives(event::Exited const& end) const;
+    /// Whether event::MainFound means something.
+    [[nodiscard]] bool takes_main(ProcessId id) const;
 
 private:
     using Counts = std::array<std::uint32_t, process_states>;
@@ -196,6 +204,7 @@ private:
     void on(event::SpawnFailed const& event);
     void on(event::Executed const& event);
     void on(event::Exited const& event);
+    void on(event::MainFound const& event);
     void on(event::Ready const& event);
     void on(event::WatchdogPing const& event);
     void on(event::ExtendTimeout const& event);
@@ -225,6 +234,10 @@ private:
     void executed(Place const& at);
     void activate(Place const& at);
     void come_up(Place const& at);
+    static bool awaits_main(Place const& at) { return at.policy().forks && !at.process.is_main_known; }
+    void go_on(Place const& at, std::optional<Pid> successor);
+    void go_on_as(Place const& at, Pid pid);
+    void become_ready(Place const& at);
     static bool says_when_ready(ProgramPolicy const& policy);
     static void remember_error(Place const& at, std::optional<process::SpawnError> const& error);
     Outcome decide_after_end(Place const& at, State before, Run run, Duration least = Duration::zero());
@@ -283,6 +296,7 @@ private:
     void go_on_after_drain(Place const& at);
     void send_stop(Place const& at);
     void send_step(Place const& at);
+    void signal_step(Place const& at);
     void after_step(Place const& at);
     [[nodiscard]] static bool is_undone_by_stop(Place const& at);
     void undo(Place const& at);

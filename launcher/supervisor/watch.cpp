@@ -68,10 +68,9 @@ void Supervisor::on(event::HelperEnded const& event) {
             if (at.process.state == State::undoing) undone(at);
             return;
         case Helper::readiness:
-            if (was_cancelled || at.process.state != State::activating) return;
+            if (was_cancelled || at.process.state != State::activating || awaits_main(at)) return;
             if (!event.ok) return set_timer(at.process.probe_at, in(probe_interval(at.policy().probe_interval)));
-            act(action::ReportReady{event.id, now_ - at.process.since});
-            return come_up(at);
+            return become_ready(at);
         case Helper::health:
         case Helper::health_2:
         case Helper::health_3:
@@ -208,8 +207,7 @@ void Supervisor::time_out(Place const& at, action::TimedOut what) {
             set_state(at, State::stopping);
             at.process.stop_step = last_step;
             set_timer(at.process.deadline, in(at.policy().stop_timeout));
-            signal(at, SIGABRT, action::Why::watchdog);
-            signal(at, SIGCONT, action::Why::forward);
+            signal_step(at);
             break;
         }
     }

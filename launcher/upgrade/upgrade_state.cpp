@@ -85,6 +85,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("has_pre_stop", &ProgramPolicy::has_pre_stop);
     a("pre_stop_timeout", &ProgramPolicy::pre_stop_timeout);
     a("stop_scope", &ProgramPolicy::stop_scope);
+    a("forks", &ProgramPolicy::forks);
     a("kills_tree", &ProgramPolicy::kills_tree);
     a("on_change", &ProgramPolicy::on_change);
     a("change_signal", &ProgramPolicy::change_signal);
@@ -118,6 +119,8 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("succeeds_once_more", &ProcessRecord::succeeds_once_more);
     a("is_unwell", &ProcessRecord::is_unwell);
     a("is_to_roll", &ProcessRecord::is_to_roll);
+    a("is_main_known", &ProcessRecord::is_main_known);
+    a("said_ready", &ProcessRecord::said_ready);
     a("fault", &ProcessRecord::fault);
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);
@@ -344,6 +347,16 @@ constexpr void describe(A& a, UpgradeState::Instance const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, UpgradeState::PidFile const*) {
+    a("program", &UpgradeState::PidFile::program);
+    a("number", &UpgradeState::PidFile::number);
+    a("mark", &UpgradeState::PidFile::mark);
+    a("device", &UpgradeState::PidFile::device);
+    a("inode", &UpgradeState::PidFile::inode);
+    a("changed", &UpgradeState::PidFile::changed);
+}
+
+template <class A>
 constexpr void describe(A& a, UpgradeState const*) {
     a("version", &UpgradeState::version);
     a("pid", &UpgradeState::pid);
@@ -370,6 +383,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("reboots", &UpgradeState::reboots);
     a("agent_link", &UpgradeState::agent_link);
     a("probes", &UpgradeState::probes);
+    a("pid_files", &UpgradeState::pid_files);
     a("pod", &UpgradeState::pod);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);

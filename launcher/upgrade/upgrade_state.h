@@ -46,6 +46,19 @@ struct UpgradeState {
         bool operator==(Instance const&) const = default;
     };
 
+    /// Of a process that forks: how what it has started is known, and the file that said as whom it goes on before its
+    /// start, which is not to be believed. 0: there was none.
+    struct PidFile {
+        std::uint32_t program = 0;
+        std::uint32_t number = 1;
+        std::uint64_t mark = 0;
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+        std::int64_t changed = 0;
+
+        bool operator==(PidFile const&) const = default;
+    };
+
     std::string version;  ///< of the launcher that wrote it
     pid_t pid = 0;        ///< of the launcher, before and after: a stray state is not ours
     SupervisorState supervisor;
@@ -71,6 +84,7 @@ struct UpgradeState {
     bool reboots = false;
     AgentLink::State agent_link;
     std::vector<NetworkProbes::Probe> probes;
+    std::vector<PidFile> pid_files;
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet

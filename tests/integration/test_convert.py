@@ -38,6 +38,21 @@ CASES = [
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
      {"a": {"command": ["/usr/bin/a", "-v"], "readiness": {"type": "notify"}, "restart": "always",
             "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
+    ("d.service", "[Service]\nType=forking\nPIDFile=d.pid\nExecStart=/usr/sbin/d\nTimeoutStartSec=20\n", "",
+     {"d": {"command": ["/usr/sbin/d"], "pidFile": "/run/d.pid", "restart": "never", "startTimeout": "20s", "stopScope": "tree",
+            "stopTimeout": "90s"}}),
+    ("d.service", "[Service]\nType=forking\nExecStart=/usr/sbin/d\n",
+     "AREA/d.service:2: Type: the process that goes on is known by a pid file alone; have it write a PIDFile=, or give the command the "
+     "option that keeps it in the foreground\n",
+     {"d": {"command": ["/usr/sbin/d"], "restart": "never", "stopScope": "tree", "stopTimeout": "90s"}}),
+    ("d.service", "[Service]\nPIDFile=/run/d.pid\nExecStart=/usr/sbin/d\n",
+     "AREA/d.service:2: PIDFile: only a program of Type=forking has one; leave it out\n",
+     {"d": {"command": ["/usr/sbin/d"], "restart": "never", "stopScope": "tree", "stopTimeout": "90s"}}),
+    ("s.conf", "[program:db]\ncommand=/usr/bin/pidproxy /run/db.pid /usr/bin/mysqld_safe --user=db\nautorestart=true\n",
+     "AREA/s.conf:2: command: pidproxy is left out: signals reach all processes of its command; where the command goes into the background, "
+     'give the file as "pidFile" in place of "stopScope"\n',
+     {"db": {"command": ["/usr/bin/mysqld_safe", "--user=db"], "stopScope": "tree", "restart": "always",
+             "startLimit": {"count": 4, "interval": "11s"}, "output": {}}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
      {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"

@@ -119,6 +119,7 @@ ProgramPolicy Documents::policy() {
     policy.pre_stop_timeout = random_.pick(short_times);
     policy.stop_scope = random_.one_in(3) ? StopScope::tree : StopScope::process;
     policy.kills_tree = random_.one_in(2);
+    policy.forks = policy.kind == ProgramKind::service && some(4);
     policy.on_change = random_.pick(changes);
     policy.change_signal = random_.one_in(2) ? SIGHUP : SIGUSR2;
     policy.has_on_failure = some(3);

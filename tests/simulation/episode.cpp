@@ -48,6 +48,7 @@ enum class Happening : std::uint8_t {
     reap,
     end_all,
     oom,
+    main_found,
     ready,
     ping,
     extend,
@@ -213,6 +214,7 @@ private:
             case Happening::reap: return reap_one();
             case Happening::end_all: return end_all();
             case Happening::oom: return end_by_oom();
+            case Happening::main_found: return find_main();
             case Happening::ready: return say_ready();
             case Happening::ping: return ping();
             case Happening::extend: return extend();
@@ -252,6 +254,11 @@ private:
         invariants_.check(event, now_, step.actions, supervisor_, deadline);
         for (Action const& action : step.actions)
             perform(action);
+        while (!ended_trees_.empty()) {
+            ProcessId const id = ended_trees_.back();
+            ended_trees_.pop_back();
+            if (!invariants_.is_finished()) handle(event::Exited{id, SIGKILL});
+        }
         if (is_prompt_ && !invariants_.is_finished()) {
             while (!invariants_.pending().empty() && has_steps_left())
                 answer_promptly();
@@ -324,6 +331,8 @@ private:
         } else if (auto const* const signal = as<action::Signal>(action)) {
             ++outcome_.coverage.whys[static_cast<std::size_t>(signal->why)];
             kernel_.signal(signal->pid, signal->signo);
+        } else if (auto const* const tree = as<action::EndTree>(action)) {
+            ended_trees_.push_back(tree->id);
         } else if (auto const* const helper = as<action::RunHelper>(action)) {
             ++outcome_.coverage.helpers[static_cast<std::size_t>(helper->helper)];
             render(helper->id);
@@ -552,8 +561,47 @@ private:
 
     void reap(std::size_t child) {
         Child const ended = kernel_.reap(child);
-        handle(event::Exited{ended.id, *ended.status, ended.error, ended.is_oom_killed});
+        event::Exited exited{ended.id, *ended.status, ended.error, ended.is_oom_killed};
+        launcher::ProgramPolicy const& policy = supervisor_.policy(ended.id.program);
+        // Handing over for ever would never come to rest.
+        bool const leaves_one = is_settling_ ? !supervisor_.takes_main(ended.id) : random_.one_in(2);
+        if (policy.forks && !ended.error && leaves_one) {
+            exited.successor = kernel_.leave_behind(ended.id, policy.stop_signal);
+            if (!supervisor_.outlives(exited)) {  // the shell kills what is left behind
+                kernel_.forget(*exited.successor);
+                exited.successor.reset();
+            }
+        }
+        handle(exited);
     }
+
+    /// A pid file has changed. One that nobody waits for means nothing.
+    void find_main() {
+        ProcessId id = random_id();
+        for (int tries = 0; tries < 8 && !is_taking_main(id); ++tries)
+            id = random_id();
+        if (!is_known(id)) return wait();
+        if (!is_taking_main(id)) return handle(event::MainFound{id, Pid{1}});
+        // Chance alone hardly ever stops one of which nobody is known.
+        if (!supervisor_.view(id).pid && random_.one_in(3)) {
+            auto const verb = random_.one_in(2) ? event::Verb::stop : event::Verb::restart;
+            return handle(event::Command{verb, id.program, id.number});
+        }
+        go_on_as_another(id);
+    }
+
+    void go_on_as_another(ProcessId id) {
+        auto const before = supervisor_.view(id).pid;
+        Pid const pid = kernel_.leave_behind(id, supervisor_.policy(id.program).stop_signal);
+        if (before) kernel_.forget(*before);
+        handle(event::MainFound{id, pid});
+    }
+
+    [[nodiscard]] bool is_known(ProcessId id) const {
+        return static_cast<std::uint32_t>(id.program) < supervisor_.program_count() &&
+               static_cast<std::uint32_t>(id.number) <= supervisor_.size(id.program);
+    }
+    [[nodiscard]] bool is_taking_main(ProcessId id) const { return is_known(id) && supervisor_.takes_main(id); }
 
     void reap_one() {
         auto const child = random_child(is_dead);
@@ -568,7 +616,8 @@ private:
 
     /// waitpid's ECHILD. The shell may come across it at any time, but only when it is true.
     void say_no_child() {
-        if (kernel_.children().empty() && !kernel_.has_orphans()) handle(event::NoChildLeft{});
+        bool const is_anyone_left = !kernel_.children().empty() || kernel_.has_orphans() || invariants_.is_awaiting();
+        if (!is_anyone_left) handle(event::NoChildLeft{});
     }
 
     // What processes say.
@@ -740,6 +789,8 @@ private:
             tell_executed(*news);
         } else if (!kernel_.commands().empty()) {
             end_helper(random_.below(kernel_.commands().size()), true);
+        } else if (auto const forking = invariants_.awaited_main()) {
+            supervisor_.takes_main(*forking) ? go_on_as_another(*forking) : end_well(*forking);
         } else if (auto const silent = invariants_.awaited_ready()) {
             handle(event::Ready{*silent});
         } else if (auto const one_shot = invariants_.awaited_end()) {
@@ -781,7 +832,8 @@ private:
                 answer(&Script::start);
             } else if (!kernel_.commands().empty() && random_.one_in(4)) {
                 (void)end_helper(random_.one_in(2));  // one that hangs goes on
-            } else if (!kernel_.has_orphans() && kernel_.children().empty() && !random_.one_in(4)) {
+            } else if (!kernel_.has_orphans() && kernel_.children().empty() && !invariants_.is_awaiting() &&
+                       !random_.one_in(4)) {
                 handle(event::NoChildLeft{});
             } else if (random_.one_in(4)) {
                 wake_one();
@@ -808,6 +860,7 @@ private:
     Documents::Specs specs_ = std::make_shared<std::vector<launcher::ProgramSpec> const>();  // the newest
     std::unique_ptr<Supervisor> twin_;  // gets the same events and is never replaced
     std::vector<Action> twin_actions_;
+    std::vector<ProcessId> ended_trees_;  // whose ends are to be told
     std::array<std::uint64_t, happenings> weights_{};
     std::array<Step, remembered_steps> last_steps_{};
     TimePoint now_ = TimePoint{} + 1h;

@@ -148,12 +148,12 @@ bool Invariants::is_down(Program const& program) const {
 
 bool Invariants::is_anyone_left() const {
     return !pending_.empty() ||
-           std::ranges::any_of(programs_, [](Program const& p) { return std::ranges::any_of(p.records, is_alive); });
+           std::ranges::any_of(programs_, [](Program const& p) { return std::ranges::any_of(p.records, is_there); });
 }
 
 bool Invariants::is_auxiliary_alive() const {
     return std::ranges::any_of(programs_, [](Program const& program) {
-        return program.policy.auxiliary && std::ranges::any_of(program.records, is_alive);
+        return program.policy.auxiliary && std::ranges::any_of(program.records, is_there);
     });
 }
 
@@ -205,7 +205,7 @@ void Invariants::enter(At at, State state) {
 }
 
 void Invariants::owe_signal(At at, int signo, action::Why why, launcher::StopScope scope) {
-    owe(action::Signal{at.id, *at.record.pid, signo, why, scope});
+    if (at.record.pid) owe(action::Signal{at.id, *at.record.pid, signo, why, scope});
 }
 
 void Invariants::run_helper(At at, Helper helper) {
@@ -305,11 +305,12 @@ void Invariants::check_states(Supervisor const& supervisor) const {
         if (state != record.state) {
             throw Violation{"process " + text(id) + " is known to be " + text(record.state) + ", not " + text(state)};
         }
-        alive += record.pid && !program.policy.auxiliary ? 1U : 0U;
+        alive += is_there(record) && !program.policy.auxiliary ? 1U : 0U;
         Child const* const child = kernel_.find(id);
         require(!record.pid || (child && child->pid == *record.pid), "who lives is known", id);
         bool const has_started = state == State::activating || state == State::up;
-        require(!has_started || child->has_executed, "nothing has started before its execve", id);
+        require(!record.is_awaited || !child, "who is awaited is not there", id);
+        require(!has_started || record.is_awaited || child->has_executed, "nothing has started before its execve", id);
         if (is_wanted(program, id.number)) {
             bool const may_be_down = program.policy.kind == ProgramKind::scheduled;
             require(state != State::down || may_be_down, "what is wanted is never forgotten", id);
@@ -322,7 +323,7 @@ void Invariants::check_states(Supervisor const& supervisor) const {
             bool const runs_on = state == State::executing || state == State::activating || state == State::up;
             require(!runs_on || (is_stopping() && !program.is_turn), "what is not wanted is stopped at once", id);
         }
-        if (stops_asked_ > 1) require(!record.pid || state == State::killing, "a second stop kills at once", id);
+        if (stops_asked_ > 1) require(!is_there(record) || state == State::killing, "a second stop kills at once", id);
         check_view(supervisor.view(id), program, record, id);
     });
     require(supervisor.running_count() == alive, "running_count() counts");
@@ -448,6 +449,20 @@ void Invariants::check_settled(Supervisor const& supervisor) const {
         require(is_hopeless || waits_for_the_waiting || is_behind, "what waits misses something", id);
     });
     require(is_watched == supervisor.next_deadline().has_value(), "at rest, only who is watched waits for time");
+}
+
+std::optional<ProcessId> Invariants::awaited_main() const {
+    std::optional<ProcessId> awaited;
+    for_each([&](Program const& program, Record const& record, ProcessId id) {
+        if (record.state == State::activating && program.policy.forks && !record.is_main_known) awaited = id;
+    });
+    return awaited;
+}
+
+bool Invariants::is_awaiting() const {
+    bool is_any = false;
+    for_each([&](Program const&, Record const& record, ProcessId) { is_any = is_any || record.is_awaited; });
+    return is_any;
 }
 
 std::optional<ProcessId> Invariants::awaited_ready() const {

@@ -54,6 +54,10 @@ public:
     [[nodiscard]] std::array<std::uint64_t, auxiliary_cases> const& auxiliary() const { return auxiliary_; }
 
     // For an episode that wants everything to come to rest.
+    /// One whose successor is to be found, or whose first process is to end.
+    [[nodiscard]] std::optional<ProcessId> awaited_main() const;
+    /// Whether there is one whose successor nobody knows, so that nobody can say whether it lives.
+    [[nodiscard]] bool is_awaiting() const;
     [[nodiscard]] std::optional<ProcessId> awaited_ready() const;
     [[nodiscard]] std::optional<ProcessId> awaited_end() const;
     [[nodiscard]] std::vector<ProcessId> watched() const;
@@ -63,6 +67,7 @@ public:
 private:
     using State = launcher::ProcessState;
     static constexpr TimePoint never = TimePoint::max();
+    static constexpr std::size_t aborted = 1000;  // for a step: by its watchdog
 
     enum class Running : std::uint8_t { no, yes, cancelled };
     struct Check {
@@ -72,6 +77,9 @@ private:
     struct Record {
         State state = State::down;
         std::optional<Pid> pid{};  // not reaped yet
+        bool is_awaited = false;   // its first process has ended, and nobody knows the one that goes on
+        bool is_main_known = false;
+        bool said_ready = false;  // before that
         TimePoint started{};
         TimePoint due = never;  // of what the state waits for
         TimePoint probe = never;
@@ -124,6 +132,7 @@ private:
     void apply(launcher::event::SpawnFailed const& event);
     void apply(launcher::event::Executed const& event);
     void apply(launcher::event::Exited const& event);
+    void apply(launcher::event::MainFound const& event);
     void apply(launcher::event::Ready const& event);
     void apply(launcher::event::WatchdogPing const& event);
     void apply(launcher::event::ExtendTimeout const& event);
@@ -144,6 +153,9 @@ private:
     void come_up(At at);
     void want_again(At at);
     void forget(At at);
+    [[nodiscard]] static bool goes_on(At at, launcher::event::Exited const& event);
+    void go_on_as(At at, Pid pid);
+    static bool awaits_main(At at) { return at.policy().forks && !at.record.is_main_known; }
     std::optional<Duration> what_now(At at, State before, launcher::Run run, bool is_clone_failure);
     std::optional<Duration> restart(At at, launcher::Run run, bool is_clone_failure);
     Bounds delay_bounds(At at, launcher::Run run, bool is_clone_failure) const;
@@ -176,6 +188,7 @@ private:
     void after_drain(At at);
     void send_stop(At at);
     void send_step(At at);
+    void signal_step(At at);
     void after_step(At at);
     [[nodiscard]] static bool has_to_be_undone(launcher::ProgramPolicy const& policy, Record const& record) {
         return record.state == State::done && policy.kind == launcher::ProgramKind::one_shot && policy.has_on_stop;
@@ -230,6 +243,7 @@ private:
     template <class Call>
     void for_each(Call call) const;
     [[nodiscard]] static bool is_alive(Record const& record) { return record.pid.has_value(); }
+    [[nodiscard]] static bool is_there(Record const& record) { return record.pid.has_value() || record.is_awaited; }
     [[nodiscard]] bool is_stopping() const { return stop_began_.has_value(); }
     [[nodiscard]] bool is_wanted(Program const& program, launcher::ProcessNumber number) const;
     [[nodiscard]] bool is_wanted(At at) const { return is_wanted(at.program, at.id.number); }

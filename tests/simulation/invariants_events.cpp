@@ -41,7 +41,7 @@ int exit_code_of(int status, std::optional<process::SpawnError> const& error) {
 
 /// Known to be ready only when something says so.
 bool says_when_ready(ProgramPolicy const& policy) {
-    return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started;
+    return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started || policy.forks;
 }
 
 bool is_probed(ProgramPolicy const& policy) {
@@ -168,6 +168,10 @@ void Invariants::watch_anew(At at) {
     bool const is_up = record.state == State::up;
     bool const has_executed = record.state != State::executing;
     record.run_due = policy.run_timeout > Duration::zero() ? record.started + policy.run_timeout : never;
+    if (record.is_awaited && !policy.forks) {
+        record.is_to_restart = true;
+        return stop(at);
+    }
     if (!is_up && has_executed && !says_when_ready(policy)) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
@@ -179,7 +183,7 @@ void Invariants::watch_anew(At at) {
         record.due = in(limit);
     }
     if (!has_executed) return;
-    if (!is_up && !is_probed(policy)) {
+    if (!is_up && (!is_probed(policy) || awaits_main(at))) {
         cancel_helper(at, Helper::readiness);
         record.probe = never;
     } else if (!is_up && record.probe == never && record.helpers[place(Helper::readiness)] == Running::no) {
@@ -227,6 +231,7 @@ void Invariants::apply(event::Spawned const& event) {
     for (Check& check : record.checks)
         check.bad = 0;
     record.is_untold = true;
+    record.is_main_known = record.said_ready = false;
     enter(that, State::executing);
     if (is_stopping()) {
         if (stops_asked_ > 1) return kill(that);
@@ -259,7 +264,7 @@ void Invariants::activate(At at) {
     TimePoint const due = at.record.due;  // the start goes on
     enter(at, State::activating);
     at.record.due = due;
-    if (is_probed(at.policy())) probe(at);
+    if (is_probed(at.policy()) && !awaits_main(at)) probe(at);
 }
 
 void Invariants::come_up(At at) {
@@ -277,6 +282,8 @@ void Invariants::apply(event::Ready const& event) {
     if (!that || is_stopping()) return;
     if (that->record.state == State::executing) executed(*that);
     if (that->record.state != State::activating) return;
+    if (awaits_main(*that)) that->record.said_ready = true;
+    if (awaits_main(*that)) return;
     if (that->policy().kind == ProgramKind::one_shot || that->policy().readiness != Readiness::notified) return;
     owe(action::ReportReady{event.id, now_ - that->record.started});
     come_up(*that);
@@ -315,13 +322,24 @@ void Invariants::apply(event::Exited const& event) {
     At const that = at(event.id);
     Record& record = that.record;
     State before = record.state;
+    if (goes_on(that, event)) {
+        tell_start(that);
+        if (event.successor) return go_on_as(that, *event.successor);
+        TimePoint const due = record.due;  // the start goes on
+        record.pid.reset();
+        record.is_awaited = true;
+        enter(that, State::activating);
+        record.due = due;
+        return;
+    }
+    record.is_awaited = false;
     if (event.error) {
         record.is_untold = false;
     } else {
         tell_start(that);
         if (before == State::executing) before = says_when_ready(that.policy()) ? State::activating : State::up;
     }
-    Pid const pid = *std::exchange(record.pid, std::nullopt);
+    Pid const pid = std::exchange(record.pid, std::nullopt).value_or(Pid{});
     record.last_error = event.error;
     cancel_helper(that, Helper::pre_stop);
     cancel_probes(that);
@@ -348,6 +366,40 @@ void Invariants::apply(event::Exited const& event) {
                                  was_asked_for, is_expected, is_permanent});
     }
     run_what_is_owed(that);
+}
+
+/// A program that forks has ended only when nobody goes on in its place. Its first process has to end well, and may do
+/// so before its successor is known; later ones hand over.
+bool Invariants::goes_on(At at, event::Exited const& event) {
+    Record const& record = at.record;
+    if (!at.policy().forks || event.error || record.state == State::killing) return false;
+    bool const is_starting = record.state == State::executing || record.state == State::activating;
+    if (record.is_main_known) return event.successor.has_value();
+    return event.status == 0 && (is_starting || (event.successor && record.state != State::up));
+}
+
+void Invariants::go_on_as(At at, Pid pid) {
+    bool const is_first = !std::exchange(at.record.is_main_known, true);
+    at.record.is_awaited = false;
+    at.record.pid = pid;
+    owe(action::ReportMain{at.id, pid});
+    State const state = at.record.state;
+    if (state == State::stopping) return signal_step(at);
+    if (!is_first || (state != State::executing && state != State::activating)) return;
+    if (is_stopping()) return enter(at, State::activating);
+    if (at.policy().readiness == Readiness::started) return come_up(at);
+    bool const has_said = std::exchange(at.record.said_ready, false);
+    if (!has_said || at.policy().readiness != Readiness::notified) return activate(at);
+    owe(action::ReportReady{at.id, now_ - at.record.started});
+    come_up(at);
+}
+
+/// Means nothing before the first process has ended, and nothing to one that is killed or does not run.
+void Invariants::apply(event::MainFound const& event) {
+    At const that = at(event.id);
+    bool const is_taken = that.policy().forks && that.record.state != State::killing &&
+                          (that.record.is_awaited || (is_alive(that.record) && that.record.is_main_known));
+    if (is_taken && that.record.pid != event.pid) go_on_as(that, event.pid);
 }
 
 /// Where a process goes that has ended. Returns when it starts again by itself, nullopt for never.
@@ -502,7 +554,7 @@ void Invariants::apply(event::HelperEnded const& event) {
             if (that.record.state == State::undoing) undone(that);
             return;
         case Helper::readiness:
-            if (!counts || that.record.state != State::activating) return;
+            if (!counts || that.record.state != State::activating || awaits_main(that)) return;
             if (!event.ok) {
                 that.record.probe = in(that.policy().probe_interval);
                 return;
@@ -901,10 +953,9 @@ void Invariants::time_passed(At at) {
             owe(action::ReportTimedOut{at.id, action::TimedOut::watchdog});
             cancel_probes(at);
             enter(at, State::stopping);
-            at.record.step = 1000;
+            at.record.step = aborted;
             at.record.due = in(at.policy().stop_timeout);
-            owe_signal(at, SIGABRT, action::Why::watchdog);
-            return owe_signal(at, SIGCONT, action::Why::forward);
+            return signal_step(at);
         case State::draining: return after_drain(at);
         case State::pre_stop: return send_stop(at);
         case State::stopping: return after_step(at);

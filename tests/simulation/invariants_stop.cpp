@@ -40,6 +40,7 @@ bool depends_on(ProgramPolicy const& policy, ProgramId id) {
 
 void Invariants::stop(At at) {
     cancel_probes(at);
+    if (at.record.is_awaited) return kill(at);
     if (at.policy().drain == Duration::zero()) return after_drain(at);
     enter(at, State::draining);
     set_share(at, at.policy().drain, helper_time(at.policy()));
@@ -63,14 +64,22 @@ void Invariants::send_stop(At at) {
 /// One signal after the other, each with its own time; those of one stop shrink alike where that is short.
 void Invariants::send_step(At at) {
     auto const& steps = at.policy().stop_steps;
-    int signo = at.policy().stop_signal;
     if (at.record.step < steps.size()) {
-        signo = steps[at.record.step].signal;
         set_part(at, steps[at.record.step].wait, time_behind(at.policy(), at.record.step));
     } else {
         at.record.due = in(at.policy().stop_timeout);
         if (is_stopping()) at.record.due = std::min(at.record.due, latest_kill());
     }
+    signal_step(at);
+}
+
+void Invariants::signal_step(At at) {
+    if (at.record.step == aborted) {
+        owe_signal(at, SIGABRT, action::Why::watchdog);
+        return owe_signal(at, SIGCONT, action::Why::forward);
+    }
+    auto const& steps = at.policy().stop_steps;
+    int const signo = at.record.step < steps.size() ? steps[at.record.step].signal : at.policy().stop_signal;
     owe_signal(at, signo, action::Why::stop, at.policy().stop_scope);
     owe_signal(at, SIGCONT, action::Why::forward, at.policy().stop_scope);
 }
@@ -107,6 +116,7 @@ void Invariants::kill(At at) {
     cancel_helper(at, Helper::pre_stop);
     cancel_probes(at);
     enter(at, State::killing);
+    if (at.record.is_awaited) return owe(action::EndTree{at.id});
     owe_signal(at, SIGKILL, action::Why::kill, StopScope::tree);
 }
 
@@ -268,7 +278,7 @@ bool Invariants::is_turn_taken_early(std::size_t program) const {
 void Invariants::hurry() {
     cancel_all_helpers();
     for_each([this](At at) {
-        if (is_alive(at.record) && at.record.state != State::killing) kill(at);
+        if (is_there(at.record) && at.record.state != State::killing) kill(at);
     });
 }
 

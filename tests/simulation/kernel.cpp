@@ -81,6 +81,17 @@ Child Kernel::reap(std::size_t child) {
     return take(children_, child);
 }
 
+Pid Kernel::leave_behind(ProcessId id, int stop_signal) {
+    Child& child = clone(id, stop_signal);
+    child.has_executed = child.is_known = true;
+    return child.pid;
+}
+
+void Kernel::forget(Pid pid) {
+    std::erase_if(children_, [pid](Child const& child) { return child.pid == pid; });
+    last_freed_ = static_cast<int>(pid);
+}
+
 void Kernel::signal(Pid pid, int signo) {
     auto const at = std::ranges::find(children_, pid, &Child::pid);
     if (at == children_.end()) return;  // ESRCH; that it was asked for is the invariants' business

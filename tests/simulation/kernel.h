@@ -60,6 +60,10 @@ public:
     void end_by_oom(std::size_t child);
     void wake(std::size_t child);
     Child reap(std::size_t child);
+    /// A child of a program that forks: the one that the program goes on as.
+    Pid leave_behind(ProcessId id, int stop_signal);
+    /// It is none of the launcher's processes any more: killed, or an orphan that nobody asks for.
+    void forget(Pid pid);
     void signal(Pid pid, int signo);
 
     void run(ProcessId id, Helper helper);

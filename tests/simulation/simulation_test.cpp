@@ -103,13 +103,14 @@ Total run_episodes(std::uint64_t first_seed, std::uint64_t steps) {
     return total;
 }
 
-constexpr std::array event_names{"Configuration", "Spawned",      "SpawnFailed", "Executed",    "Exited",
-                                 "Ready",         "WatchdogPing", "ExtendTime",  "HelperEnded", "Schedule",
-                                 "StopAsked",     "Signal",       "Command",     "NoChildLeft", "TimePassed"};
-constexpr std::array action_names{
-    "Spawn",          "Signal",          "RunHelper",     "CancelHelper",      "Sweep",       "Finish",
-    "ReportStarted",  "ReportReady",     "ReportExited",  "ReportStartFailed", "ReportLeft",  "ReportGaveUp",
-    "ReportTimedOut", "ReportUnhealthy", "ReportHealthy", "ReportSkipped",     "ReportEnding"};
+constexpr std::array event_names{"Configuration", "Spawned",      "SpawnFailed", "Executed",    "Exited",   "MainFound",
+                                 "Ready",         "WatchdogPing", "ExtendTime",  "HelperEnded", "Schedule", "StopAsked",
+                                 "Signal",        "Command",      "NoChildLeft", "TimePassed"};
+constexpr std::array action_names{"Spawn",         "Signal",        "EndTree",        "RunHelper",
+                                  "CancelHelper",  "Sweep",         "Finish",         "ReportStarted",
+                                  "ReportMain",    "ReportReady",   "ReportExited",   "ReportStartFailed",
+                                  "ReportLeft",    "ReportGaveUp",  "ReportTimedOut", "ReportUnhealthy",
+                                  "ReportHealthy", "ReportSkipped", "ReportEnding"};
 constexpr std::array why_names{"stop", "kill", "forward", "reload", "watchdog", "asked"};
 constexpr std::array auxiliary_names{"alone", "failed", "passed over", "outlived", "last", "short of time"};
 static_assert(auxiliary_names.size() == auxiliary_cases);

@@ -36,8 +36,10 @@ std::string of(event::SpawnFailed const& e) { return "SpawnFailed " + text(e.id)
 std::string of(event::Executed const& e) { return "Executed " + text(e.id); }
 std::string of(event::Exited const& e) {
     return "Exited " + text(e.id) + ", status " + std::to_string(e.status) + (e.error ? ", " + of(*e.error) : "") +
-           (e.was_oom_killed ? ", oom" : "");
+           (e.was_oom_killed ? ", oom" : "") +
+           (e.successor ? ", goes on as " + std::to_string(static_cast<int>(*e.successor)) : "");
 }
+std::string of(event::MainFound const& e) { return "MainFound " + text(e.id) + pid_of(e); }
 std::string of(event::Ready const& e) { return "Ready " + text(e.id); }
 std::string of(event::WatchdogPing const& e) { return "WatchdogPing " + text(e.id); }
 std::string of(event::ExtendTimeout const& e) { return "ExtendTimeout " + text(e.id) + ", by " + text(e.by); }
@@ -102,11 +104,13 @@ std::string of(action::Signal const& a) {
     return "Signal " + text(a.id) + pid_of(a) + ", " + std::to_string(a.signo) + " (" + of(a.why) + ")" +
            (a.scope == launcher::StopScope::tree ? " tree" : "");
 }
+std::string of(action::EndTree const& a) { return "EndTree " + text(a.id); }
 std::string of(action::RunHelper const& a) { return "RunHelper " + text(a.id) + " " + text(a.helper); }
 std::string of(action::CancelHelper const& a) { return "CancelHelper " + text(a.id) + " " + text(a.helper); }
 std::string of(action::Sweep const& a) { return "Sweep " + std::to_string(a.signo); }
 std::string of(action::Finish const& a) { return "Finish " + std::to_string(a.exit_code); }
 std::string of(action::ReportStarted const& a) { return "ReportStarted " + text(a.id) + pid_of(a); }
+std::string of(action::ReportMain const& a) { return "ReportMain " + text(a.id) + pid_of(a); }
 std::string of(action::ReportReady const& a) { return "ReportReady " + text(a.id) + ", after " + text(a.after); }
 std::string of(action::ReportExited const& a) {
     return "ReportExited " + text(a.id) + pid_of(a) + ", status " + std::to_string(a.status) + ", run " + text(a.run) +
@@ -320,6 +324,7 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("has_pre_stop", policy.has_pre_stop, plain.has_pre_stop);
     say("pre_stop_timeout", policy.pre_stop_timeout, plain.pre_stop_timeout);
     say("stop_scope", policy.stop_scope, plain.stop_scope);
+    say("forks", policy.forks, plain.forks);
     say("kills_tree", policy.kills_tree, plain.kills_tree);
     say("on_change", policy.on_change, plain.on_change);
     say("change_signal", policy.change_signal, plain.change_signal);

@@ -178,11 +178,24 @@ def program_of(section):
     if not command:
         raise Failure(section.where("command"), "command is empty")
     program = {"command": command}
+    if command[0].rsplit("/", 1)[-1] == "pidproxy":
+        replace_pidproxy(section, program)
     add_restart(section, program)
     add_stop(section, program)
     add_surroundings(section, program)
     add_output(section, program)
     return program
+
+
+def replace_pidproxy(section, program):
+    """It passes signals on to the process that a file names. Its command stays in the foreground and hands none on, so that all of
+    its processes get them here; "pidFile" is for a command that ends when it has gone into the background."""
+    if len(program["command"]) < 3:
+        raise Failure(section.where("command"), "pidproxy needs a file and a command")
+    program["command"] = program["command"][2:]
+    program["stopScope"] = "tree"
+    section.conversion.find(section.where("command"), "command", "pidproxy is left out: signals reach all processes of its command",
+                            'where the command goes into the background, give the file as "pidFile" in place of "stopScope"')
 
 
 def add_restart(section, program):

@@ -15,7 +15,7 @@ DIRECTORY = ("no directory is made for a program", "make it in the image, owned 
 REASONS = {
     "ExecStartPost": ("nothing runs after a start", "make it a program with \"requires\" and \"oneShot\""),
     "ExecStopPost": ("nothing runs after a stop", "let the command do it when it ends"),
-    "PIDFile": ("the process that is started is the one that is watched", "let the program stay in the foreground"),
+    "PIDFile": ("only a program of Type=forking has one", "leave it out"),
     "OnFailure": ("units are not started by failures", 'give the command in "onFailure"'),
     "OnSuccess": ("units are not started by successes", "run them by \"requires\" after a one-shot"),
     "Sockets": ("socket units are not read", 'list the sockets in "sockets"'),
@@ -367,9 +367,17 @@ def add_type(unit, program):
         if kind == "notify-reload":
             unit.find("Type", place, "a reload is not waited for", f"send HUP with triton-launch ctl signal HUP {program_name(unit.name)}")
     elif kind == "forking":
-        unit.find("Type", place, "the process that is started is the one that is watched", "give the command the option that keeps it in the foreground")
+        add_pid_file(unit, program, place)
     elif kind == "dbus":
         unit.find("Type", place, "there is no message bus to wait for", 'it counts as ready when it runs; see "readiness"')
+
+
+def add_pid_file(unit, program, place):
+    path, where = unit.last("PIDFile")
+    if not path:
+        return unit.find("Type", place, "the process that goes on is known by a pid file alone",
+                         "have it write a PIDFile=, or give the command the option that keeps it in the foreground")
+    program["pidFile"] = absolute_path(where, "PIDFile", path if path.startswith("/") else f"/run/{path}")
 
 
 def add_restart(unit, program):
@@ -471,11 +479,14 @@ def hook(unit, key, known, program):
 def add_times(unit, program):
     is_notify = program.get("readiness", {}).get("type") == "notify"
     text, place = unit.last("TimeoutStartSec", unit.last("TimeoutSec")[0])
-    if text and is_notify and (span := seconds(place, "TimeoutStartSec", text)):
+    starts = is_notify or "pidFile" in program
+    if text and starts and (span := seconds(place, "TimeoutStartSec", text)):
         program["startTimeout"] = duration(span)
     elif text and program.get("oneShot"):
         if span := seconds(place, "TimeoutStartSec", text):
             program["timeout"] = duration(span)
+    elif text and "pidFile" in program:
+        unit.find("TimeoutStartSec", place, "a program that forks has 90 seconds where nothing else is said", 'give it a long "startTimeout"')
     elif text and not is_notify and text not in ("0", "infinity"):
         unit.find("TimeoutStartSec", place, "only a program with readiness has a limit for its start", "leave it out")
     text, place = unit.last("WatchdogSec")
@@ -631,6 +642,8 @@ HANDLED = {"Type", "NotifyAccess", "Restart", "RestartSec", "SuccessExitStatus",
 def report_rest(unit):
     for key in unit.keys:
         if key in HANDLED or key in IGNORED or key.startswith("Limit"):
+            continue
+        if key == "PIDFile" and unit.last("Type", "simple")[0] == "forking":
             continue
         reason = REASONS.get(key) or next((reason for pattern, reason in FAMILIES if re.match(pattern, key)), None)
         if unit.keys[key][-1][0].lower() == HARMLESS.get(key) or (reason == SANDBOX and unit.keys[key][-1][0].lower() in ("no", "false", "off", "0")):

@@ -45,6 +45,7 @@ protected:
         told.push_back(text);
     }
     void no_child_left() override { told.emplace_back("no child left"); }
+    void orphan_reaped() override { ++orphans; }
 
     pid_t start(std::uint32_t number) {
         children.make_room_for_a_start();
@@ -56,6 +57,7 @@ protected:
         children.run_command(key, 10s, [&] { return children.spawn_command(plan, ProcessNumber{1}, {}); });
     }
 
+    int orphans = 0;
     std::unique_ptr<EventLoop> loop = *EventLoop::create();
     log::Log log{silent()};
     FakeSys sys;

@@ -108,6 +108,12 @@ public:
         for (auto const& [pid, mark] : marks)
             children.push_back(pid);
     }
+    /// All that are marked are children of ours, and so are those that the test names.
+    pid_t parent_of(pid_t pid) override {
+        auto const found = parents.find(pid);
+        return found != parents.end() ? found->second : marks.contains(pid) ? own_pid() : 0;
+    }
+    bool adopts_orphans() override { return true; }
     void wait_a_moment() override {
         if (on_moment) on_moment();
     }
@@ -178,6 +184,7 @@ public:
     std::deque<int> read_errors;
     int reads_of_signals = 0;
     std::map<pid_t, std::uint64_t> marks;  // of our children
+    std::map<pid_t, pid_t> parents;        // of others
     std::function<void()> on_moment;
     std::function<void(pid_t)> on_spawn;
     std::function<void(pid_t, int)> on_signal;

@@ -72,6 +72,7 @@ protected:
         if (key == judge_key) keeper.judged(outcome);
     }
     void no_child_left() override {}
+    void orphan_reaped() override {}
     void agent_connected(UniqueFd) override {}
     void pod_told(PodState const& pod, bool have_changed) override { keeper.know_node(pod.variables, have_changed); }
     void isolation_changed() override {}

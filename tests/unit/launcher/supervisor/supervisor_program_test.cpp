@@ -1651,6 +1651,111 @@ TEST(SupervisorView, KnowsWhoWasKilledForMemory) {
               "Spawn 1; ReportExited 1, pid 100, status 9, run 0s, restart in 0s, oom");
 }
 
+// Programs that fork.
+
+ProgramPolicy forking() {
+    ProgramPolicy policy = service();
+    policy.forks = true;
+    policy.start_timeout = 90s;
+    return policy;
+}
+
+Subject& exited_for(Subject& subject, int status, std::optional<Pid> successor = {}) {
+    return subject.on(event::Exited{first, status, {}, false, successor});
+}
+
+Subject& main_found(Subject& subject, Pid pid) { return subject.on(event::MainFound{first, pid}); }
+
+TEST(SupervisorForks, GoesOnAsTheProcessThatItsFirstOneHasLeft) {
+    Subject subject = with({forking()});
+    subject.spawned(first);
+    EXPECT_EQ(subject.state(), State::activating);
+    EXPECT_EQ(subject.supervisor.view(first).pid, Pid{100});
+    EXPECT_EQ(exited_for(subject, 0).done(), "") << "not an end";
+    EXPECT_EQ(subject.state(), State::activating);
+    EXPECT_FALSE(subject.supervisor.view(first).pid) << "nobody is known";
+    EXPECT_EQ(subject.deadline(), 90s) << "the start goes on";
+    EXPECT_EQ(main_found(subject, Pid{200}).done(), "ReportMain 1, pid 200");
+    EXPECT_EQ(subject.state(), State::up);
+    EXPECT_EQ(subject.supervisor.view(first).pid, Pid{200});
+    EXPECT_EQ(subject.deadline(), std::nullopt);
+    EXPECT_EQ(exited_for(subject, exit_code_1).done(),
+              "Spawn 1; ReportExited 1, pid 200, status 256, run 0s, restart in 0s");
+}
+
+TEST(SupervisorForks, KnowsItWithTheEndOfTheFirst) {
+    Subject subject = with({forking()});
+    EXPECT_EQ(subject.cloned(first).done(), "");
+    EXPECT_EQ(exited_for(subject, 0, Pid{200}).done(), "ReportStarted 1, pid 100; ReportMain 1, pid 200")
+        << "an end faster than the news of its execve";
+    EXPECT_EQ(subject.state(), State::up);
+}
+
+TEST(SupervisorForks, FailsWhenTheFirstDoes) {
+    Subject subject = with({forking()});
+    subject.spawned(first);
+    EXPECT_EQ(exited_for(subject, exit_code_1, Pid{200}).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 256, run 0s, restart in 0s");
+}
+
+TEST(SupervisorForks, HandsOver) {
+    Subject subject = with({forking()});
+    subject.spawned(first);
+    exited_for(subject, 0, Pid{200});
+    EXPECT_EQ(main_found(subject, Pid{201}).done(), "ReportMain 1, pid 201") << "while both live";
+    EXPECT_EQ(main_found(subject, Pid{201}).done(), "") << "nothing new";
+    EXPECT_EQ(exited_for(subject, SIGKILL, Pid{202}).done(), "ReportMain 1, pid 202") << "however it ended";
+    EXPECT_EQ(subject.command(Verb::stop).done(), "Signal 1, pid 202, 15 (stop); Signal 1, pid 202, 18 (forward)");
+    EXPECT_EQ(subject.deadline(), 10s);
+    EXPECT_EQ(exited_for(subject.after(4s), 0, Pid{203}).done(),
+              "ReportMain 1, pid 203; Signal 1, pid 203, 15 (stop); Signal 1, pid 203, 18 (forward)");
+    EXPECT_EQ(subject.deadline(), 6s) << "the stop goes on";
+    EXPECT_EQ(subject.after(6s).time().done(), "Signal 1, pid 203, 9 (kill) to the tree");
+    EXPECT_EQ(exited_for(subject, SIGKILL, Pid{204}).done(), "ReportExited 1, pid 203, status 9, run 10s, not wanted")
+        << "who is killed hands nothing over";
+    EXPECT_EQ(subject.state(), State::held);
+}
+
+TEST(SupervisorForks, IsKilledAsATreeWhenNobodyIsKnown) {
+    Subject subject = with({forking()});
+    subject.spawned(first);
+    exited_for(subject, 0);
+    EXPECT_EQ(subject.after(90s).time().done(), "EndTree 1; ReportTimedOut 1 start");
+    EXPECT_EQ(subject.state(), State::killing);
+    EXPECT_EQ(main_found(subject, Pid{200}).done(), "") << "too late";
+    EXPECT_EQ(exited_for(subject, SIGKILL).done().substr(0, 37), "Spawn 1; ReportExited 1, pid 0, status");
+    subject.spawned(first);
+    exited_for(subject, 0);
+    EXPECT_EQ(subject.command(Verb::stop).done(), "EndTree 1");
+    exited_for(subject, SIGKILL);
+    EXPECT_EQ(subject.state(), State::held);
+    EXPECT_EQ(subject.on(event::SignalReceived{SIGUSR1}).done(), "");
+}
+
+TEST(SupervisorForks, IsReadyWhenItIsKnownAndSaysSo) {
+    ProgramPolicy policy = forking();
+    policy.readiness = Readiness::notified;
+    Subject subject = with({policy});
+    subject.spawned(first);
+    EXPECT_EQ(subject.ready(first).done(), "") << "remembered";
+    EXPECT_EQ(exited_for(subject, 0, Pid{200}).done(), "ReportMain 1, pid 200; ReportReady 1, after 0s");
+    EXPECT_EQ(subject.state(), State::up);
+
+    policy.readiness = Readiness::probed;
+    Subject probed = with({policy});
+    EXPECT_EQ(probed.spawned(first).done(), "ReportStarted 1, pid 100") << "nobody to probe yet";
+    EXPECT_EQ(exited_for(probed, 0, Pid{200}).done(), "ReportMain 1, pid 200; RunHelper 1 readiness");
+    EXPECT_EQ(probed.helper(first, Helper::readiness).done(), "ReportReady 1, after 0s");
+}
+
+TEST(SupervisorForks, TakesNobodyElse) {
+    Subject subject = up({service()});
+    EXPECT_FALSE(subject.supervisor.takes_main(first));
+    EXPECT_EQ(main_found(subject, Pid{200}).done(), "");
+    EXPECT_EQ(exited_for(subject, 0, Pid{200}).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 0, run 0s, restart in 0s");
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

@@ -150,6 +150,8 @@ UpgradeState odd_state() {
     state.reboots = true;
     state.agent_link = {80, 81};
     state.probes = {{82, config::ProbeKind::http, "http://[::1]:80/", 83s, {"A=b", "C=\xff"}, {{200, 299}}, "s"}, {}};
+    state.probes.back().stream = config::LogStream::err;
+    state.pid_files = {{1, 2, 91, 92, 93, 94}, {}};
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
     state.configuration_time = 86;
@@ -235,6 +237,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_TRUE(again.reboots);
     EXPECT_EQ(again.agent_link, state.agent_link);
     EXPECT_EQ(again.probes, state.probes);
+    EXPECT_EQ(again.pid_files, state.pid_files);
     EXPECT_EQ(again.links, state.links);
     EXPECT_EQ(again.pod, state.pod);
     EXPECT_EQ(again.configuration_changes, 85U);
