@@ -1,9 +1,10 @@
-"""Programs that flood PID 1 with all that they can reach: signals, messages, output, orphans. It goes on serving everybody
-else: who is killed is started again, ctl is answered, and the container stops in order."""
+"""Programs that flood PID 1 with all that they can reach: signals, messages, output, orphans. It goes on serving
+everybody else: who is killed is started again, ctl is answered, and the container stops in order."""
 
 import contextlib
 import json
 import signal
+import subprocess
 
 import pytest
 
@@ -16,8 +17,8 @@ AT_MOST = 60.0  # seconds until something has happened: the floods have the mach
 OF_THE_LAUNCHER = 5.0  # seconds of its processor time for one restart among floods: it takes milliseconds
 MEBIBYTE = 1024  # of VmRSS, which is in kB
 
-# Each floods when all are there, and not for ever, should nobody end it. What PID 1 forwards does not end it. Who forks has a
-# uid and a limit of its own, so that what it makes is bounded.
+# Each floods when all are there, and not for ever, should nobody end it. What PID 1 forwards does not end it. Who forks
+# has a uid and a limit of its own, so that what it makes is bounded.
 HEAD = """
 import array, os, resource, signal, socket, sys, time
 FLOOD = (signal.SIGUSR1, signal.SIGCHLD, signal.SIGWINCH, signal.SIGURG, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
@@ -47,7 +48,8 @@ number = 0
 while True:
     number += 1
     for text, more in ((f'STATUS={number}', []), ('READY=1', []), ('x' * 4000, []), ('FDSTORE=1', held),
-                       (f'EXTEND_TIMEOUT_USEC={number}', []), ('RELOADING=1\\nMONOTONIC_USEC=1', []), ('WATCHDOG=1', held)):
+                       (f'EXTEND_TIMEOUT_USEC={number}', []), ('RELOADING=1\\nMONOTONIC_USEC=1', []),
+                       ('WATCHDOG=1', held)):
         try:
             out.sendmsg([text.encode()], more)
         except OSError:
@@ -91,10 +93,11 @@ def flood(area, kind):
 
 
 def restart(launcher):
-    """Kills the one that behaves, which must be started again. It may have been ended already, by what PID 1 forwards, before it
-    could handle that."""
-    status = json.loads(launcher.ctl("status", "--json", "--timeout", f"{AT_MOST:.0f}s", "web"))
-    old = status["programs"][0]["processes"][0].get("pid")
+    """Kills the one that behaves, which must be started again. It may have been ended already, by what PID 1 forwards,
+    before it could handle that."""
+    status = subprocess.run([BINARY, "ctl", "--socket", launcher.control, "status", "--json", "--timeout",
+                             f"{AT_MOST:.0f}s", "web"], capture_output=True, text=True, timeout=2 * AT_MOST, check=True)
+    old = json.loads(status.stdout)["programs"][0]["processes"][0].get("pid")
     used = launcher.cpu_seconds()
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         launcher.signal_inside(old, signal.SIGKILL)
@@ -117,7 +120,8 @@ def test_a_flood(as_pid1, kinds):
     for _ in range(KILLS):
         restart(launcher)
     if "messages" in kinds:  # in its own flood each is heard
-        eventually(lambda: len(launcher.events_named("process-ready", program="messages")) == PROGRAMS, "all are ready", AT_MOST)
+        eventually(lambda: len(launcher.events_named("process-ready", program="messages")) == PROGRAMS,
+                   "all are ready", AT_MOST)
     if "output" in kinds:
         eventually((area / "output.log.2").exists, "there are three files", AT_MOST)
     if is_static(BINARY):  # a sanitizer keeps what is freed
