@@ -96,6 +96,7 @@ void check_pid_file(Subject const& subject) {
     if (!file) return;
     if (subject.program.one_shot || subject.has("schedule"))
         subject.problem("pidFile", "cannot be used together with oneShot or schedule");
+    if (subject.program.tty) subject.problem("pidFile", "cannot be used together with tty");
     if (file->type == ArgumentType::literal && !file->value.starts_with('/'))
         subject.problem("pidFile", "must be an absolute path");
     if (subject.program.count.value_or(1) > 1 && !depends_on_number(*file))
