@@ -107,7 +107,7 @@ enum class WhenFull : std::uint8_t { block, drop };
 
 struct Output {
     OutputKind kind = OutputKind::inherit;
-    std::optional<std::string> file = {};  ///< absolute path
+    std::optional<std::string> file = {};  ///< absolute path, the same for all numbers
     OutputFormat format = OutputFormat::prefix;
     std::uint64_t max_size = 10 << 20;       ///< bytes of one file; at least 1
     std::uint32_t max_files = 5;             ///< FILE.1 .., beside FILE itself; 0: a full file is removed
@@ -115,8 +115,14 @@ struct Output {
     WhenFull when_full = WhenFull::block;
     OutputTimestamp timestamp = OutputTimestamp::none;  ///< raw, prefix: before each line
     std::string to = {};                                ///< OutputKind::program: its name
+    /// Written instead of a path. In a plan its variables are put in, and `file` is what it means where that is the
+    /// same for all numbers.
+    std::optional<Argument> file_argument = {};
     std::vector<Output> error = {};  ///< where the standard error goes instead; at most one, which has none itself
 
+    [[nodiscard]] bool has_file() const { return file || file_argument; }
+    /// In a plan: each number has a file of its own, unless two names are equal.
+    [[nodiscard]] bool is_numbered() const { return file_argument && !file; }
     bool operator==(Output const&) const;
 };
 
@@ -176,7 +182,8 @@ enum class StdinKind : std::uint8_t { null, inherit, file };
 
 struct Stdin {
     StdinKind kind = StdinKind::null;
-    std::optional<std::string> file = {};  ///< StdinKind::file: absolute path
+    std::optional<std::string> file = {};        ///< StdinKind::file: absolute path, the same for all numbers
+    std::optional<Argument> file_argument = {};  ///< as that of an Output
 
     bool operator==(Stdin const&) const = default;
 };

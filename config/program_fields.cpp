@@ -193,9 +193,10 @@ std::span<Field<Stdin> const> table(TableOf<Stdin>) {
     static constexpr auto rows = std::to_array<Field<Stdin>>({
         {.name = "file",
          .need = required,
-         .value = as<&Stdin::file, json::Path>,
+         .value = {&file_shape, parse_file<Stdin>},
          .description =
-             "The file that a process reads from its beginning. It is opened at each start, by the launcher."},
+             "The file that a process reads from its beginning: a path or an Argument, which may depend on the number. "
+             "It is opened at each start, by the launcher."},
     });
     return rows;
 }

@@ -15,6 +15,8 @@ constexpr json::Shape address_shape{.types = "string", .pattern = "^(tcp:|udp:|u
 
 constexpr json::Shape error_shape{.types = "string or object", .words = output_words, .definition = "Output"};
 
+constexpr std::string_view is_of_both = " is the file of the standard output, which gets both streams without stderr";
+
 /// What goes to another program is not seen on its way.
 void check_link(Output const& output, Present<Output> present, json::Where const& at, Reading& reading) {
     for (std::string_view const key : {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull"}) {
@@ -37,9 +39,9 @@ void check_output(Output& output, Present<Output> present, json::Where const& at
         reading.warnings.add(json::Where{&at, "timestamp"}, "has no effect with format json, which has the time");
     for (Output const& error : output.error) {
         if (error.file && error.file == output.file)
-            reading.problems.add(json::Where{&at, "stderr"},
-                                 json::shown(*error.file) +
-                                     " is the file of the standard output, which gets both streams without stderr");
+            reading.problems.add(json::Where{&at, "stderr"}, json::shown(*error.file).append(is_of_both));
+        if (error.file_argument && error.file_argument == output.file_argument)
+            reading.problems.add(json::Where{&at, "stderr"}, std::string("its file").append(is_of_both));
     }
     if (present.has("file")) return;
     for (std::string_view const key : {"maxSize", "maxFiles", "mode"}) {
@@ -108,8 +110,9 @@ void check_socket(ListenSocket const& socket, Present<ListenSocket> present, jso
 std::span<Field<Output> const> table(TableOf<Output>) {
     static constexpr auto rows = std::to_array<Field<Output>>({
         {.name = "file",
-         .value = as<&Output::file, json::Path>,
-         .description = "The file to append to. Absent: the launcher's own stdout and stderr."},
+         .value = {&file_shape, parse_file<Output>},
+         .description = "The file to append to: a path, or an Argument, by which each process may have its own; those "
+                        "whose names are equal share one. Absent: the launcher's own stdout and stderr."},
         {.name = "format",
          .value = as<&Output::format, json::Choice<OutputFormat, output_formats>>,
          .description = "The unchanged bytes (the default with `file`), lines that begin with the name of the process "

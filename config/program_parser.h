@@ -45,6 +45,21 @@ void parse_landlock(json::Node const& node, json::Where const& at, Program& prog
 void parse_output(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 void parse_sockets(json::Node const& node, json::Where const& at, Program& program, Reading& reading);
 
+inline constexpr json::Shape file_shape{
+    .types = "string or object", .pattern = R"(^/[^\u0000]*$)", .section = "Argument", .further = argument_or_null};
+
+/// An absolute path, or an Argument that becomes one.
+template <class Object>
+void parse_file(json::Node const& node, json::Where const& at, Object& object, Reading& reading) {
+    if (node.get<std::string>()) {
+        object.file = json::Path::read(node, at, reading);
+    } else if (node.get<json::Object>()) {
+        object.file_argument = read_argument(node, at, reading);
+    } else {
+        reading.problems.add(at, std::string("expected a string or an object, found ").append(node.kind()));
+    }
+}
+
 /// Errors between programs: after and requires that lead nowhere or in a circle, sockets and files that two
 /// programs want in different ways.
 void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading);

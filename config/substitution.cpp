@@ -196,6 +196,33 @@ std::expected<process::CommandTemplate, json::Problems> substitute(
     return build(variables, highest_number, limits, [&](Substitution& all) { all.add_environment(environment, at); });
 }
 
+Argument with_variables_put_in(Argument const& argument, Variables const& variables) {
+    switch (argument.type) {
+        case ArgumentType::literal:
+        case ArgumentType::process_number: return argument;
+        case ArgumentType::environment: return {.value = std::string(variables.find(argument.source).value_or(""))};
+        case ArgumentType::ip_list: {
+            auto const list = variables.find(argument.source);
+            auto const address = list ? first_address(*list, argument.ip_family) : std::nullopt;
+            return {.value = std::string(address.value_or(""))};
+        }
+        case ArgumentType::concatenate: break;
+    }
+    Argument whole{.type = ArgumentType::concatenate};
+    for (Argument const& part : argument.values)
+        whole.values.push_back(with_variables_put_in(part, variables));
+    return whole;
+}
+
+process::CommandTemplate numbered_path(Argument const& argument) {
+    json::Where const nowhere;
+    Limits const limits;
+    Variables const none({}, nullptr);
+    Substitution path(none, 1, limits);
+    path.add_argument(argument, nowhere, nowhere);
+    return std::move(path).take().value();
+}
+
 namespace {
 
 class ReferenceList {
@@ -223,6 +250,10 @@ public:
         for (Health const& health : program.health)
             add_probe(health);
         if (program.files) add(program.files->paths);
+        if (program.stdin_.file_argument) add({*program.stdin_.file_argument});
+        if (program.output.file_argument) add({*program.output.file_argument});
+        for (Output const& error : program.output.error)
+            if (error.file_argument) add({*error.file_argument});
     }
 
     std::vector<Reference> take() && {

@@ -70,6 +70,11 @@ std::expected<process::CommandTemplate, json::Problems> substitute(
     std::span<std::pair<std::string, Argument> const> environment, json::Where const& at, Variables const& variables,
     std::uint32_t highest_number, Limits const& limits = {});
 
+/// The same argument without variables: what they contribute stands in it. They are there: substitute() has succeeded.
+Argument with_variables_put_in(Argument const& argument, Variables const& variables);
+/// The paths that such an argument stands for, by the number.
+process::CommandTemplate numbered_path(Argument const& argument);
+
 /// A variable that a configuration names, with its contribution: its value, or the chosen address of an IPList.
 struct Reference {
     std::string name;

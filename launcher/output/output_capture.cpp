@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "config/substitution.h"
 
 namespace triton::launcher {
 
@@ -14,9 +17,9 @@ namespace {
 
 constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
 constexpr Duration between_retries = std::chrono::seconds(1);
-/// In a key of programs_: the destination of a standard error alone. No table has so many programs.
+/// In a number of OutputState: the destination of a standard error alone. No table has so many programs.
 constexpr std::uint32_t error_bit = std::uint32_t{1} << 31;
-constexpr std::size_t most_waiting = 16;  // programs that have left, each with up to RotatingFile::capacity
+constexpr std::size_t most_waiting = 16;  // destinations that have left, each with up to RotatingFile::capacity
 // Of the console's buffer, for the launcher's own lines.
 constexpr std::size_t room_for_log = log::LogOutput::capacity / 4;
 static_assert(room_for_log + longest_piece <= log::LogOutput::capacity, "an empty one takes any line");
@@ -32,10 +35,9 @@ config::Output const* error_of(config::Output const& output) {
     return &output.error.front();
 }
 
-Result<std::unique_ptr<RotatingFile>> open_file(config::Output const& output) {
-    if (!output.file) return nullptr;
-    auto file = std::make_unique<RotatingFile>(
-        RotatingFile::Settings{*output.file, output.max_size, output.max_files, output.mode});
+Result<std::unique_ptr<RotatingFile>> open_file(config::Output const& output, std::string const& path) {
+    auto file =
+        std::make_unique<RotatingFile>(RotatingFile::Settings{path, output.max_size, output.max_files, output.mode});
     TRY(file->open());
     return file;
 }
@@ -51,29 +53,61 @@ LineFormat format_for(config::OutputFormat format, std::string_view program, std
 
 }  // namespace
 
+/// What has been configured, and what is kept of it.
 struct OutputCapture::Program {
     std::uint32_t id = 0;
-    std::shared_ptr<Program> whole;  // the program whose standard error alone comes here, and which keeps its chunks
     std::string name;
     config::Output output;
-    std::unique_ptr<RotatingFile> file;  // null: the console
+    std::uint32_t count = 1;
     LogRing ring;
-    Pipe const* mid_line_of = nullptr;  // whose line the last one in the file is, if it is not ended
-    std::uint64_t dropped = 0;
-    int told_error = 0;
 
     /// Both streams share a pipe, so that their order is kept.
-    [[nodiscard]] bool is_raw_file() const { return file && output.format == config::OutputFormat::raw; }
+    [[nodiscard]] bool is_joined() const {
+        return output.error.empty() && output.has_file() && output.format == config::OutputFormat::raw;
+    }
+    [[nodiscard]] OutputStream stream_of(OutputStream stream) const {
+        return stream == OutputStream::err && error_of(output) ? OutputStream::err : OutputStream::out;
+    }
+    [[nodiscard]] config::Output const& settings_of(OutputStream stream) const {
+        return stream == OutputStream::err ? *error_of(output) : output;
+    }
+    /// `stream` is one that has a destination for itself.
+    [[nodiscard]] DestinationKey key_of(OutputStream stream, std::uint32_t number) const {
+        config::Output const& settings = settings_of(stream);
+        if (!settings.is_numbered()) return {id, stream};
+        return {id, stream,
+                config::numbered_path(*settings.file_argument).arguments(process::ProcessNumber{number}).front()};
+    }
+};
+
+/// Where lines go.
+struct OutputCapture::Destination {
+    DestinationKey key;
+    std::shared_ptr<Program> program;
+    config::Output output;
+    std::unique_ptr<RotatingFile> file;  // null: the console
+    Pipe const* mid_line_of = nullptr;   // whose line the last one in the file is, if it is not ended
+    std::uint64_t dropped = 0;
+    int told_error = 0;
+    bool is_wanted = false;  // by what is configured; else it stays as long as a pipe leads to it
+
     /// The bytes go to the file as they are, ended or not.
     [[nodiscard]] bool is_unchanged() const {
-        return is_raw_file() && output.timestamp == config::OutputTimestamp::none;
+        return file && output.format == config::OutputFormat::raw && output.timestamp == config::OutputTimestamp::none;
     }
+};
+
+struct OutputCapture::Opened {
+    DestinationKey key;
+    config::Output const* output = nullptr;
+    std::unique_ptr<RotatingFile> file;
+    bool is_as_before = false;  // what is open stays
 };
 
 struct OutputCapture::Pipe {
     OutputKey key;
     OutputStream stream = OutputStream::out;
-    std::shared_ptr<Program> program;
+    std::shared_ptr<Destination> to;
     LineFormat format;
     UniqueFd read_end;
     UniqueFd write_end;
@@ -86,7 +120,7 @@ struct OutputCapture::Pipe {
     bool is_ending = false;       // the process has ended ..
     std::uint64_t until_end = 0;  // .. and so many bytes of it are to be read
     bool is_terminal = false;
-    bool has_return = false;  // the last byte was a CR, and what follows it decides
+    bool has_return = false;      // the last byte was a CR, and what follows it decides
     std::uint64_t run_begin = 0;  // the first chunk of the latest start
 };
 
@@ -119,70 +153,143 @@ void OutputCapture::each_pipe(std::function<void(Pipe&)> const& call) const {
 }
 
 void OutputCapture::set_format(Pipe& pipe) {
-    config::Output const& output = pipe.program->output;
-    pipe.format = format_for(output.format, pipe.program->name, pipe.key.process);
+    config::Output const& output = pipe.to->output;
+    pipe.format = format_for(output.format, pipe.to->program->name, pipe.key.process);
     pipe.format.set_timestamp(output.timestamp == config::OutputTimestamp::rfc3339);
 }
 
 Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, config::Output const& output,
-                                  std::size_t ring_bytes) {
-    Program const* const known = find(program);
-    if (known && known->output == output && known->name == name) return {};
-    auto file = TRY(open_file(output));
-    config::Output const* const error = error_of(output);
-    std::unique_ptr<RotatingFile> error_file;
-    if (error) error_file = TRY(open_file(*error));
+                                  std::uint32_t count, std::size_t ring_bytes) {
+    Program const* const before = find(program);
+    if (before && before->output == output && before->name == name && before->count == count) return {};
+    Program wanted{.id = program, .name = std::string(name), .output = output, .count = count, .ring = LogRing(0)};
+    std::vector<Opened> opened;
+    TRY(open_files(wanted, OutputStream::out, opened));
+    if (error_of(wanted.output)) TRY(open_files(wanted, OutputStream::err, opened));
+
     auto& entry = programs_[program];
     if (!entry) {
         entry = std::make_shared<Program>();
         entry->id = program;
         entry->ring = LogRing(ring_bytes);
     }
-    redirect(*entry, name, output, std::move(file));
-    if (error) {
-        auto& own = programs_[program | error_bit];
-        if (!own) {
-            own = std::make_shared<Program>();
-            own->id = program;
-            own->whole = entry;
-        }
-        redirect(*own, name, *error, std::move(error_file));
-    }
-    std::shared_ptr<Program> const to = error ? destination(program, OutputStream::err) : entry;
-    each_pipe([&](Pipe& pipe) {
-        if (pipe.program != entry && pipe.program->whole != entry) return;
-        pipe.program = pipe.stream == OutputStream::err ? to : entry;
-        set_format(pipe);
-    });
-    if (!error) leave(program | error_bit);
-    resume();
-    look_after(*entry);  // what it has taken over may wait for room
-    if (error) look_after(*to);
+    entry->name = wanted.name;
+    entry->output = wanted.output;
+    entry->count = count;
+    take_files(entry, std::move(opened));
     return {};
 }
 
-void OutputCapture::redirect(Program& program, std::string_view name, config::Output const& output,
-                             std::unique_ptr<RotatingFile> file) {
-    if (program.file) {
-        program.file->flush();
-        // The disk is full. What waits goes where the rest will go, unless that is the console, where it has no form.
-        if (file)
-            file->restore(program.file->waiting(), false);
-        else
-            program.dropped += static_cast<std::uint64_t>(std::ranges::count(program.file->waiting(), '\n'));
+/// What a stream needs, before anything is changed.
+Result<> OutputCapture::open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) const {
+    config::Output const& output = program.settings_of(stream);
+    auto const open_one = [&](DestinationKey key, std::string const& path) -> Result<> {
+        auto const there = known(key);
+        bool const is_as_before = there && there->output == output && there->program->name == program.name;
+        std::unique_ptr<RotatingFile> file;
+        if (!is_as_before) file = TRY(open_file(output, path));
+        opened.push_back({std::move(key), &output, std::move(file), is_as_before});
+        return {};
+    };
+    if (!output.has_file()) {
+        opened.push_back({{program.id, stream}, &output, nullptr, false});
+        return {};
     }
-    program.name = name;
-    program.output = output;
-    program.file = std::move(file);
-    program.mid_line_of = nullptr;
+    if (!output.is_numbered()) return open_one({program.id, stream}, *output.file);
+    auto const names = config::numbered_path(*output.file_argument);
+    std::set<std::string> distinct;
+    for (std::uint32_t number = 1; number <= program.count; ++number) {
+        auto const [path, is_new] = distinct.insert(names.arguments(process::ProcessNumber{number}).front());
+        if (is_new) TRY(open_one({program.id, stream, *path}, *path));
+    }
+    return {};
 }
 
-/// Where a stream of a program that is configured goes. Null: it is not configured.
-std::shared_ptr<OutputCapture::Program> OutputCapture::destination(std::uint32_t program, OutputStream stream) const {
-    auto at = programs_.end();
-    if (stream == OutputStream::err) at = programs_.find(program | error_bit);
-    if (at == programs_.end()) at = programs_.find(program);
-    return at == programs_.end() ? nullptr : at->second;
+/// From now on these are the destinations of a program.
+void OutputCapture::take_files(std::shared_ptr<Program> const& program, std::vector<Opened> opened) {
+    auto const first = destinations_.lower_bound({program->id, OutputStream::out});
+    for (auto at = first; at != destinations_.end() && at->first.program == program->id; ++at)
+        at->second->is_wanted = false;
+    for (Opened& one : opened) {
+        auto& to = destinations_[one.key];
+        if (!to) {
+            to = std::make_shared<Destination>();
+            to->key = one.key;
+            to->program = program;
+        }
+        if (!one.is_as_before) redirect(*to, *one.output, std::move(one.file));
+        to->is_wanted = true;
+    }
+    each_pipe([&](Pipe& pipe) {
+        if (pipe.to->program != program) return;
+        OutputStream const stream = program->stream_of(pipe.stream);
+        if (auto to = known(program->key_of(stream, pipe.key.process))) pipe.to = std::move(to);
+        set_format(pipe);
+    });
+    std::vector<DestinationKey> unwanted;
+    for (auto at = destinations_.lower_bound({program->id, OutputStream::out});
+         at != destinations_.end() && at->first.program == program->id; ++at) {
+        if (!at->second->is_wanted) unwanted.push_back(at->first);
+    }
+    for (DestinationKey const& key : unwanted)
+        leave_unused(key);
+    resume();
+    for (Opened const& one : opened) {
+        if (auto const to = known(one.key)) look_after(*to);  // what it has taken over may wait for room
+    }
+}
+
+void OutputCapture::redirect(Destination& destination, config::Output const& output,
+                             std::unique_ptr<RotatingFile> file) {
+    if (destination.file) {
+        destination.file->flush();
+        // The disk is full. What waits goes where the rest will go, unless that is the console, where it has no form.
+        if (file)
+            file->restore(destination.file->waiting(), false);
+        else
+            destination.dropped += static_cast<std::uint64_t>(std::ranges::count(destination.file->waiting(), '\n'));
+    }
+    destination.output = output;
+    destination.file = std::move(file);
+    destination.mid_line_of = nullptr;
+}
+
+std::shared_ptr<OutputCapture::Destination> OutputCapture::known(DestinationKey const& key) const {
+    auto const at = destinations_.find(key);
+    return at == destinations_.end() ? nullptr : at->second;
+}
+
+/// Where a stream goes of a program that is configured. The file of a number beyond its count, which is to stop, may
+/// have to be opened again. Errors: those of RotatingFile::open().
+Result<std::shared_ptr<OutputCapture::Destination>> OutputCapture::destination(OutputKey key, OutputStream stream) {
+    std::shared_ptr<Program> const program = programs_.at(key.program);
+    OutputStream const own = program->stream_of(stream);
+    DestinationKey const at = program->key_of(own, key.process);
+    if (auto there = known(at)) return there;
+    config::Output const& output = program->settings_of(own);
+    auto to = std::make_shared<Destination>();
+    to->key = at;
+    to->program = program;
+    to->output = output;
+    if (output.has_file()) to->file = TRY(open_file(output, at.file));
+    destinations_.emplace(at, to);
+    return to;
+}
+
+/// The same. Where its file cannot be opened any more, the console takes what it says: without a reader it would die.
+std::shared_ptr<OutputCapture::Destination> OutputCapture::destination_again(OutputKey key, OutputStream stream) {
+    auto to = destination(key, stream);
+    if (to) return std::move(*to);
+    if (callbacks_.failed) callbacks_.failed(key.program, to.error());
+    std::shared_ptr<Program> const& program = programs_.at(key.program);
+    OutputStream const own = program->stream_of(stream);
+    auto& plain = destinations_[{key.program, own}];
+    if (plain) return plain;
+    plain = std::make_shared<Destination>();
+    plain->key = {key.program, own};
+    plain->program = program;
+    plain->output = {.kind = config::OutputKind::captured, .when_full = program->settings_of(own).when_full};
+    return plain;
 }
 
 void OutputCapture::forget(std::uint32_t program) {
@@ -196,49 +303,64 @@ void OutputCapture::forget(std::uint32_t program) {
         if (at == processes_.end() || at->first.program != program) break;
         remove(at->first);
     }
-    leave(program | error_bit);
-    leave(program);
+    while (true) {
+        auto const at = destinations_.lower_bound({program, OutputStream::out});
+        if (at == destinations_.end() || at->first.program != program) break;
+        leave(DestinationKey(at->first));
+    }
+    programs_.erase(program);
 }
 
-void OutputCapture::leave(std::uint32_t key) {
-    auto const at = programs_.find(key);
-    if (at == programs_.end()) return;
+void OutputCapture::leave(DestinationKey const& key) {
+    auto const at = destinations_.find(key);
+    if (at == destinations_.end()) return;
     look_after(*at->second);
-    std::shared_ptr<Program> leaving = std::move(at->second);
-    programs_.erase(at);  // pipes that are not empty yet keep it
+    std::shared_ptr<Destination> leaving = std::move(at->second);
+    destinations_.erase(at);  // pipes that are not empty yet keep it
     keep_waiting(std::move(leaving));
 }
 
+/// Lets go of a destination that nothing leads to any more: neither the configuration nor a pipe.
+void OutputCapture::leave_unused(DestinationKey const& key) {
+    auto const at = destinations_.find(key);
+    if (at != destinations_.end() && !at->second->is_wanted && at->second.use_count() == 1) leave(key);
+}
+
 /// The disk is full: the file goes on trying, as that of a program that is there.
-void OutputCapture::keep_waiting(std::shared_ptr<Program> program) {
-    if (!program->file || (program->file->pending() == 0 && program.use_count() == 1)) return;
+void OutputCapture::keep_waiting(std::shared_ptr<Destination> destination) {
+    if (!destination->file || (destination->file->pending() == 0 && destination.use_count() == 1)) return;
     if (waiting_.size() == most_waiting) {
         give_up(*waiting_.front());
         waiting_.erase(waiting_.begin());
     }
-    waiting_.push_back(std::move(program));
+    waiting_.push_back(std::move(destination));
     retry_later();
 }
 
 void OutputCapture::tend_leaving() {
-    for (auto const& program : waiting_)
-        program->file->flush();
-    std::erase_if(waiting_,
-                  [](auto const& program) { return program->file->pending() == 0 && program.use_count() == 1; });
+    for (auto const& destination : waiting_)
+        destination->file->flush();
+    std::erase_if(waiting_, [](auto const& destination) {
+        return destination->file->pending() == 0 && destination.use_count() == 1;
+    });
 }
 
-void OutputCapture::give_up(Program const& program) {
-    auto const lines = static_cast<std::uint64_t>(std::ranges::count(program.file->waiting(), '\n'));
-    if (lines + program.dropped > 0 && callbacks_.lost) callbacks_.lost(program.name, lines + program.dropped);
+void OutputCapture::give_up(Destination const& destination) {
+    tell_lost(*destination.program, destination.file->waiting(), destination.dropped);
+}
+
+void OutputCapture::tell_lost(Program const& program, std::string_view waiting, std::uint64_t dropped) {
+    auto const lines = static_cast<std::uint64_t>(std::ranges::count(waiting, '\n'));
+    if (lines + dropped > 0 && callbacks_.lost) callbacks_.lost(program.name, lines + dropped);
 }
 
 std::unique_ptr<OutputCapture::Pipe> OutputCapture::make_pipe(OutputKey key, OutputStream stream,
-                                                              std::shared_ptr<Program> program) {
+                                                              std::shared_ptr<Destination> to) {
     if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(1 + read_size);
     auto pipe = std::make_unique<Pipe>();
     pipe->key = key;
     pipe->stream = stream;
-    pipe->program = std::move(program);
+    pipe->to = std::move(to);
     set_format(*pipe);
     paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size() + 2);
     return pipe;
@@ -250,10 +372,10 @@ Result<> OutputCapture::watch(Pipe& pipe) {
 }
 
 Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey key, OutputStream stream,
-                                                                      std::shared_ptr<Program> program) {
+                                                                      std::shared_ptr<Destination> to) {
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe for the output of a process");
-    auto pipe = make_pipe(key, stream, std::move(program));
+    auto pipe = make_pipe(key, stream, std::move(to));
     pipe->read_end = UniqueFd{ends[0]};
     pipe->write_end = UniqueFd{ends[1]};
     // Of the end that is ours alone: the process's own stays as it expects it.
@@ -263,28 +385,30 @@ Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey 
 }
 
 Result<OutputCapture::WriteEnds> OutputCapture::write_ends(OutputKey key) {
-    auto const program = programs_.find(key.program);
-    if (program == programs_.end()) return fail("the output of this program is not captured");
+    Program const* const program = find(key.program);
+    if (!program) return fail("the output of this program is not captured");
     Process& process = processes_[key];
-    if (!process.out) process.out = TRY(open_pipe(key, OutputStream::out, program->second));
+    auto const open = [&](OutputStream stream) -> Result<std::unique_ptr<Pipe>> {
+        return open_pipe(key, stream, TRY(destination(key, stream)));
+    };
+    if (!process.out) process.out = TRY(open(OutputStream::out));
     begin_run(*process.out);
     if (process.err) begin_run(*process.err);
     int const out = process.out->write_end.get();
-    config::Output const& output = program->second->output;
-    if (!output.error.empty() && !error_of(output)) return WriteEnds{out, -1};
-    if (output.error.empty() && program->second->is_raw_file()) return WriteEnds{out, out};
+    if (!program->output.error.empty() && !error_of(program->output)) return WriteEnds{out, -1};
+    if (program->is_joined()) return WriteEnds{out, out};
     if (!process.err) {
-        process.err = TRY(open_pipe(key, OutputStream::err, destination(key.program, OutputStream::err)));
+        process.err = TRY(open(OutputStream::err));
         begin_run(*process.err);
     }
     return WriteEnds{out, process.err->write_end.get()};
 }
 
 Result<int> OutputCapture::open_terminal(OutputKey key, WindowSize size, uid_t owner) {
-    auto const program = programs_.find(key.program);
-    if (program == programs_.end()) return fail("the output of this program is not captured");
+    if (!find(key.program)) return fail("the output of this program is not captured");
+    auto to = TRY(destination(key, OutputStream::out));
     PseudoTerminal ends = TRY(open_pseudo_terminal(size, owner));
-    auto pipe = make_pipe(key, OutputStream::out, program->second);
+    auto pipe = make_pipe(key, OutputStream::out, std::move(to));
     pipe->is_terminal = true;
     pipe->read_end = std::move(ends.master);
     pipe->write_end = std::move(ends.slave);  // so that there is no hang-up when the program has closed its own
@@ -313,17 +437,21 @@ void OutputCapture::end_terminal(OutputKey key) {
     // Whom it was waiting for is not waited for any more.
     if (std::exchange(terminal->is_paused, false)) std::erase(paused_, terminal.get());
     drain(*terminal);
-    if (terminal->is_ending)
-        leaving_.push_back(std::move(terminal));
-    else if (terminal->program->mid_line_of == terminal.get())
-        terminal->program->mid_line_of = nullptr;
+    let_go(std::move(terminal));
+}
+
+/// A pipe that was drained, as far as there was room.
+void OutputCapture::let_go(std::unique_ptr<Pipe> pipe) {
+    if (pipe->is_ending) return leaving_.push_back(std::move(pipe));
+    if (pipe->to->mid_line_of == pipe.get()) pipe->to->mid_line_of = nullptr;
+    bool const is_wanted = pipe->to->is_wanted;
+    DestinationKey const key = pipe->to->key;
+    pipe.reset();
+    if (!is_wanted) leave_unused(key);
 }
 
 /// What was there before it is not of this run.
-void OutputCapture::begin_run(Pipe& pipe) {
-    Program const& program = *pipe.program;
-    pipe.run_begin = (program.whole ? program.whole->ring : program.ring).next_sequence();
-}
+void OutputCapture::begin_run(Pipe& pipe) { pipe.run_begin = pipe.to->program->ring.next_sequence(); }
 
 std::uint64_t OutputCapture::run_begin(OutputKey key, OutputStream stream) const {
     constexpr std::uint64_t none = UINT64_MAX;
@@ -353,10 +481,7 @@ void OutputCapture::remove(OutputKey key) {
     for (std::unique_ptr<Pipe>* const pipe : {&process.out, &process.err}) {
         if (!*pipe) continue;
         drain(**pipe);
-        if ((*pipe)->is_ending)
-            leaving_.push_back(std::move(*pipe));
-        else if ((*pipe)->program->mid_line_of == pipe->get())
-            (*pipe)->program->mid_line_of = nullptr;
+        let_go(std::move(*pipe));
     }
 }
 
@@ -365,7 +490,7 @@ void OutputCapture::remove(OutputKey key) {
 void OutputCapture::read_ready(Pipe& pipe) {
     // One read, and then whatever else there is: no writer keeps the loop for itself.
     if (pump(pipe) == Progress::blocked) pause(pipe);
-    look_after(*pipe.program);
+    look_after(*pipe.to);
 }
 
 OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
@@ -378,7 +503,7 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
     if (!take_begun(pipe)) return Progress::blocked;
     // What comes behind the end is for the next look: the pipe may be closed now.
     if (pipe.is_ending && pipe.until_end == 0) return end_run(pipe) ? Progress::again : Progress::blocked;
-    if (pipe.program->output.when_full == config::WhenFull::block && !has_room(pipe, longest_piece))
+    if (pipe.to->output.when_full == config::WhenFull::block && !has_room(pipe, longest_piece))
         return Progress::blocked;
     if (pipe.is_terminal && !pipe.is_ending && terminal_reader_ && terminal_reader_->is_to_wait(pipe.key))
         return Progress::blocked;
@@ -437,12 +562,18 @@ void OutputCapture::resume() {
         Pipe& pipe = *paused_.front();
         paused_.erase(paused_.begin());
         go_on(pipe);
-        look_after(*pipe.program);
+        look_after(*pipe.to);
     }
-    for (auto const& [id, program] : programs_) {
-        if (program->dropped > 0) look_after(*program);  // it may not write again, and then nobody else would tell
+    for (auto const& [key, to] : destinations_) {
+        if (to->dropped > 0) look_after(*to);  // it may not write again, and then nobody else would tell
+    }
+    std::vector<DestinationKey> left;
+    for (auto const& pipe : leaving_) {
+        if (!pipe->is_paused && !pipe->to->is_wanted) left.push_back(pipe->to->key);
     }
     std::erase_if(leaving_, [](auto const& pipe) { return !pipe->is_paused; });
+    for (DestinationKey const& key : left)
+        leave_unused(key);
 }
 
 /// The process has ended: what is in its pipe now is its output, whoever else still writes.
@@ -461,7 +592,7 @@ void OutputCapture::finish_run(Pipe& pipe) {
     while (pipe.is_ending && !pipe.is_paused) {
         if (pump(pipe) == Progress::blocked) pause(pipe);
     }
-    look_after(*pipe.program);
+    look_after(*pipe.to);
 }
 
 /// Ends the line that the process has not ended. Returns whether there was room for it.
@@ -472,10 +603,10 @@ bool OutputCapture::end_run(Pipe& pipe) {
         if (taken == 0) return false;
     }
     pipe.begun = {};
-    if (std::exchange(pipe.is_dropping, false)) ++pipe.program->dropped;
+    if (std::exchange(pipe.is_dropping, false)) ++pipe.to->dropped;
     pipe.is_continued = false;
     if (std::exchange(pipe.is_ending, false)) begin_run(pipe);
-    if (pipe.program->mid_line_of == &pipe) pipe.program->mid_line_of = nullptr;
+    if (pipe.to->mid_line_of == &pipe) pipe.to->mid_line_of = nullptr;
     return true;
 }
 
@@ -525,52 +656,52 @@ bool OutputCapture::take_begun(Pipe& pipe) {
 /// Passes on whole lines; what stands behind the last newline is a piece of a line, or its end (`is_end`). Returns how
 /// much there was room for.
 std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) {
-    Program& program = *pipe.program;
-    std::size_t const passed = program.output.kind == config::OutputKind::null ? text.size()
-                               : program.is_unchanged()                        ? pass_raw(pipe, text, is_end)
-                                                                               : pass_lines(pipe, text, is_end);
+    Destination& to = *pipe.to;
+    std::size_t const passed = to.output.kind == config::OutputKind::null ? text.size()
+                               : to.is_unchanged()                        ? pass_raw(pipe, text, is_end)
+                                                                          : pass_lines(pipe, text, is_end);
     if (passed == 0) return 0;
     LogChunk chunk{0, time_, pipe.key.process, pipe.stream};
     chunk.text = text.substr(0, passed);
     chunk.is_partial = chunk.text.back() != '\n' && !(is_end && passed == text.size());
     chunk.is_left_over = pipe.is_ending;
-    LogRing& ring = program.whole ? program.whole->ring : program.ring;
+    Program& program = *to.program;
     if (!follower_) {
-        ring.append(chunk);
+        program.ring.append(chunk);
     } else {
-        ring.append(chunk, [this, &program](LogChunk const& one) { follower_(program.id, one); });
+        program.ring.append(chunk, [this, &program](LogChunk const& one) { follower_(program.id, one); });
     }
     return passed;
 }
 
 /// As it is. A line of another one that is not ended is ended before.
 std::size_t OutputCapture::pass_raw(Pipe& pipe, std::string_view text, bool is_end) {
-    Program& program = *pipe.program;
+    Destination& to = *pipe.to;
     std::size_t passed = 0;
     if (pipe.is_dropping) {
         std::size_t const end = text.find('\n');
         if (end == std::string_view::npos) return text.size();
         pipe.is_dropping = false;
-        ++program.dropped;
+        ++to.dropped;
         passed = end + 1;
     }
     std::string_view const rest = text.substr(passed);
     if (rest.empty()) return passed;
-    if (!program.file->has_room(rest.size() + 1)) {
-        if (program.output.when_full == config::WhenFull::block) return passed;
-        program.dropped += static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
+    if (!to.file->has_room(rest.size() + 1)) {
+        if (to.output.when_full == config::WhenFull::block) return passed;
+        to.dropped += static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
         pipe.is_dropping = rest.back() != '\n';
         return text.size();
     }
-    if (program.file->is_mid_line() && program.mid_line_of != &pipe) program.file->write("\n");
-    program.file->write(rest);
-    program.mid_line_of = program.file->is_mid_line() && !is_end ? &pipe : nullptr;
+    if (to.file->is_mid_line() && to.mid_line_of != &pipe) to.file->write("\n");
+    to.file->write(rest);
+    to.mid_line_of = to.file->is_mid_line() && !is_end ? &pipe : nullptr;
     return text.size();
 }
 
 /// In its format, line by line.
 std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is_end) {
-    Program& program = *pipe.program;
+    Destination& to = *pipe.to;
     std::string_view const time = time_text_.at(time_);
     std::size_t passed = 0;
     while (passed < text.size()) {
@@ -583,14 +714,14 @@ std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is
         if (!pipe.is_dropping && !has_room(pipe, rendered_.size() + longest_piece)) {
             push(pipe);
             if (!has_room(pipe, longest_piece)) {
-                if (program.output.when_full == config::WhenFull::block) break;
+                if (to.output.when_full == config::WhenFull::block) break;
                 pipe.is_dropping = true;
             }
         }
         if (pipe.is_dropping) {
             passed += length;
             if (!has_end) continue;
-            ++program.dropped;
+            ++to.dropped;
             pipe.is_dropping = false;
             pipe.is_continued = false;
             continue;
@@ -608,7 +739,7 @@ std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is
 
 void OutputCapture::push(Pipe& pipe) {
     if (rendered_.empty()) return;
-    if (RotatingFile* const file = pipe.program->file.get()) {
+    if (RotatingFile* const file = pipe.to->file.get()) {
         if (file->is_mid_line()) file->write("\n");
         file->write(rendered_);
     } else {
@@ -623,8 +754,8 @@ log::LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
 }
 
 bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
-    if (pipe.program->output.kind == config::OutputKind::null) return true;
-    if (pipe.program->file) return pipe.program->file->has_room(bytes);
+    if (pipe.to->output.kind == config::OutputKind::null) return true;
+    if (pipe.to->file) return pipe.to->file->has_room(bytes);
     log::LogOutput const& output = console_of(pipe);
     if (!output.has_room(bytes + room_for_log)) console_.flush();  // only lines of the log, perhaps
     return output.has_room(bytes + room_for_log);
@@ -632,17 +763,17 @@ bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
 
 // When something is in the way.
 
-/// Tells what there is to tell about a program's destination, and sees to it that it is tried again.
-void OutputCapture::look_after(Program& program) {
-    Error const* const error = program.file ? &program.file->error() : nullptr;
+/// Tells what there is to tell about a destination, and sees to it that it is tried again.
+void OutputCapture::look_after(Destination& to) {
+    Error const* const error = to.file ? &to.file->error() : nullptr;
     int const code = error ? error->code : 0;
-    if (code != 0 && code != program.told_error && callbacks_.failed) callbacks_.failed(program.id, *error);
-    program.told_error = code;
-    bool const waits = program.file ? program.file->pending() > 0 : console_.needs_retry();
+    if (code != 0 && code != to.told_error && callbacks_.failed) callbacks_.failed(to.program->id, *error);
+    to.told_error = code;
+    bool const waits = to.file ? to.file->pending() > 0 : console_.needs_retry();
     if (waits) retry_later();
-    bool const has_some = program.file ? !waits : console_.out().has_room(2 * room_for_log);
-    if (program.dropped > 0 && has_some && callbacks_.dropped)
-        callbacks_.dropped(program.id, std::exchange(program.dropped, 0));
+    bool const has_some = to.file ? !waits : console_.out().has_room(2 * room_for_log);
+    if (to.dropped > 0 && has_some && callbacks_.dropped)
+        callbacks_.dropped(to.program->id, std::exchange(to.dropped, 0));
 }
 
 void OutputCapture::retry_later() {
@@ -651,9 +782,9 @@ void OutputCapture::retry_later() {
 
 void OutputCapture::retry() {
     retry_timer_.disarm();
-    for (auto const& [id, program] : programs_) {
-        if (program->file) program->file->flush();
-        look_after(*program);
+    for (auto const& [key, to] : destinations_) {
+        if (to->file) to->file->flush();
+        look_after(*to);
     }
     tend_leaving();
     if (console_.needs_retry()) console_.flush();
@@ -662,12 +793,12 @@ void OutputCapture::retry() {
 }
 
 void OutputCapture::reopen_files() {
-    for (auto const& [id, program] : programs_) {
-        if (!program->file) continue;
-        if (Result<> const opened = program->file->open(); !opened && callbacks_.failed)
-            callbacks_.failed(program->id, opened.error());
-        program->file->flush();
-        look_after(*program);
+    for (auto const& [key, to] : destinations_) {
+        if (!to->file) continue;
+        if (Result<> const opened = to->file->open(); !opened && callbacks_.failed)
+            callbacks_.failed(to->program->id, opened.error());
+        to->file->flush();
+        look_after(*to);
     }
     resume();
 }
@@ -678,8 +809,8 @@ void OutputCapture::flush(milliseconds limit) {
         return std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
     };
     while (true) {
-        for (auto const& [id, program] : programs_) {
-            if (program->file) program->file->flush();
+        for (auto const& [key, to] : destinations_) {
+            if (to->file) to->file->flush();
         }
         tend_leaving();
         resume();
@@ -712,26 +843,32 @@ void OutputCapture::follow(std::function<void(std::uint32_t program, LogChunk co
 OutputState OutputCapture::export_state() {
     OutputState state;
     tend_leaving();
-    for (auto const& program : waiting_)
-        give_up(*program);  // the next version does not know them
+    for (auto const& destination : waiting_)
+        give_up(*destination);  // the next version does not know them
     waiting_.clear();
-    for (auto const& [id, program] : programs_) {
-        OutputState::Program saved{id};
-        if (program->file) {
-            program->file->flush();
-            saved.waiting = program->file->waiting();
-            saved.is_mid_line = program->file->is_mid_line();
+    for (auto const& [key, to] : destinations_) {
+        OutputState::Program saved{key.program | (key.stream == OutputStream::err ? error_bit : 0), key.file};
+        if (to->file) {
+            to->file->flush();
+            saved.waiting = to->file->waiting();
+            saved.is_mid_line = to->file->is_mid_line();
         }
-        saved.ring = program->ring.save();
-        saved.dropped = program->dropped;
+        saved.dropped = to->dropped;
         state.programs.push_back(std::move(saved));
+    }
+    for (auto const& [id, program] : programs_) {
+        auto const shared = std::ranges::find_if(state.programs, [id = id](OutputState::Program const& one) {
+            return one.program == id && one.file.empty();
+        });
+        OutputState::Program& saved = shared == state.programs.end() ? state.programs.emplace_back(id) : *shared;
+        saved.ring = program->ring.save();
     }
     each_pipe([&state](Pipe& pipe) {
         pipe.watch = {};
         OutputState::Pipe saved{pipe.key, pipe.stream, pipe.read_end.get(), pipe.write_end.get()};
         saved.begun = pipe.begun;
         saved.held = pipe.held;
-        saved.is_continued = pipe.is_continued || pipe.program->mid_line_of == &pipe;
+        saved.is_continued = pipe.is_continued || pipe.to->mid_line_of == &pipe;
         saved.is_ending = pipe.is_ending;
         saved.until_end = pipe.until_end;
         saved.is_terminal = pipe.is_terminal;
@@ -748,28 +885,20 @@ void OutputCapture::resume_reading() {
 }
 
 void OutputCapture::import_state(OutputState state) {
-    for (OutputState::Program& saved : state.programs) {
-        Program* const program = find(saved.program);
-        if (!program) continue;
-        if (program->file) program->file->restore(saved.waiting, saved.is_mid_line);
-        program->ring.load(saved.ring);
-        program->dropped = saved.dropped;
-    }
     for (OutputState::Pipe& saved : state.pipes) {
         UniqueFd read_end{saved.read_end};
         UniqueFd write_end{saved.write_end};
-        auto program = destination(saved.key.program, saved.stream);
-        if (!program) continue;
+        if (!find(saved.key.program)) continue;
         (void)::fcntl(read_end.get(), F_SETFD, FD_CLOEXEC);
         (void)::fcntl(write_end.get(), F_SETFD, FD_CLOEXEC);
-        auto pipe = make_pipe(saved.key, saved.stream, std::move(program));
+        auto pipe = make_pipe(saved.key, saved.stream, destination_again(saved.key, saved.stream));
         pipe->read_end = std::move(read_end);
         pipe->write_end = std::move(write_end);
         pipe->begun = std::move(saved.begun);
         pipe->held = std::move(saved.held);
-        bool const is_unchanged = pipe->program->is_unchanged();
+        bool const is_unchanged = pipe->to->is_unchanged();
         pipe->is_continued = saved.is_continued && !is_unchanged;
-        if (saved.is_continued && is_unchanged) pipe->program->mid_line_of = pipe.get();
+        if (saved.is_continued && is_unchanged) pipe->to->mid_line_of = pipe.get();
         pipe->is_ending = saved.is_ending;
         pipe->until_end = saved.until_end;
         pipe->run_begin = saved.run_begin;
@@ -784,10 +913,23 @@ void OutputCapture::import_state(OutputState state) {
         Process& process = processes_[saved.key];
         (saved.stream == OutputStream::out ? process.out : process.err) = std::move(pipe);
     }
+    for (OutputState::Program& saved : state.programs) {
+        Program* const program = find(saved.program & ~error_bit);
+        if (!program) continue;
+        if (!saved.ring.empty()) program->ring.load(saved.ring);
+        OutputStream const stream = (saved.program & error_bit) != 0 ? OutputStream::err : OutputStream::out;
+        auto const to = known({program->id, stream, saved.file});
+        if (!to) {
+            tell_lost(*program, saved.waiting, saved.dropped);
+            continue;
+        }
+        if (to->file) to->file->restore(saved.waiting, saved.is_mid_line);
+        to->dropped = saved.dropped;
+    }
     paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size());
     resume_reading();
-    for (auto const& [id, program] : programs_)
-        look_after(*program);  // what waits for room is tried again, whether or not somebody writes
+    for (auto const& [key, to] : destinations_)
+        look_after(*to);  // what waits for room is tried again, whether or not somebody writes
 }
 
 }  // namespace triton::launcher

@@ -48,6 +48,7 @@ struct OutputState {
     };
     struct Program {
         std::uint32_t program = 0;
+        std::string file = {};     ///< which one, of files by the number
         std::string waiting = {};  ///< for its file
         bool is_mid_line = false;  ///< in its file
         std::string ring = {};
@@ -90,8 +91,9 @@ public:
     /// first. Two programs may have one file for the moment that one leaves it; they do not see each other's lines and
     /// rotate it each on its own. Errors: the file cannot be opened; nothing has changed then.
     /// With `output.error` the standard error has a destination of its own; the chunks of both are in one order.
+    /// `count`: files by the number are opened for so many; a number beyond it keeps what it has until remove().
     Result<> configure(std::uint32_t program, std::string_view name, config::Output const& output,
-                       std::size_t ring_bytes = LogRing::default_capacity);
+                       std::uint32_t count = 1, std::size_t ring_bytes = LogRing::default_capacity);
     /// Forgets a program and, after draining them, the pipes of all its processes. What its file cannot take now is
     /// tried again.
     void forget(std::uint32_t program);
@@ -170,21 +172,35 @@ public:
 private:
     struct Pipe;
     struct Program;
+    struct Destination;
+    /// Of a stream of a program: all numbers have one destination, or each file has its own.
+    struct DestinationKey {
+        std::uint32_t program = 0;
+        OutputStream stream = OutputStream::out;  // err: of a standard error for itself
+        std::string file = {};                    // which one, of files by the number
+        auto operator<=>(DestinationKey const&) const = default;
+    };
     struct Process;
+    struct Opened;
     enum class Progress : std::uint8_t { again, empty, blocked };
 
     [[nodiscard]] Program* find(std::uint32_t program) const;
-    [[nodiscard]] std::shared_ptr<Program> destination(std::uint32_t program, OutputStream stream) const;
-    void redirect(Program& program, std::string_view name, config::Output const& output,
-                  std::unique_ptr<RotatingFile> file);
-    void leave(std::uint32_t key);
+    [[nodiscard]] std::shared_ptr<Destination> known(DestinationKey const& key) const;
+    [[nodiscard]] Result<std::shared_ptr<Destination>> destination(OutputKey key, OutputStream stream);
+    [[nodiscard]] std::shared_ptr<Destination> destination_again(OutputKey key, OutputStream stream);
+    Result<> open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) const;
+    void take_files(std::shared_ptr<Program> const& program, std::vector<Opened> opened);
+    static void redirect(Destination& destination, config::Output const& output, std::unique_ptr<RotatingFile> file);
+    void leave(DestinationKey const& key);
+    void leave_unused(DestinationKey const& key);
     static void set_format(Pipe& pipe);
-    Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
+    Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Destination> to);
     void each_pipe(std::function<void(Pipe&)> const& call) const;
 
-    std::unique_ptr<Pipe> make_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Program> program);
+    std::unique_ptr<Pipe> make_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Destination> to);
     Result<> watch(Pipe& pipe);
     void end_terminal(OutputKey key);
+    void let_go(std::unique_ptr<Pipe> pipe);
     std::string_view shown_lines(Pipe& pipe, std::size_t size);
     static void begin_run(Pipe& pipe);
     Progress pump(Pipe& pipe);
@@ -202,23 +218,25 @@ private:
     void push(Pipe& pipe);
     [[nodiscard]] log::LogOutput& console_of(Pipe const& pipe) const;
     [[nodiscard]] bool has_room(Pipe const& pipe, std::size_t bytes);
-    void look_after(Program& program);
-    void keep_waiting(std::shared_ptr<Program> program);
+    void look_after(Destination& destination);
+    void keep_waiting(std::shared_ptr<Destination> destination);
     void tend_leaving();
-    void give_up(Program const& program);
+    void give_up(Destination const& destination);
+    void tell_lost(Program const& program, std::string_view waiting, std::uint64_t dropped);
     void retry_later();
 
     EventLoop& loop_;
     Console& console_;
     Callbacks callbacks_;
-    std::map<std::uint32_t, std::shared_ptr<Program>> programs_;  // and, with error_bit, standard errors of their own
+    std::map<std::uint32_t, std::shared_ptr<Program>> programs_;
+    std::map<DestinationKey, std::shared_ptr<Destination>> destinations_;
     std::map<OutputKey, Process> processes_;
     std::map<OutputKey, std::unique_ptr<Pipe>> terminals_;
     TerminalReader* terminal_reader_ = nullptr;
-    std::vector<std::unique_ptr<Pipe>> leaving_;     // their number is no longer wanted, but they are not empty
-    std::vector<std::shared_ptr<Program>> waiting_;  // removed ones, whose file has not taken everything
-    std::vector<Pipe*> paused_;                      // in the order in which they continue
-    std::unique_ptr<char[]> buffer_;                 // for one read, and the byte before it
+    std::vector<std::unique_ptr<Pipe>> leaving_;         // their number is no longer wanted, but they are not empty
+    std::vector<std::shared_ptr<Destination>> waiting_;  // removed ones, whose file has not taken everything
+    std::vector<Pipe*> paused_;                          // in the order in which they continue
+    std::unique_ptr<char[]> buffer_;                     // for one read, and the byte before it
     std::string rendered_;
     TimeText time_text_;
     std::int64_t time_ = 0;  // microseconds since the epoch, of the last read

@@ -75,6 +75,26 @@ std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t
     return probes;
 }
 
+struct ShownFile {
+    std::string_view stream;
+    std::string path;
+};
+
+/// The files of one process that an Argument names.
+std::vector<ShownFile> argument_files(ProgramPlan const& program, std::uint32_t number) {
+    std::vector<ShownFile> files;
+    auto const add = [&](std::string_view stream, auto const& settings) {
+        if (!settings.file_argument) return;
+        auto const names = config::numbered_path(*settings.file_argument);
+        files.push_back({stream, std::move(names.arguments(ProcessNumber{number}).front())});
+    };
+    add("stdin", program.settings.stdin_);
+    add("stdout", program.settings.output);
+    for (config::Output const& error : program.settings.output.error)
+        add("stderr", error);
+    return files;
+}
+
 CheckResult failed(CheckOptions const& options, std::vector<std::string> const& errors) {
     CheckResult result;
     result.exit_code = 1;
@@ -116,6 +136,8 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
             out.back() = '\n';
             for (ShownProbe const& probe : network_probes(selection.program, number))
                 out.append("#   ").append(probe.helper).append(": ").append(probe.target).append("\n");
+            for (ShownFile const& file : argument_files(selection.program, number))
+                out.append("#   ").append(file.stream).append(": ").append(file.path).append("\n");
         }
     }
     return out;
@@ -129,6 +151,8 @@ void write_process(json::Writer& out, ProgramPlan const& program, std::uint32_t 
     out.key("environment").list(additions(program, number, environment));
     for (ShownProbe const& probe : network_probes(program, number))
         out.key(probe.helper).open('{').member("type", probe.kind).member("target", probe.target).close('}');
+    for (ShownFile const& file : argument_files(program, number))
+        out.key(file.stream).value(std::string_view(file.path));
     out.close('}');
 }
 

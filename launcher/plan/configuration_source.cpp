@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +21,7 @@
 #include "launcher/plan/program_attributes.h"
 #include "lib/base/read_file.h"
 #include "lib/files/confined_path.h"
+#include "lib/json/text.h"
 
 namespace triton::launcher {
 
@@ -139,6 +141,7 @@ constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr Duration between_log_watches = std::chrono::minutes(1);
 // For a program to go into the background, where nothing else is said: what systemd gives it (TimeoutStartSec=).
 constexpr Duration time_to_fork = std::chrono::seconds(90);
+constexpr std::size_t most_numbered_files = 2048;        // of all programs; PID 1 opens each in 10 microseconds or so
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
 
 /// What a load may cost that PID 1 makes without a helper. Whoever writes the document controls how many programs,
@@ -231,6 +234,9 @@ private:
     std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
     void add_headers(config::Headers const& headers, json::Where const& at, std::uint32_t count, NetworkProbe& probe);
     void add_files(config::Program const& program, json::Where const& at, ProgramPlan& plan);
+    void settle_files(config::Program& settings, json::Where const& at, std::uint32_t count);
+    template <class Stream>
+    void settle_file(Stream& stream, json::Where const& at, std::uint32_t count);
     std::shared_ptr<process::StartPlan const> command(config::Program const& program, json::Where const& at,
                                                       Environment const& environment, process::Attributes attributes,
                                                       std::uint32_t count);
@@ -631,6 +637,34 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
     }
 }
 
+/// What an Argument that stands for a path becomes, when it is one for every process.
+template <class Stream>
+void Planner::settle_file(Stream& stream, json::Where const& at, std::uint32_t count) {
+    if (!stream.file_argument) return;
+    json::Where const file_at{&at, "file"};
+    auto const made = checked(config::substitute(*stream.file_argument, file_at, variables_, count));
+    if (!made) return;
+    // Its length is longest at one of the ends, and what it begins with is a slash for all of them or for none.
+    std::string first = made->arguments(ProcessNumber{1}).front();
+    std::size_t const longest =
+        std::max(first.size(), made->arguments(ProcessNumber{std::max(count, 1U)}).front().size());
+    if (!first.starts_with('/')) return add(file_at, "must be an absolute path, not " + json::quoted(first, 128));
+    if (longest >= PATH_MAX)
+        return add(file_at, "would be " + std::to_string(longest) + " bytes long; Linux allows " +
+                                std::to_string(PATH_MAX - 1) + " (PATH_MAX)");
+    bool const is_numbered = depends_on_number(*stream.file_argument);
+    stream.file_argument = config::with_variables_put_in(*stream.file_argument, variables_);
+    if (!is_numbered) stream.file = std::move(first);
+}
+
+void Planner::settle_files(config::Program& settings, json::Where const& at, std::uint32_t count) {
+    json::Where const output_at{&at, "output"};
+    settle_file(settings.stdin_, json::Where{&at, "stdin"}, count);
+    settle_file(settings.output, output_at, count);
+    for (config::Output& error : settings.output.error)
+        settle_file(error, json::Where{&output_at, "stderr"}, count);
+}
+
 std::vector<SocketRequest> Planner::sockets(config::Program const& program, json::Where const& at) {
     std::vector<SocketRequest> requests;
     if (program.sockets.empty()) return requests;
@@ -800,6 +834,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
     std::size_t const errors_before = rejected_.errors.size();
     if (is_too_much()) return nullptr;
     auto plan = std::make_shared<ProgramPlan>();
+    settle_files(program, at, count);
     plan->policy = policy(program);
     plan->is_reader = readers_.contains(program.name);
     // When all that write to it have ended it reads what they have left, and its end by that is not waited for longer.
@@ -893,6 +928,62 @@ std::string directory_of(std::string_view path) {
     if (slash == std::string_view::npos) return ".";
     return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
 }
+
+/// The files of all programs, where at least one has a name by the number: a file has one writer, and there are not
+/// more of them than PID 1 opens in a round.
+class OutputFiles {
+public:
+    explicit OutputFiles(Rejected& rejected) : rejected_(rejected) {}
+
+    void add(config::Program const& program) {
+        add(program, program.output, "output");
+        for (config::Output const& error : program.output.error)
+            add(program, error, "output.stderr");
+    }
+
+private:
+    struct Writer {
+        config::Program const* program = nullptr;
+        std::string_view key;
+        bool is_numbered = false;
+
+        [[nodiscard]] std::string place() const {
+            return "programs." + program->name + "." + std::string(key) + ".file";
+        }
+        [[nodiscard]] bool is_same(Writer const& other) const { return program == other.program && key == other.key; }
+    };
+
+    void add(config::Program const& program, config::Output const& output, std::string_view key) {
+        Writer const writer{&program, key, output.is_numbered()};
+        if (output.file) (void)add(*output.file, writer);
+        if (!output.is_numbered()) return;
+        process::CommandTemplate const names = config::numbered_path(*output.file_argument);
+        for (std::uint32_t number = 1; number <= program.count.value_or(1); ++number) {
+            if (!add(names.arguments(ProcessNumber{number}).front(), writer)) return;
+        }
+    }
+
+    /// Returns whether the next one is worth a look.
+    bool add(std::string path, Writer const& writer) {
+        auto const [owner, is_new] = writers_.try_emplace(std::move(path), writer);
+        if (is_new) {
+            if (!writer.is_numbered || ++numbered_ <= most_numbered_files) return true;
+            rejected_.errors.push_back(writer.place() + ": more than " + std::to_string(most_numbered_files) +
+                                       " files by number in all");
+            return false;
+        }
+        Writer const& other = owner->second;
+        if (other.is_same(writer)) return true;
+        if (!other.is_numbered && !writer.is_numbered) return true;  // known without a look at numbers
+        rejected_.errors.push_back(writer.place() + ": " + json::shown(owner->first) + " is also the file of " +
+                                   other.place());
+        return false;
+    }
+
+    Rejected& rejected_;
+    std::map<std::string, Writer> writers_;
+    std::size_t numbered_ = 0;
+};
 
 /// A variable that is used in several ways is told as it is: from that all of them can be made again.
 std::vector<std::pair<std::string, std::string>> used_environment(Accepted const& accepted,
@@ -1017,6 +1108,11 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
         planner.check_patterns();
     }
     if (rejected.is_too_much) return std::unexpected(std::move(rejected));
+    if (rejected.errors.empty() && configuration.has_programs) {
+        OutputFiles files(rejected);
+        for (auto const& program : accepted.programs)
+            files.add(program->settings);
+    }
     if (!rejected.errors.empty()) {
         shorten(rejected.errors);
         rejected.misses_node_label = std::ranges::any_of(references, [&](config::Reference const& reference) {

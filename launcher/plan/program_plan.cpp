@@ -25,9 +25,11 @@ ReadyChannel channel_of(std::optional<config::Readiness> const& readiness) {
 void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
     config::Output const& output = plan.settings.output;
+    config::Stdin const& input = plan.settings.stdin_;
     bool const is_null = is_named && plan.settings.stdin_.kind == config::StdinKind::null;
     plan.needs = {.has_null_input = is_null && !plan.is_reader,
-                  .input_file = plan.settings.stdin_.file.value_or(""),
+                  .input_file = input.file.value_or(""),
+                  .input_files = {},
                   .has_piped_input = plan.is_reader,
                   .output_to = output.to,
                   .output = target_of(output.kind),
@@ -40,6 +42,7 @@ void decide_needs(ProgramPlan& plan) {
         plan.needs.has_null_input = false;
         plan.needs.output = plan.needs.error = StreamTarget::captured;
     }
+    if (input.file_argument && !input.file) plan.needs.input_files = config::numbered_path(*input.file_argument);
     plan.needs.notify.has_own_root = plan.settings.root_directory.has_value();
     if (!plan.start) return;
     process::Identity const& identity = plan.start->attributes().identity;

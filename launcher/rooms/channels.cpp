@@ -213,8 +213,8 @@ Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& id
     for (std::size_t i = 0; i < ids.size(); ++i) {
         config::Program const& program = wanted[i]->settings;
         if (wanted[i]->needs.output != StreamTarget::captured) continue;
-        Result<> const opened =
-            output_->configure(static_cast<std::uint32_t>(ids[i]), program.name, captured_output(*wanted[i]));
+        Result<> const opened = output_->configure(static_cast<std::uint32_t>(ids[i]), program.name,
+                                                   captured_output(*wanted[i]), wanted[i]->policy.count);
         if (opened) continue;
         for (std::size_t before = 0; before < i; ++before)
             restore_output(ids[before]);
@@ -228,7 +228,7 @@ void Channels::restore_output(ProgramId id) {
     auto const at = static_cast<std::uint32_t>(id);
     if (at < table_.size() && table_[id].is_captured()) {
         // It was open a moment ago.
-        (void)output_->configure(at, table_[id].name, captured_output(*table_[id].plan));
+        (void)output_->configure(at, table_[id].name, captured_output(*table_[id].plan), table_[id].plan->policy.count);
     } else {
         output_->forget(at);
     }
@@ -311,8 +311,9 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
         if (!input) return failed(process::SpawnStage::descriptors, input.error());
         hands.files.in = *input;
     }
-    if (!needs.input_file.empty()) {
-        auto input = open_input(needs.input_file, plan.start->attributes().root_directory);
+    if (!needs.input_file.empty() || needs.input_files) {
+        std::string const path = needs.input_files ? needs.input_files->arguments(id.number).front() : needs.input_file;
+        auto input = open_input(path, plan.start->attributes().root_directory);
         if (!input) return failed(process::SpawnStage::descriptors, input.error());
         hands.input = std::move(*input);
         hands.files.in = hands.input.get();
@@ -622,7 +623,7 @@ void Channels::capture_again(ProgramId id) {
     ProgramTable::Entry const& program = table_[id];
     auto const at = static_cast<std::uint32_t>(id);
     config::Output const wanted = captured_output(*program.plan);
-    Result<> const configured = output_->configure(at, program.name, wanted);
+    Result<> const configured = output_->configure(at, program.name, wanted, program.plan->policy.count);
     if (configured) return;
     log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text(),
                {{"program", std::string_view(program.name)}, {"error", std::string_view(configured.error().text())}});

@@ -26,17 +26,27 @@ std::string text_of(process::IdOrName const& id) {
 
 std::string_view text(config::RestartWhen when) { return config::restart_names[static_cast<std::size_t>(when)]; }
 
-std::string output_text(config::Output const& output) {
+/// Of files by the number the first and the last one.
+std::string file_text(config::Output const& output, std::uint32_t count) {
+    if (!output.has_file()) return "captured";
+    if (!output.is_numbered()) return *output.file;
+    auto const names = config::numbered_path(*output.file_argument);
+    std::string first = names.arguments(ProcessNumber{1}).front();
+    if (count <= 1) return first;
+    return first + " to " + names.arguments(ProcessNumber{count}).front();
+}
+
+std::string output_text(config::Output const& output, std::uint32_t count) {
     if (!output.error.empty()) {
         config::Output plain = output;
         plain.error.clear();
-        return output_text(plain) + "; stderr: " + output_text(output.error.front());
+        return output_text(plain, count) + "; stderr: " + output_text(output.error.front(), count);
     }
     switch (output.kind) {
         case config::OutputKind::inherit: return "inherit";
         case config::OutputKind::null: return "null";
         case config::OutputKind::program: return "to " + output.to;
-        case config::OutputKind::captured: return output.file.value_or("captured");
+        case config::OutputKind::captured: return file_text(output, count);
     }
     std::unreachable();
 }
@@ -192,7 +202,7 @@ ProgramDescription ControlPort::describe(std::size_t index) const {
         .requires_ = settings.requires_,
         .binds_to = settings.binds_to,
         .sockets = {},
-        .output = output_text(settings.output)};
+        .output = output_text(settings.output, program.plan->policy.count)};
     if (process::StartPlan const* const start = program.plan->start.get()) {
         description.command = start->command().arguments(ProcessNumber{1});
         description.command.insert(description.command.begin(), start->name());

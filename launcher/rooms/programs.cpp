@@ -30,13 +30,16 @@ std::uint64_t descriptors_of(ProgramPlan const& plan) {
     config::Program const& program = plan.settings;
     bool const is_captured = plan.needs.output == StreamTarget::captured;
     config::Output const& output = program.output;
-    bool const is_joined = output.error.empty() && output.file && output.format == config::OutputFormat::raw;
+    bool const is_joined = output.error.empty() && output.has_file() && output.format == config::OutputFormat::raw;
     bool const has_one_pipe = is_joined || plan.needs.error != StreamTarget::captured;
-    bool const has_error_file = !output.error.empty() && output.error.front().file;
+    auto const files_of = [&](config::Output const& one) {
+        return one.is_numbered() ? std::uint64_t{plan.policy.count} : one.has_file() ? 1U : 0U;
+    };
+    std::uint64_t const error_files = output.error.empty() ? 0 : files_of(output.error.front());
     bool const is_notified = plan.policy.readiness == Readiness::notified;
     std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
     std::uint64_t const terminal = plan.needs.has_terminal ? 2 : 0;
-    return (each + terminal) * plan.policy.count + (is_captured && output.file ? 1U : 0U) + (has_error_file ? 1U : 0U) +
+    return (each + terminal) * plan.policy.count + (is_captured ? files_of(output) + error_files : 0) +
            plan.sockets.size() + (program.landlock ? 1U : 0U) + (plan.is_reader ? 2U : 0U);
 }
 

@@ -190,6 +190,7 @@ constexpr void describe(A& a, OutputState::Pipe const*) {
 template <class A>
 constexpr void describe(A& a, OutputState::Program const*) {
     a("program", &OutputState::Program::program);
+    a("file", &OutputState::Program::file);
     a("waiting", &OutputState::Program::waiting);
     a("is_mid_line", &OutputState::Program::is_mid_line);
     a("ring", &OutputState::Program::ring);
@@ -278,6 +279,18 @@ constexpr void describe(A& a, process::ResourceLimit const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, config::Argument const*) {
+    a("type", &config::Argument::type);
+    a("ip_family", &config::Argument::ip_family);
+    a("value", &config::Argument::value);
+    a("values", &config::Argument::values);
+    a("source", &config::Argument::source);
+    a("multiplier", &config::Argument::multiplier);
+    a("offset", &config::Argument::offset);
+    a("width", &config::Argument::width);
+}
+
+template <class A>
 constexpr void describe(A& a, config::Output const*) {
     a("kind", &config::Output::kind);
     a("file", &config::Output::file);
@@ -288,6 +301,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("when_full", &config::Output::when_full);
     a("timestamp", &config::Output::timestamp);
     a("to", &config::Output::to);
+    a("file_argument", &config::Output::file_argument);
     a("error", &config::Output::error);
 }
 
@@ -452,6 +466,8 @@ template <>
 constexpr std::int64_t last_of<config::LogStream> = static_cast<std::int64_t>(config::LogStream::err);
 template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::program);
+template <>
+constexpr std::int64_t last_of<config::ArgumentType> = static_cast<std::int64_t>(config::ArgumentType::ip_list);
 template <>
 constexpr std::int64_t last_of<config::OutputFormat> = static_cast<std::int64_t>(config::OutputFormat::json);
 template <>
