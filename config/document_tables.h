@@ -113,6 +113,7 @@ std::span<Field<process::CapabilitySettings> const> table(TableOf<process::Capab
 std::span<Field<process::SeccompSettings> const> table(TableOf<process::SeccompSettings>);
 std::span<Field<process::LandlockSettings> const> table(TableOf<process::LandlockSettings>);
 std::span<Field<Output> const> table(TableOf<Output>);
+std::span<Field<Syslog> const> table(TableOf<Syslog>);
 std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>);
 
 }  // namespace triton::config

@@ -98,6 +98,7 @@ void for_each_definition(Call call) {
     call.template operator()<process::SeccompSettings>("Seccomp");
     call.template operator()<process::LandlockSettings>("Landlock");
     call.template operator()<Output>("Output");
+    call.template operator()<Syslog>("Syslog");
     call.template operator()<ListenSocket>("Socket");
 }
 

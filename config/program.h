@@ -15,6 +15,7 @@
 #include "config/policy.h"
 #include "config/probe_target.h"
 #include "config/socket_address.h"
+#include "config/syslog.h"
 #include "lib/process/settings.h"
 
 namespace triton::config {
@@ -98,7 +99,7 @@ struct Health {
     bool operator==(Health const&) const = default;
 };
 
-/// captured: through a pipe to us, and on to the file or, without one, to our own stdout and stderr.
+/// captured: through a pipe to us, and on to the file, to syslog or, without these, to our own stdout and stderr.
 /// program: through a pipe to another program's standard input.
 enum class OutputKind : std::uint8_t { inherit, null, captured, program };
 enum class OutputFormat : std::uint8_t { raw, prefix, json };
@@ -118,7 +119,8 @@ struct Output {
     /// Written instead of a path. In a plan its variables are put in, and `file` is what it means where that is the
     /// same for all numbers.
     std::optional<Argument> file_argument = {};
-    std::vector<Output> error = {};  ///< where the standard error goes instead; at most one, which has none itself
+    std::optional<Syslog> syslog = {};  ///< instead of a file; WhenFull::drop
+    std::vector<Output> error = {};     ///< where the standard error goes instead; at most one, which has none itself
 
     [[nodiscard]] bool has_file() const { return file || file_argument; }
     /// In a plan: each number has a file of its own, unless two names are equal.

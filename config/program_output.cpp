@@ -19,7 +19,8 @@ constexpr std::string_view is_of_both = " is the file of the standard output, wh
 
 /// What goes to another program is not seen on its way.
 void check_link(Output const& output, Present<Output> present, json::Where const& at, Reading& reading) {
-    for (std::string_view const key : {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull"}) {
+    for (std::string_view const key :
+         {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull", "syslog"}) {
         if (present.has(key)) reading.problems.add(json::Where{&at, key}, "cannot be used together with to");
     }
     for (Output const& error : output.error) {
@@ -28,12 +29,21 @@ void check_link(Output const& output, Present<Output> present, json::Where const
     }
 }
 
+/// Its messages have a form of their own, and nobody waits for a daemon.
+void check_syslog(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
+    for (std::string_view const key : {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull"}) {
+        if (present.has(key)) reading.problems.add(json::Where{&at, key}, "cannot be used together with syslog");
+    }
+    output.when_full = WhenFull::drop;
+}
+
 void check_output(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
     if (present.has("to")) {
         output.kind = OutputKind::program;
         return check_link(output, present, at, reading);
     }
     output.kind = OutputKind::captured;
+    if (present.has("syslog")) return check_syslog(output, present, at, reading);
     if (present.has("file") && !present.has("format")) output.format = OutputFormat::raw;
     if (output.format == OutputFormat::json && output.timestamp != OutputTimestamp::none)
         reading.warnings.add(json::Where{&at, "timestamp"}, "has no effect with format json, which has the time");
@@ -65,11 +75,47 @@ void parse_to(json::Node const& node, json::Where const& at, Output& output, Rea
     if (name) output.to = *name;
 }
 
+std::optional<std::string> read_syslog_address(json::Node const& node, json::Where const& at, Reading& reading) {
+    auto text = read_text(node, at, reading);
+    if (!text) return std::nullopt;
+    auto const target = parse_syslog_address(*text);
+    if (target) return text;
+    reading.problems.add(at, target.error());
+    return std::nullopt;
+}
+
+constexpr std::size_t longest_app_name = 48;  // RFC 5424, 6.2.5, of printable ASCII characters
+
+std::optional<std::string> read_app_name(json::Node const& node, json::Where const& at, Reading& reading) {
+    auto text = read_text(node, at, reading);
+    if (!text) return std::nullopt;
+    bool const is_good = !text->empty() && text->size() <= longest_app_name &&
+                         std::ranges::all_of(*text, [](char c) { return c > ' ' && c < '\x7f'; });
+    if (is_good) return text;
+    reading.problems.add(at, json::quoted(*text, 128) + " is not a name of 1 to 48 printable ASCII characters");
+    return std::nullopt;
+}
+
+constexpr json::Shape syslog_address_shape{.types = "string", .pattern = "^(unix:/|udp:|tcp:|tls:)"};
+constexpr json::Shape app_name_shape{.types = "string", .pattern = "^[!-~]{1,48}$"};
+using SyslogAddress = json::Kind<read_syslog_address, syslog_address_shape>;
+using AppName = json::Kind<read_app_name, app_name_shape>;
+constexpr json::Shape syslog_shape = json::object_shape("Syslog");
+
+void parse_syslog(json::Node const& node, json::Where const& at, Output& output, Reading& reading) {
+    output.syslog = read_object<Syslog>(node, at, reading);
+}
+
 void parse_error(json::Node const& node, json::Where const& at, Output& output, Reading& reading) {
     auto error = read_output(node, at, reading);
     if (!error) return;
     if (error->kind == OutputKind::program)
         return reading.problems.add(json::Where{&at, "to"}, "is not a key of stderr");
+    if (error->syslog && error->syslog->error_severity) {
+        json::Where const syslog_at{&at, "syslog"};
+        return reading.problems.add(json::Where{&syslog_at, "stderrSeverity"}, "is not a key of stderr");
+    }
+    if (error->syslog) error->syslog->error_severity = error->syslog->severity;
     if (error->error.empty())
         output.error.push_back(std::move(*error));
     else
@@ -135,6 +181,11 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .value = as<&Output::when_full, json::Choice<WhenFull, when_full_choices>>,
          .description = "What happens when a reader does not keep up: the program waits (the default), or its output "
                         "is dropped and counted."},
+        {.name = "syslog",
+         .value = {&syslog_shape, parse_syslog},
+         .description =
+             "A syslog daemon instead of a file, as messages of RFC 5424. What it does not take is dropped and "
+             "counted: no program waits for it. None of the keys above goes with it."},
         {.name = "to",
          .value = {&name_shape, parse_to},
          .description = "Another program, which reads the output as its standard input: through a pipe that outlives "
@@ -144,6 +195,34 @@ std::span<Field<Output> const> table(TableOf<Output>) {
          .value = {&error_shape, parse_error},
          .description = "Where the standard error goes instead: `inherit`, `null`, or an object with these keys except "
                         "`stderr`. Absent: the standard output's `file`, or the launcher's own stderr."},
+    });
+    return rows;
+}
+
+std::span<Field<Syslog> const> table(TableOf<Syslog>) {
+    static constexpr auto rows = std::to_array<Field<Syslog>>({
+        {.name = "address",
+         .value = as<&Syslog::address, SyslogAddress>,
+         .description = "`unix:PATH`, a socket for datagrams or for a stream, which the launcher writes to; or "
+                        "`udp:HOST:PORT`, `tcp:HOST:PORT` or `tls:HOST:PORT`, which the agent does. The host is an "
+                        "address or `localhost`. The default is `unix:/dev/log`."},
+        {.name = "facility",
+         .value = as<&Syslog::facility, json::Choice<SyslogFacility, syslog_facilities>>,
+         .description = "The default is daemon."},
+        {.name = "severity",
+         .value = as<&Syslog::severity, json::Choice<SyslogSeverity, syslog_severities>>,
+         .description = "Of each line. The default is info; of what a program says on its standard error, err."},
+        {.name = "stderrSeverity",
+         .value = as<&Syslog::error_severity, json::Choice<SyslogSeverity, syslog_severities>>,
+         .description = "Of the lines of the standard error, where it goes the same way."},
+        {.name = "name",
+         .value = as<&Syslog::name, AppName>,
+         .description = "Who says it (APP-NAME). Absent: the name of the program."},
+        {.name = "format",
+         .value = as<&Syslog::format, json::Choice<SyslogFormat, syslog_formats>>,
+         .description =
+             "`rfc5424` (the default), or `rfc3164`, as programs write to a local daemon: journald, and rsyslog "
+             "at the socket that is its own, read only that."},
     });
     return rows;
 }

@@ -95,6 +95,41 @@ std::size_t append_escaped(std::string& out, std::string_view text, std::size_t 
     return taken;
 }
 
+/// "2026-01-03T23:59:59.123456Z" as "Jan  3 23:59:59". Source: RFC 3164, 4.1.2.
+void append_old_time(std::string& out, std::string_view time) {
+    constexpr std::string_view months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    auto const month = static_cast<std::size_t>(10 * (time[5] - '0') + time[6] - '0') - 1;
+    out.append(months.substr(3 * month, 3)).append(" ");
+    out += time[8] == '0' ? ' ' : time[8];
+    out.append(time.substr(9, 1)).append(" ").append(time.substr(11, 8));
+}
+
+/// Appends `text` with control characters as octal digits until that has taken `limit` bytes; returns how much of it
+/// was taken. What is not UTF-8 stays as it is.
+std::size_t append_octal(std::string& out, std::string_view text, std::size_t limit) {
+    std::size_t const end = out.size() + limit;
+    std::size_t taken = 0;
+    while (taken < text.size()) {
+        auto const c = static_cast<std::uint8_t>(text[taken]);
+        std::size_t const length = c < 0x80 ? 1 : std::max<std::size_t>(sequence_length(text.substr(taken)), 1);
+        std::string_view const character = text.substr(taken, length);
+        bool const is_control = (c < 0x20 && c != '\t') || c == 0x7f || json::is_c1(character);
+        if (out.size() + (is_control ? 4 * length : length) > end) break;
+        taken += length;
+        if (!is_control) {
+            out += character;
+            continue;
+        }
+        for (char const one : character) {
+            auto const byte = static_cast<std::uint8_t>(one);
+            for (char const part : {'#', static_cast<char>('0' + (byte >> 6)), static_cast<char>('0' + (byte >> 3 & 7)),
+                                    static_cast<char>('0' + (byte & 7))})
+                out += part;
+        }
+    }
+    return taken;
+}
+
 }  // namespace
 
 std::string_view stream_name(OutputStream stream) { return stream == OutputStream::out ? "stdout" : "stderr"; }
@@ -135,13 +170,41 @@ LineFormat LineFormat::json(std::string_view program, std::uint32_t number) {
     return format;
 }
 
+LineFormat LineFormat::syslog(SyslogHead const& head, std::uint32_t number) {
+    LineFormat format;
+    format.kind_ = Kind::syslog;
+    std::string_view const version = head.is_old ? ">" : ">1 ";
+    format.head_ = "<" + std::to_string(8 * head.facility + head.severity).append(version);
+    format.again_ = "<" + std::to_string(8 * head.facility + head.error_severity).append(version);
+    format.has_old_time_ = head.is_old;
+    if (head.is_old) {
+        format.tail_.append(" ").append(head.name).append("[").append(std::to_string(number)).append("]: ");
+        return format;
+    }
+    format.tail_.append(" ").append(head.host).append(" ").append(head.name);
+    format.tail_.append(" ").append(std::to_string(number)).append(" - - ");
+    return format;
+}
+
 std::size_t LineFormat::append(std::string& out, std::string_view text, Piece const& piece) const {
-    if (has_timestamp_ && kind_ != Kind::json) out.append(piece.time).append(" ");
+    if (has_timestamp_ && (kind_ == Kind::raw || kind_ == Kind::prefix)) out.append(piece.time).append(" ");
     switch (kind_) {
         case Kind::raw: out.append(text).append("\n"); return text.size();
         case Kind::prefix:
             out.append(piece.is_continued ? again_ : head_).append(text).append("\n");
             return text.size();
+        case Kind::syslog: {
+            std::size_t const begin = out.size();
+            out.append(piece.stream == OutputStream::out ? head_ : again_);
+            if (has_old_time_)
+                append_old_time(out, piece.time);
+            else
+                out.append(piece.time);
+            out.append(tail_);
+            std::size_t const taken = append_octal(out, text, longest_syslog - (out.size() - begin));
+            out += '\n';
+            return taken;
+        }
         case Kind::json: break;
     }
     out.append(R"({"time":")").append(piece.time).append("\"").append(head_);

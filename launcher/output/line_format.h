@@ -18,6 +18,10 @@ constexpr std::size_t longest_line = 64 * 1024;
 /// The most space that one piece needs: its text and what surrounds it.
 constexpr std::size_t longest_piece = longest_line + 512;
 
+/// The longest message for a syslog daemon, all of it. Source: RFC 5424, 6.1: receivers should take 2,048 bytes; those
+/// in use take 8 KiB.
+constexpr std::size_t longest_syslog = 8192;
+
 /// How many bytes of `text`, at most `limit`, form a piece that does not end inside of a UTF-8 sequence.
 std::size_t whole_characters(std::string_view text, std::size_t limit);
 
@@ -33,6 +37,19 @@ public:
     /// at the end. The unnamed program has no "program".
     static LineFormat json(std::string_view program, std::uint32_t number);
 
+    /// RFC 5424, of at most longest_syslog bytes: "<30>1 TIME HOST web 2 - - text". A control character but the tab
+    /// becomes "#" and three octal digits, as rsyslog has it. The number of the process is its PROCID.
+    struct SyslogHead {
+        unsigned facility = 0;
+        unsigned severity = 0;        ///< of stdout
+        unsigned error_severity = 0;  ///< of stderr
+        std::string_view host;        ///< as it is; "-": none
+        std::string_view name;        ///< the same, at most 48 bytes
+        /// RFC 3164 without a host, as syslog(3) writes it: "<30>Jan 31 23:59:59 web[2]: text", in UTC.
+        bool is_old = false;
+    };
+    static LineFormat syslog(SyslogHead const& head, std::uint32_t number);
+
     /// From now on with the time and a space before each line and each further piece of one; json has it anyway.
     void set_timestamp(bool has_timestamp) { has_timestamp_ = has_timestamp; }
 
@@ -47,11 +64,13 @@ public:
     std::size_t append(std::string& out, std::string_view text, Piece const& piece) const;
 
 private:
-    enum class Kind : std::uint8_t { raw, prefix, json };
+    enum class Kind : std::uint8_t { raw, prefix, json, syslog };
     Kind kind_ = Kind::raw;
     bool has_timestamp_ = false;
-    std::string head_;   // prefix: "web[2] | "; json: ,"program":"web","process":2,"stream":"
-    std::string again_;  // prefix: "web[2] + "
+    bool has_old_time_ = false;  // syslog: that of RFC 3164
+    std::string head_;           // prefix: "web[2] | "; json: ,"program":"web","process":2,"stream":"; syslog: "<30>1 "
+    std::string again_;          // prefix: "web[2] + "; syslog, of stderr: "<27>1 "
+    std::string tail_;           // syslog, behind the time: " host web 2 - - "
 };
 
 }  // namespace triton::launcher

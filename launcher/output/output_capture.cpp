@@ -1,6 +1,7 @@
 #include "launcher/output/output_capture.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
 constexpr Duration between_retries = std::chrono::seconds(1);
+constexpr Duration between_tellings = std::chrono::minutes(1);
 /// In a number of OutputState: the destination of a standard error alone. No table has so many programs.
 constexpr std::uint32_t error_bit = std::uint32_t{1} << 31;
 constexpr std::size_t most_waiting = 16;  // destinations that have left, each with up to RotatingFile::capacity
@@ -49,6 +51,29 @@ LineFormat format_for(config::OutputFormat format, std::string_view program, std
         case config::OutputFormat::json: return LineFormat::json(program, process);
     }
     std::unreachable();
+}
+
+/// As a message of syslog may have it. Source: RFC 5424, 6.2.4.
+std::string host_name() {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) return "-";
+    std::string_view const text{name.data()};
+    bool const is_good = std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
+    return text.empty() || !is_good ? "-" : std::string(text);
+}
+
+LineFormat syslog_format(config::Syslog const& syslog, std::string_view host, std::string_view program,
+                         std::uint32_t process) {
+    constexpr std::size_t longest_name = 48;
+    std::string_view const name = (syslog.name.empty() ? program : syslog.name).substr(0, longest_name);
+    return LineFormat::syslog(
+        {.facility = static_cast<unsigned>(syslog.facility),
+         .severity = static_cast<unsigned>(syslog.severity.value_or(config::SyslogSeverity::info)),
+         .error_severity = static_cast<unsigned>(syslog.error_severity.value_or(config::SyslogSeverity::err)),
+         .host = host,
+         .name = name,
+         .is_old = syslog.format == config::SyslogFormat::rfc3164},
+        process);
 }
 
 }  // namespace
@@ -85,9 +110,11 @@ struct OutputCapture::Destination {
     DestinationKey key;
     std::shared_ptr<Program> program;
     config::Output output;
-    std::unique_ptr<RotatingFile> file;  // null: the console
-    Pipe const* mid_line_of = nullptr;   // whose line the last one in the file is, if it is not ended
+    std::unique_ptr<RotatingFile> file;    // null: the console ..
+    std::shared_ptr<SyslogSender> syslog;  // .. without this one
+    Pipe const* mid_line_of = nullptr;     // whose line the last one in the file is, if it is not ended
     std::uint64_t dropped = 0;
+    TimePoint next_telling{};  // of what is dropped, while there is no room
     int told_error = 0;
     bool is_wanted = false;  // by what is configured; else it stays as long as a pipe leads to it
 
@@ -129,10 +156,21 @@ struct OutputCapture::Process {
     std::unique_ptr<Pipe> err;
 };
 
-OutputCapture::OutputCapture(EventLoop& loop, Console& console, Callbacks callbacks)
-    : loop_(loop), console_(console), callbacks_(std::move(callbacks)), retry_timer_(loop, [this] { retry(); }) {}
+OutputCapture::OutputCapture(EventLoop& loop, Console& console, SyslogRelay& relay, Callbacks callbacks)
+    : loop_(loop),
+      console_(console),
+      relay_(relay),
+      callbacks_(std::move(callbacks)),
+      host_(host_name()),
+      retry_timer_(loop, [this] { retry(); }) {
+    relay_.when_room([this] {
+        for (auto const& [address, sender] : senders_)
+            sender->flush();
+        resume();
+    });
+}
 
-OutputCapture::~OutputCapture() = default;
+OutputCapture::~OutputCapture() { relay_.when_room({}); }
 
 // What there is.
 
@@ -152,8 +190,12 @@ void OutputCapture::each_pipe(std::function<void(Pipe&)> const& call) const {
         call(*pipe);
 }
 
-void OutputCapture::set_format(Pipe& pipe) {
+void OutputCapture::set_format(Pipe& pipe) const {
     config::Output const& output = pipe.to->output;
+    if (output.syslog) {
+        pipe.format = syslog_format(*output.syslog, host_, pipe.to->program->name, pipe.key.process);
+        return;
+    }
     pipe.format = format_for(output.format, pipe.to->program->name, pipe.key.process);
     pipe.format.set_timestamp(output.timestamp == config::OutputTimestamp::rfc3339);
 }
@@ -251,7 +293,35 @@ void OutputCapture::redirect(Destination& destination, config::Output const& out
     }
     destination.output = output;
     destination.file = std::move(file);
+    destination.syslog = sender_for(output);
     destination.mid_line_of = nullptr;
+}
+
+/// Null: it does not go to syslog.
+std::shared_ptr<SyslogSender> OutputCapture::sender_for(config::Output const& output) {
+    if (!output.syslog) return nullptr;
+    auto& sender = senders_[output.syslog->address];
+    if (!sender) sender = std::make_shared<SyslogSender>(loop_, relay_, output.syslog->address, [this] { resume(); });
+    return sender;
+}
+
+/// Those that no program writes to any more stay until all is sent, a few of them.
+void OutputCapture::tend_senders() {
+    std::size_t unused = 0;
+    for (auto at = senders_.begin(); at != senders_.end();) {
+        SyslogSender& sender = *at->second;
+        sender.flush();
+        if (sender.needs_retry()) retry_later();
+        bool const is_used = at->second.use_count() > 1;
+        bool const is_over = !is_used && (sender.pending() == 0 || ++unused > most_waiting);
+        if (is_over) tell_unsent(sender);
+        is_over ? void(at = senders_.erase(at)) : void(++at);
+    }
+}
+
+void OutputCapture::tell_unsent(SyslogSender& sender) {
+    auto const messages = static_cast<std::uint64_t>(std::ranges::count(sender.waiting(), '\n'));
+    if (messages > 0 && callbacks_.unsent) callbacks_.unsent(sender.address(), messages);
 }
 
 std::shared_ptr<OutputCapture::Destination> OutputCapture::known(DestinationKey const& key) const {
@@ -272,6 +342,7 @@ Result<std::shared_ptr<OutputCapture::Destination>> OutputCapture::destination(O
     to->program = program;
     to->output = output;
     if (output.has_file()) to->file = TRY(open_file(output, at.file));
+    to->syslog = sender_for(output);
     destinations_.emplace(at, to);
     return to;
 }
@@ -742,6 +813,8 @@ void OutputCapture::push(Pipe& pipe) {
     if (RotatingFile* const file = pipe.to->file.get()) {
         if (file->is_mid_line()) file->write("\n");
         file->write(rendered_);
+    } else if (pipe.to->syslog) {
+        pipe.to->syslog->write(rendered_);
     } else {
         console_of(pipe).append(rendered_);
         console_.flush();
@@ -756,6 +829,7 @@ log::LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
 bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
     if (pipe.to->output.kind == config::OutputKind::null) return true;
     if (pipe.to->file) return pipe.to->file->has_room(bytes);
+    if (pipe.to->syslog) return pipe.to->syslog->has_room(bytes);
     log::LogOutput const& output = console_of(pipe);
     if (!output.has_room(bytes + room_for_log)) console_.flush();  // only lines of the log, perhaps
     return output.has_room(bytes + room_for_log);
@@ -765,15 +839,25 @@ bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
 
 /// Tells what there is to tell about a destination, and sees to it that it is tried again.
 void OutputCapture::look_after(Destination& to) {
-    Error const* const error = to.file ? &to.file->error() : nullptr;
+    Error const* const error = to.file ? &to.file->error() : to.syslog ? &to.syslog->error() : nullptr;
     int const code = error ? error->code : 0;
     if (code != 0 && code != to.told_error && callbacks_.failed) callbacks_.failed(to.program->id, *error);
     to.told_error = code;
-    bool const waits = to.file ? to.file->pending() > 0 : console_.needs_retry();
+    bool const waits = to.file ? to.file->pending() > 0 : to.syslog ? to.syslog->needs_retry() : console_.needs_retry();
     if (waits) retry_later();
-    bool const has_some = to.file ? !waits : console_.out().has_room(2 * room_for_log);
-    if (to.dropped > 0 && has_some && callbacks_.dropped)
-        callbacks_.dropped(to.program->id, std::exchange(to.dropped, 0));
+    if (to.dropped > 0 && is_to_tell_dropped(to, waits)) tell_dropped(to);
+}
+
+/// When there is room again. A syslog daemon may never make any: then now and then.
+bool OutputCapture::is_to_tell_dropped(Destination const& to, bool waits) const {
+    if (to.file) return !waits;
+    if (!to.syslog) return console_.out().has_room(2 * room_for_log);
+    return to.syslog->has_room(2 * longest_piece) || std::chrono::steady_clock::now() >= to.next_telling;
+}
+
+void OutputCapture::tell_dropped(Destination& to) {
+    to.next_telling = std::chrono::steady_clock::now() + between_tellings;
+    if (callbacks_.dropped) callbacks_.dropped(to.program->id, std::exchange(to.dropped, 0));
 }
 
 void OutputCapture::retry_later() {
@@ -787,6 +871,7 @@ void OutputCapture::retry() {
         look_after(*to);
     }
     tend_leaving();
+    tend_senders();
     if (console_.needs_retry()) console_.flush();
     if (!retry_timer_.is_armed() && (console_.needs_retry() || !leaving_.empty() || !waiting_.empty())) retry_later();
     resume();
@@ -819,6 +904,13 @@ void OutputCapture::flush(milliseconds limit) {
         console_.drain(left());
         if (console_.is_blocked()) break;
     }
+    for (auto const& [address, sender] : senders_) {
+        sender->drain(std::max(left(), milliseconds(0)));
+        tell_unsent(*sender);
+    }
+    relay_.finish();
+    for (auto const& [key, to] : destinations_)
+        if (to->syslog && to->dropped > 0) tell_dropped(*to);
 }
 
 // For `ctl logs`.
@@ -863,6 +955,8 @@ OutputState OutputCapture::export_state() {
         OutputState::Program& saved = shared == state.programs.end() ? state.programs.emplace_back(id) : *shared;
         saved.ring = program->ring.save();
     }
+    for (auto const& [address, sender] : senders_)
+        if (sender->pending() > 0) state.syslog.push_back({address, std::string(sender->waiting())});
     each_pipe([&state](Pipe& pipe) {
         pipe.watch = {};
         OutputState::Pipe saved{pipe.key, pipe.stream, pipe.read_end.get(), pipe.write_end.get()};
@@ -926,10 +1020,16 @@ void OutputCapture::import_state(OutputState state) {
         if (to->file) to->file->restore(saved.waiting, saved.is_mid_line);
         to->dropped = saved.dropped;
     }
+    for (OutputState::Syslog& saved : state.syslog) {
+        config::Output output;
+        output.syslog = config::Syslog{.address = std::move(saved.address)};
+        sender_for(output)->write(saved.waiting);
+    }
     paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size());
     resume_reading();
     for (auto const& [key, to] : destinations_)
         look_after(*to);  // what waits for room is tried again, whether or not somebody writes
+    tend_senders();
 }
 
 }  // namespace triton::launcher

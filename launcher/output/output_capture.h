@@ -15,6 +15,8 @@
 #include "launcher/output/line_format.h"
 #include "launcher/output/log_ring.h"
 #include "launcher/output/rotating_file.h"
+#include "launcher/output/syslog_relay.h"
+#include "launcher/output/syslog_sender.h"
 #include "launcher/terminal/pseudo_terminal.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
@@ -54,8 +56,13 @@ struct OutputState {
         std::string ring = {};
         std::uint64_t dropped = 0;
     };
+    struct Syslog {
+        std::string address = {};
+        std::string waiting = {};  ///< messages
+    };
     std::vector<Pipe> pipes;
     std::vector<Program> programs;  ///< and for standard errors of their own, by numbers that no program has
+    std::vector<Syslog> syslog;
 };
 
 /// Takes what processes write to their standard output and error, and passes it on in whole lines.
@@ -78,10 +85,12 @@ public:
         std::function<void(std::uint32_t program, Error const&)> failed;
         /// Lines that waited for the file of a program that no longer exists, and that nobody will write.
         std::function<void(std::string_view name, std::uint64_t lines)> lost;
+        /// Messages that a syslog daemon has not taken, and that nobody will send.
+        std::function<void(std::string_view address, std::uint64_t messages)> unsent;
     };
 
-    /// `loop` and `console` outlive this.
-    OutputCapture(EventLoop& loop, Console& console, Callbacks callbacks);
+    /// `loop`, `console` and `relay` outlive this.
+    OutputCapture(EventLoop& loop, Console& console, SyslogRelay& relay, Callbacks callbacks);
     ~OutputCapture();
     OutputCapture(OutputCapture const&) = delete;
     OutputCapture& operator=(OutputCapture const&) = delete;
@@ -190,10 +199,13 @@ private:
     [[nodiscard]] std::shared_ptr<Destination> destination_again(OutputKey key, OutputStream stream);
     Result<> open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) const;
     void take_files(std::shared_ptr<Program> const& program, std::vector<Opened> opened);
-    static void redirect(Destination& destination, config::Output const& output, std::unique_ptr<RotatingFile> file);
+    void redirect(Destination& destination, config::Output const& output, std::unique_ptr<RotatingFile> file);
+    std::shared_ptr<SyslogSender> sender_for(config::Output const& output);
+    void tend_senders();
+    void tell_unsent(SyslogSender& sender);
     void leave(DestinationKey const& key);
     void leave_unused(DestinationKey const& key);
-    static void set_format(Pipe& pipe);
+    void set_format(Pipe& pipe) const;
     Result<std::unique_ptr<Pipe>> open_pipe(OutputKey key, OutputStream stream, std::shared_ptr<Destination> to);
     void each_pipe(std::function<void(Pipe&)> const& call) const;
 
@@ -219,6 +231,8 @@ private:
     [[nodiscard]] log::LogOutput& console_of(Pipe const& pipe) const;
     [[nodiscard]] bool has_room(Pipe const& pipe, std::size_t bytes);
     void look_after(Destination& destination);
+    [[nodiscard]] bool is_to_tell_dropped(Destination const& destination, bool waits) const;
+    void tell_dropped(Destination& destination);
     void keep_waiting(std::shared_ptr<Destination> destination);
     void tend_leaving();
     void give_up(Destination const& destination);
@@ -227,10 +241,13 @@ private:
 
     EventLoop& loop_;
     Console& console_;
+    SyslogRelay& relay_;
     Callbacks callbacks_;
+    std::string host_;  // for syslog
     std::map<std::uint32_t, std::shared_ptr<Program>> programs_;
     std::map<DestinationKey, std::shared_ptr<Destination>> destinations_;
     std::map<OutputKey, Process> processes_;
+    std::map<std::string, std::shared_ptr<SyslogSender>> senders_;  // by their addresses
     std::map<OutputKey, std::unique_ptr<Pipe>> terminals_;
     TerminalReader* terminal_reader_ = nullptr;
     std::vector<std::unique_ptr<Pipe>> leaving_;         // their number is no longer wanted, but they are not empty

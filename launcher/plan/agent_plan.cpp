@@ -175,7 +175,8 @@ Result<UniqueFd> open_program(std::string const& path) {
 std::shared_ptr<process::StartPlan const> completed(process::StartPlan const& start, std::string path,
                                                     bool has_output) {
     process::Attributes attributes = start.attributes();
-    attributes.listen_names.emplace_back("launcher");
+    for (std::string_view const name : {"launcher", "syslog", "syslog-answers"})
+        attributes.listen_names.emplace_back(name);
     if (has_output) attributes.listen_names.emplace_back("output");
     return std::make_shared<process::StartPlan const>(std::move(path), start.environment(), start.command(),
                                                       start.numbered_environment(), std::move(attributes),

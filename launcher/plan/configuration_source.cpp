@@ -1019,8 +1019,11 @@ std::uint32_t Accepted::process_count() const {
 }
 
 bool Accepted::needs_agent() const {
-    return std::ranges::any_of(programs, [](auto const& program) {
-        return std::ranges::any_of(program->helpers,
+    auto const is_remote = [](config::Output const& output) { return output.syslog && !output.syslog->is_local(); };
+    return std::ranges::any_of(programs, [&](auto const& program) {
+        config::Output const& output = program->settings.output;
+        return is_remote(output) || std::ranges::any_of(output.error, is_remote) ||
+               std::ranges::any_of(program->helpers,
                                    [](HelperPlan const& helper) { return helper.network != nullptr; });
     });
 }

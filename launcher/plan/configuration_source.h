@@ -33,7 +33,8 @@ struct Accepted {
 
     /// Of all programs; 0 when the configuration says that nothing is to run.
     [[nodiscard]] std::uint32_t process_count() const;
-    /// Whether a program has a probe that the agent makes, also one of which no process is to run now.
+    /// Whether a program has a probe that the agent makes, or messages that it sends; also one of which no process is
+    /// to run now.
     [[nodiscard]] bool needs_agent() const;
 };
 

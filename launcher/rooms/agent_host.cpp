@@ -105,6 +105,7 @@ Result<> AgentHost::prepare() {
             loop_, channels_.quarantine(),
             [this](UniqueFd connection) { listener_.agent_connected(std::move(connection)); }));
     }
+    TRY(channels_.syslog_relay().open());
     if (!options_.agent.output_directory.empty()) output_ = TRY(open_output(options_.agent.output_directory));
     TRY(channels_.open_sockets(planned.plan->sockets));
     plan_ = std::move(planned.plan);
@@ -118,6 +119,8 @@ bool AgentHost::is_needed(Accepted const* configuration) const {
 
 void AgentHost::add_descriptors(std::vector<int>& listen) const {
     listen.push_back(link_->descriptor());
+    listen.push_back(channels_.syslog_relay().messages());
+    listen.push_back(channels_.syslog_relay().answers());
     if (output_) listen.push_back(output_.get());
 }
 

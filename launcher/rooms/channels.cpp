@@ -60,7 +60,12 @@ Channels::Channels(LaunchOptions const& options, Sys& sys, EventLoop& loop, Cons
       table_(table),
       supervisor_(supervisor),
       events_(events),
-      line_(line) {}
+      line_(line),
+      syslog_relay_(loop, [this](std::uint64_t messages) {
+          log_.write(log::LogLevel::warning, "syslog-lost",
+                     std::to_string(messages) + " messages for syslog lost: the agent did not get rid of them",
+                     {{"messages", static_cast<std::int64_t>(messages)}});
+      }) {}
 
 // Before a configuration is accepted.
 
@@ -84,7 +89,7 @@ void Channels::open() {
     if (output_) return;
     // While a configuration is tried its programs are not in the table yet.
     output_ = std::make_unique<OutputCapture>(
-        loop_, console_,
+        loop_, console_, syslog_relay_,
         OutputCapture::Callbacks{
             .dropped =
                 [this](std::uint32_t program, std::uint64_t lines) {
@@ -105,6 +110,13 @@ void Channels::open() {
                                std::to_string(lines) + " lines of " + std::string(name) +
                                    " lost: they waited for its file, and the program is no longer configured",
                                {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
+                },
+            .unsent =
+                [this](std::string_view address, std::uint64_t messages) {
+                    log_.write(
+                        log::LogLevel::warning, "syslog-lost",
+                        std::to_string(messages) + " messages for syslog lost: they waited for " + std::string(address),
+                        {{"address", address}, {"messages", static_cast<std::int64_t>(messages)}});
                 }});
     output_->read_terminals_for(*this);
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
@@ -609,6 +621,7 @@ void Channels::notified(NotifyKey key, Notification const& notification) {
 void Channels::save(UpgradeState& state) const {
     state.sockets = sockets_.export_state();
     state.links = links_.export_state();
+    state.syslog_relay = syslog_relay_.export_state();
     if (notify_) state.notify = notify_->export_state();
     if (groups_) state.cgroup_tree = groups_->path();
 }

@@ -10,6 +10,7 @@
 #include "launcher/output/console.h"
 #include "launcher/output/line_watches.h"
 #include "launcher/output/output_capture.h"
+#include "launcher/output/syslog_relay.h"
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
@@ -102,6 +103,7 @@ public:
     [[nodiscard]] LineWatches* lines() const { return lines_.get(); }
     /// Where descriptors go that others have sent.
     [[nodiscard]] process::Quarantine& quarantine() { return quarantine_; }
+    [[nodiscard]] SyslogRelay& syslog_relay() { return syslog_relay_; }
 
     // For an upgrade.
     void save(UpgradeState& state) const;
@@ -110,6 +112,7 @@ public:
     void restore_sockets(UpgradeState const& state) {
         sockets_.import_state(state.sockets);
         links_.import_state(state.links);
+        (void)syslog_relay_.adopt(state.syslog_relay);  // without a watch it is deaf, and lines pass
     }
     /// If its file can no longer be opened, standard output takes its output: without a reader it would die.
     void capture_again(ProgramId id);
@@ -160,6 +163,7 @@ private:
     std::string groups_error_;
     std::function<bool(ProcessId, pid_t)> is_own_;
     bool has_looked_for_groups_ = false;
+    SyslogRelay syslog_relay_;
     std::unique_ptr<OutputCapture> output_;
     std::unique_ptr<Attachments> attachments_;  // null: nobody has been attached
     std::unique_ptr<LineWatches> lines_;

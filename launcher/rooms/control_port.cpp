@@ -28,6 +28,7 @@ std::string_view text(config::RestartWhen when) { return config::restart_names[s
 
 /// Of files by the number the first and the last one.
 std::string file_text(config::Output const& output, std::uint32_t count) {
+    if (output.syslog) return "syslog " + output.syslog->address;
     if (!output.has_file()) return "captured";
     if (!output.is_numbered()) return *output.file;
     auto const names = config::numbered_path(*output.file_argument);

@@ -35,12 +35,13 @@ std::uint64_t descriptors_of(ProgramPlan const& plan) {
     auto const files_of = [&](config::Output const& one) {
         return one.is_numbered() ? std::uint64_t{plan.policy.count} : one.has_file() ? 1U : 0U;
     };
+    bool const has_syslog = output.syslog || (!output.error.empty() && output.error.front().syslog);
     std::uint64_t const error_files = output.error.empty() ? 0 : files_of(output.error.front());
     bool const is_notified = plan.policy.readiness == Readiness::notified;
     std::uint64_t const each = (is_captured ? (has_one_pipe ? 2U : 4U) : 0U) + (is_notified ? 1U : 0U);
     std::uint64_t const terminal = plan.needs.has_terminal ? 2 : 0;
     return (each + terminal) * plan.policy.count + (is_captured ? files_of(output) + error_files : 0) +
-           plan.sockets.size() + (program.landlock ? 1U : 0U) + (plan.is_reader ? 2U : 0U);
+           (has_syslog ? 1U : 0U) + plan.sockets.size() + (program.landlock ? 1U : 0U) + (plan.is_reader ? 2U : 0U);
 }
 
 void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) {

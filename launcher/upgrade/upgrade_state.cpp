@@ -198,9 +198,26 @@ constexpr void describe(A& a, OutputState::Program const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, OutputState::Syslog const*) {
+    a("address", &OutputState::Syslog::address);
+    a("waiting", &OutputState::Syslog::waiting);
+}
+
+template <class A>
+constexpr void describe(A& a, SyslogRelay::State const*) {
+    a("ours", &SyslogRelay::State::ours);
+    a("theirs", &SyslogRelay::State::theirs);
+    a("read_end", &SyslogRelay::State::read_end);
+    a("write_end", &SyslogRelay::State::write_end);
+    a("sent", &SyslogRelay::State::sent);
+    a("done", &SyslogRelay::State::done);
+}
+
+template <class A>
 constexpr void describe(A& a, OutputState const*) {
     a("pipes", &OutputState::pipes);
     a("programs", &OutputState::programs);
+    a("syslog", &OutputState::syslog);
 }
 
 template <class A>
@@ -291,6 +308,16 @@ constexpr void describe(A& a, config::Argument const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, config::Syslog const*) {
+    a("address", &config::Syslog::address);
+    a("facility", &config::Syslog::facility);
+    a("severity", &config::Syslog::severity);
+    a("error_severity", &config::Syslog::error_severity);
+    a("name", &config::Syslog::name);
+    a("format", &config::Syslog::format);
+}
+
+template <class A>
 constexpr void describe(A& a, config::Output const*) {
     a("kind", &config::Output::kind);
     a("file", &config::Output::file);
@@ -302,6 +329,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("timestamp", &config::Output::timestamp);
     a("to", &config::Output::to);
     a("file_argument", &config::Output::file_argument);
+    a("syslog", &config::Output::syslog);
     a("error", &config::Output::error);
 }
 
@@ -383,6 +411,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("output", &UpgradeState::output);
     a("sockets", &UpgradeState::sockets);
     a("links", &UpgradeState::links);
+    a("syslog_relay", &UpgradeState::syslog_relay);
     a("notify", &UpgradeState::notify);
     a("helpers", &UpgradeState::helpers);
     a("control", &UpgradeState::control);
@@ -468,6 +497,14 @@ template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::program);
 template <>
 constexpr std::int64_t last_of<config::ArgumentType> = static_cast<std::int64_t>(config::ArgumentType::ip_list);
+template <>
+constexpr std::int64_t last_of<config::SyslogFacility> =
+    static_cast<std::int64_t>(config::syslog_facilities.size()) - 1;
+template <>
+constexpr std::int64_t last_of<config::SyslogFormat> = static_cast<std::int64_t>(config::SyslogFormat::rfc3164);
+template <>
+constexpr std::int64_t last_of<config::SyslogSeverity> =
+    static_cast<std::int64_t>(config::syslog_severities.size()) - 1;
 template <>
 constexpr std::int64_t last_of<config::OutputFormat> = static_cast<std::int64_t>(config::OutputFormat::json);
 template <>
@@ -694,6 +731,10 @@ std::vector<int> UpgradeState::descriptors() const {
         all.push_back(socket.fd);
     for (NotifyState::Pipe const& pipe : notify.pipes)
         all.push_back(pipe.fd);
+    if (syslog_relay.ours >= 0) {
+        for (int const fd : {syslog_relay.ours, syslog_relay.theirs, syslog_relay.read_end, syslog_relay.write_end})
+            all.push_back(fd);
+    }
     if (control) all.push_back(control->fd);
     if (agent_link.ours >= 0) {
         all.push_back(agent_link.ours);

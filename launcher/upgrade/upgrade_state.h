@@ -70,6 +70,7 @@ struct UpgradeState {
     OutputState output;
     SocketState sockets;
     std::vector<LinkState> links;
+    SyslogRelay::State syslog_relay;
     NotifyState notify;
     std::vector<process::CommandRunner::Running> helpers;
     std::optional<varlink::HandedSocket> control;

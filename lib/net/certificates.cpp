@@ -6,8 +6,10 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "lib/base/read_file.h"
+#include "lib/net/address.h"
 #include "lib/net/peer_certificate.h"
 
 namespace triton::net {
@@ -126,6 +128,16 @@ Result<Certificates::Context> client_context(std::string const& authorities) {
     ::SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
     ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
     return context;
+}
+
+/// A subject's common name counts for nothing: RFC 9525, 6.3.
+bool expect_host(SSL* tls, std::string const& host) {
+    X509_VERIFY_PARAM* const expected = ::SSL_get0_param(tls);
+    if (parse_address(host)) return ::X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1;
+    ::X509_VERIFY_PARAM_set_hostflags(expected,
+                                      X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return ::X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) == 1 &&
+           SSL_set_tlsext_host_name(tls, host.c_str()) == 1;
 }
 
 void initialize_openssl() { ::OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr); }

@@ -59,6 +59,10 @@ Result<Certificates::Context> client_context(std::string const& authorities);
 /// For clients that trust anybody.
 Result<Certificates::Context> trusting_client_context();
 
+/// Before a client's handshake: the server's certificate must be good for this host, a name or an address. Returns
+/// whether OpenSSL could be told.
+bool expect_host(SSL* tls, std::string const& host);
+
 /// OpenSSL without its configuration file, which would load modules (a static program has none). Once, before all else.
 void initialize_openssl();
 

@@ -6,7 +6,7 @@
 
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
-#include <openssl/x509v3.h>
+#include <openssl/x509_vfy.h>
 
 #include "lib/base/duration.h"
 #include "lib/net/resolver.h"
@@ -44,17 +44,6 @@ std::string reason(error_code why) {
 std::string bare_name(std::string name) {
     if (name.ends_with('.')) name.pop_back();
     return name;
-}
-
-/// The certificate must be good for this host. A subject's common name counts for nothing: RFC 9525, 6.3.
-bool expect_host(SSL* tls, std::string const& host) {
-    X509_VERIFY_PARAM* const expected = ::SSL_get0_param(tls);
-    if (parse_address(host)) return ::X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1;
-    std::string const name = bare_name(host);
-    ::X509_VERIFY_PARAM_set_hostflags(expected,
-                                      X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return ::X509_VERIFY_PARAM_set1_host(expected, name.c_str(), name.size()) == 1 &&
-           SSL_set_tlsext_host_name(tls, name.c_str()) == 1;
 }
 
 std::string text_of(HttpQuestion const& question, std::string const& authority) {
@@ -214,7 +203,7 @@ Task<Result<HttpClient::ConnectionPointer>> HttpClient::connect_to(std::shared_p
     transport.watch_over_peer();
     if (!context) co_return connection;
     SSL* const tls = transport.prepare_tls(context.get());
-    if (!tls || !expect_host(tls, host)) co_return fail("cannot check the certificate of " + place);
+    if (!tls || !expect_host(tls, bare_name(host))) co_return fail("cannot check the certificate of " + place);
     transport.expires_after(shared->limits.handshake);
     auto const secured = co_await transport.connect_tls();
     if (secured) co_return connection;

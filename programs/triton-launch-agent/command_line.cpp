@@ -103,6 +103,9 @@ Flags make_flags(AgentOptions& options, std::string& verify_peers) {
          into(kubernetes.service_account_directory)},
         {"readiness-gate", "", 0, "TYPE", "a condition of the pod that follows readiness (default: none)",
          into(kubernetes.readiness_gate)},
+        {"syslog-authority", "", 0, "FILE",
+         "who may have signed certificates of syslog daemons, PEM (default: /etc/ssl/certs/ca-certificates.crt)",
+         into(options.syslog_authority)},
         {"log-level", "", 0, "LEVEL", "debug, info (default), warning, error",
          into_choice(options.log_level, log_levels)},
     };

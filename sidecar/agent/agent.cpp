@@ -20,6 +20,7 @@
 #include "sidecar/agent/sandbox.h"
 #include "sidecar/agent/service.h"
 #include "sidecar/agent/substitutions.h"
+#include "sidecar/agent/syslog_forwarder.h"
 #include "sidecar/agent/ui.h"
 #include "sidecar/kubernetes/kubernetes_reporter.h"
 
@@ -109,6 +110,7 @@ public:
         if (!probe_sockets.empty())
             probe_server_ = TRY(make_server(probe_settings(options_.server), probe_router_, nullptr));
         if (options_.has_ui) make_ui(std::move(token));
+        TRY(make_syslog());
         TRY(filter_system_calls(rules, sandbox));
         tell_of(sandbox);
         for (UniqueFd& socket : sockets)
@@ -117,6 +119,7 @@ public:
             TRY(listen(*probe_server_, std::move(socket), "probe-listening", "serving probes on "));
         // The launcher lets nobody probe for it but the agent that it has started.
         if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
+        if (syslog_) syslog_->start();
         TRY(start_reporter());
         if (ui_) ui_->start();
         io_.run();
@@ -277,6 +280,7 @@ private:
         if (output_) rules.output_directory = output_->fd();
         std::vector<std::string> followed = certificates_ ? certificate_paths() : std::vector<std::string>();
         if (!options_.ui_token_file.empty()) followed.push_back(options_.ui_token_file);
+        if (handed_.syslog) followed.push_back(options_.syslog_authority);
         rules.read_only = net::readable_for(followed);
         // The whole of it: a new token comes in a new directory there.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
@@ -307,6 +311,13 @@ private:
         settings.asks_for_certificates = options_.has_tls && !options_.certificates.authority.empty();
         settings.hosts = options_.ui_hosts;
         ui_.emplace(io_, control_, log_, UiAccess(std::move(settings)));
+    }
+
+    Result<> make_syslog() {
+        if (!handed_.syslog || !handed_.syslog_answers) return {};
+        syslog_ = TRY(SyslogForwarder::create(
+            io_, log_, {std::move(handed_.syslog), std::move(handed_.syslog_answers), options_.syslog_authority}));
+        return {};
     }
 
     net::Task<net::HttpResponse> answer(net::HttpRequest const& request) {
@@ -357,7 +368,8 @@ private:
     /// Somebody who may has asked for it.
     void restart() {
         log_.write(log::LogLevel::info, "restart-requested", "ending, to be started again");
-        stop(grace_of_restart);
+        if (!syslog_) return stop(grace_of_restart);
+        syslog_->finish([this] { stop(grace_of_restart); });
     }
 
     /// When all answers are written, and at the latest after so long.
@@ -376,12 +388,23 @@ private:
         }
     }
 
-    /// The reporter first: what it has to say is short, and connections get their answers meanwhile.
+    /// Reporter and syslog first: what they have to say is short, and connections get their answers meanwhile.
     void begin_stop() {
         if (std::exchange(is_stopping_, true)) return io_.stop();
-        if (!reporter_) return stop();
         TimePoint const limit = std::chrono::steady_clock::now() + grace;
-        reporter_->finish([this, limit] { stop(limit - std::chrono::steady_clock::now()); });
+        auto const unfinished = std::make_shared<int>(1);
+        auto const go_on = [this, limit, unfinished] {
+            if (--*unfinished == 0) stop(limit - std::chrono::steady_clock::now());
+        };
+        if (reporter_) {
+            ++*unfinished;
+            reporter_->finish(go_on);
+        }
+        if (syslog_) {
+            ++*unfinished;
+            syslog_->finish(go_on);
+        }
+        go_on();
     }
 
     void signalled(int signo) {
@@ -415,6 +438,7 @@ private:
     std::optional<net::HttpServer> server_;
     std::optional<net::HttpServer> probe_server_;
     std::optional<ProbeRunner> probes_;
+    std::unique_ptr<SyslogForwarder> syslog_;
     std::unique_ptr<kubernetes::KubernetesReporter> reporter_;
     bool is_launcher_told_ = false;
     bool is_stopping_ = false;

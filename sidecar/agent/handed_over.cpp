@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace triton::agent {
@@ -40,6 +41,15 @@ Result<> take(HandedOver& handed, UniqueFd fd, std::string_view name) {
         if (!has_option(fd.get(), SO_TYPE, SOCK_SEQPACKET))
             return fail("descriptor " + std::to_string(fd.get()) + " (launcher) is not a socket for messages");
         handed.launcher = std::move(fd);
+    } else if (name == "syslog") {
+        if (!has_option(fd.get(), SO_TYPE, SOCK_SEQPACKET))
+            return fail("descriptor " + std::to_string(fd.get()) + " (syslog) is not a socket for messages");
+        handed.syslog = std::move(fd);
+    } else if (name == "syslog-answers") {
+        struct stat status{};
+        if (::fstat(fd.get(), &status) != 0 || !S_ISFIFO(status.st_mode))
+            return fail("descriptor " + std::to_string(fd.get()) + " (syslog-answers) is not a pipe");
+        handed.syslog_answers = std::move(fd);
     } else if (has_option(fd.get(), SO_ACCEPTCONN, 1)) {
         (name.starts_with("probe") ? handed.probes : handed.listening).push_back(std::move(fd));
     } else {

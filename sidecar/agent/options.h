@@ -40,6 +40,7 @@ struct AgentOptions {
     std::string ui_token_file;          ///< empty: there is no token
     std::vector<std::string> ui_hosts;  ///< names by which browsers may call us without TLS
     SubstitutionOptions substitutions;
+    std::string syslog_authority = "/etc/ssl/certs/ca-certificates.crt";  ///< of syslog daemons by TLS
     std::size_t hash_threads = 2;
     log::LogLevel log_level = log::LogLevel::info;
 };

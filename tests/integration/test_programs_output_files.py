@@ -238,7 +238,7 @@ def test_what_is_refused(area):
     assert errors({"web": web(file="/x/worker-02.log", stderr={"file": name})}) == [
         "programs.web.output.stderr.file: /x/worker-02.log is also the file of programs.web.output.file"]
     assert errors({"web": web(file=name, stderr={"file": name})}) == [
-        "programs.web.output.stderr: its file is the file of the standard output, which has both without stderr"]
+        "programs.web.output.stderr: its file is the file of the standard output, which gets both streams without stderr"]
     assert errors({"web": web(file=7)}) == ["programs.web.output.file: expected a string or an object, found number"]
     assert errors({"web": {**web(file=name), "count": 65535}}) == [
         "programs.web.output.file: more than 2048 files by number in all"]

@@ -54,6 +54,71 @@ INSTANTIATE_TEST_SUITE_P(
                     FormatCase{"cutOff", "x\xe2\x82", "x\uFFFD\uFFFD"}),
     [](auto const& which) { return std::string(which.param.name); });
 
+LineFormat to_syslog() {
+    return LineFormat::syslog(
+        {.facility = 3, .severity = 6, .error_severity = 3, .host = "box.example", .name = "web", .is_old = false}, 2);
+}
+
+constexpr char const* noon = "2026-01-31T12:00:00.000001Z";
+
+class SyslogMessage : public testing::TestWithParam<FormatCase> {};
+
+TEST_P(SyslogMessage, IsOfRfc5424) {
+    std::string out;
+    EXPECT_EQ(to_syslog().append(out, GetParam().text, {OutputStream::out, noon}), GetParam().text.size());
+    EXPECT_EQ(out, "<30>1 2026-01-31T12:00:00.000001Z box.example web 2 - - " + GetParam().message + "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Texts, SyslogMessage,
+                         testing::Values(FormatCase{"empty", "", ""},
+                                         FormatCase{"plain", "GET /index.html 200", "GET /index.html 200"},
+                                         FormatCase{"tab", "a\tb", "a\tb"}, FormatCase{"nul", "a\0b"s, "a#000b"},
+                                         FormatCase{"controls", "a\rb\x1b[2Jc\x7f", "a#015b#033[2Jc#177"},
+                                         FormatCase{"moreControls", "\u009b2J", "#302#2332J"},
+                                         FormatCase{"utf8", "\u00e4\u20ac", "\u00e4\u20ac"},
+                                         FormatCase{"invalid", "a\xff\xfe", "a\xff\xfe"},
+                                         FormatCase{"cutOff", "x\xe2\x82", "x\xe2\x82"}),
+                         [](auto const& which) { return std::string(which.param.name); });
+
+TEST(LineFormat, SyslogHasTheSeverityOfTheStream) {
+    std::string out;
+    to_syslog().append(out, "oh", {OutputStream::err, noon});
+    EXPECT_EQ(out, "<27>1 2026-01-31T12:00:00.000001Z box.example web 2 - - oh\n");
+    out.clear();
+    LineFormat::syslog({.facility = 23, .severity = 7, .error_severity = 0, .host = "-", .name = "a", .is_old = false},
+                       65535)
+        .append(out, "x", {OutputStream::out, noon});
+    EXPECT_EQ(out, "<191>1 2026-01-31T12:00:00.000001Z - a 65535 - - x\n");
+}
+
+TEST(LineFormat, SyslogHasTheOlderForm) {
+    LineFormat const format = LineFormat::syslog(
+        {.facility = 3, .severity = 6, .error_severity = 3, .host = "box", .name = "web", .is_old = true}, 2);
+    std::string out;
+    format.append(out, "a\0b"s, {OutputStream::out, "2026-01-03T23:59:59.123456Z"});
+    format.append(out, "oh", {OutputStream::err, "2026-12-31T00:00:00.000000Z"});
+    EXPECT_EQ(out, "<30>Jan  3 23:59:59 web[2]: a#000b\n<27>Dec 31 00:00:00 web[2]: oh\n");
+}
+
+TEST(LineFormat, SyslogCutsAMessageAtTheEndOfACharacter) {
+    std::string const head = "<30>1 2026-01-31T12:00:00.000001Z box.example web 2 - - ";
+    std::size_t const room = longest_syslog - head.size();
+    struct Case {
+        std::string text;
+        std::size_t taken;
+    };
+    for (Case const& one :
+         {Case{std::string(room, 'x'), room}, Case{std::string(room + 1, 'x'), room},
+          Case{std::string(room - 1, 'x') + "\u00e4", room - 1}, Case{std::string(room - 2, 'x') + "\u00e4", room},
+          Case{std::string(room - 3, 'x') + "\x01", room - 3}, Case{std::string(room - 4, 'x') + "\x01", room - 3},
+          Case{std::string(room, '\0'), room / 4}}) {
+        std::string out;
+        EXPECT_EQ(to_syslog().append(out, one.text, {OutputStream::out, noon}), one.taken);
+        EXPECT_TRUE(out.starts_with(head) && out.ends_with('\n'));
+        EXPECT_LE(out.size(), longest_syslog + 1);
+    }
+}
+
 TEST(LineFormat, JsonOfTheUnnamedProgramHasNoProgram) {
     std::string out;
     LineFormat::json("", 1).append(out, "x", {OutputStream::out, "T"});

@@ -164,15 +164,20 @@ protected:
     std::vector<std::string> failures;
     std::map<std::uint32_t, std::uint64_t> dropped;
     std::vector<std::string> lost;
+    SyslogRelay relay{*loop, [this](std::uint64_t messages) { lost_by_agent += messages; }};
+    std::uint64_t lost_by_agent = 0;
     std::unique_ptr<OutputCapture> capture = make_capture();
 
     std::unique_ptr<OutputCapture> make_capture() {
         return std::make_unique<OutputCapture>(
-            *loop, *console,
+            *loop, *console, relay,
             OutputCapture::Callbacks{[this](std::uint32_t program, std::uint64_t lines) { dropped[program] += lines; },
                                      [this](std::uint32_t, Error const& error) { failures.push_back(error.text()); },
                                      [this](std::string_view name, std::uint64_t lines) {
                                          lost.push_back(std::string(name) + ": " + std::to_string(lines));
+                                     },
+                                     [this](std::string_view address, std::uint64_t messages) {
+                                         lost.push_back(std::string(address) + ": " + std::to_string(messages));
                                      }});
     }
 };
@@ -1042,6 +1047,113 @@ TEST_F(OutputCaptureTest, UpgradeClosesWhatIsNotWantedAnyMore) {
     capture->import_state(std::move(state));
     EXPECT_EQ(::fcntl(pair[0], F_GETFD), -1);
     EXPECT_EQ(::fcntl(pair[1], F_GETFD), -1);
+}
+
+// Files by the number.
+
+class NumberedFiles : public OutputCaptureTest {
+protected:
+    config::Output by_number(OutputFormat format = OutputFormat::raw) const {
+        config::Output output = to_file(format);
+        output.file.reset();
+        output.file_argument = {
+            .type = config::ArgumentType::concatenate,
+            .values = {{.value = file + "-"}, {.type = config::ArgumentType::process_number, .width = 2}}};
+        return output;
+    }
+    void configure_for(std::uint32_t count, config::Output const& output) {
+        auto const done = capture->configure(1, "web", output, count);
+        ASSERT_TRUE(done) << done.error().text();
+    }
+    std::string number(char const* suffix) const { return content(file + "-" + suffix); }
+};
+
+TEST_F(NumberedFiles, EachNumberHasItsOwn) {
+    configure_for(2, by_number());
+    write_out(web1, "one\n");
+    write_err(web1, "first\n");
+    write_out(web2, "two\n");
+    run_dry();
+    EXPECT_EQ(number("01"), "one\nfirst\n");
+    EXPECT_EQ(number("02"), "two\n");
+    EXPECT_EQ(number("03"), "(none)");
+    EXPECT_EQ(log_text(1), "one\nfirst\ntwo\n") << "the program has one log";
+}
+
+TEST_F(NumberedFiles, AHigherCountOpensMoreAndLeavesTheOthers) {
+    configure_for(1, by_number());
+    write_out(web1, "one\n");
+    run_dry();
+    std::filesystem::rename(file + "-01", file + "-moved");
+    configure_for(2, by_number());
+    write_out(web1, "more\n");
+    write_out(web2, "two\n");
+    run_dry();
+    EXPECT_EQ(number("moved"), "one\nmore\n") << "what is open stays open";
+    EXPECT_EQ(number("02"), "two\n");
+}
+
+TEST_F(NumberedFiles, OneThatCannotBeOpenedChangesNothing) {
+    configure_for(1, by_number());
+    std::filesystem::create_directory(file + "-03");
+    auto const done = capture->configure(1, "web", by_number(), 4);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().text(), "cannot open " + file + "-03: Is a directory");
+    write_out(web1, "one\n");
+    run_dry();
+    EXPECT_EQ(number("01"), "one\n");
+}
+
+TEST_F(NumberedFiles, ARemovedNumberKeepsItsFileUntilItsLastWords) {
+    configure_for(2, by_number());
+    int const before = static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+    write_out(web2, "two\n");
+    run_dry();
+    configure_for(1, by_number());
+    write_out(web2, "last");
+    capture->process_ended(web2);
+    EXPECT_EQ(number("02"), "two\nlast");
+    capture->remove(web2);
+    int const after = static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+    EXPECT_EQ(after, before - 1) << "its file is closed";
+}
+
+TEST_F(NumberedFiles, FromOneFileToManyAndBack) {
+    configure_for(2, to_file(OutputFormat::raw));
+    write_out(web1, "a\n");
+    run_dry();
+    configure_for(2, by_number());
+    write_out(web1, "b\n");
+    write_out(web2, "c\n");
+    run_dry();
+    configure_for(2, to_file(OutputFormat::raw));
+    write_out(web2, "d\n");
+    run_dry();
+    EXPECT_EQ(content(file), "a\nd\n");
+    EXPECT_EQ(number("01"), "b\n");
+    EXPECT_EQ(number("02"), "c\n");
+}
+
+TEST_F(NumberedFiles, UpgradeKeepsWhatWaitsForEach) {
+    FileSizeLimit const limit(10);
+    configure_for(2, by_number());
+    write_out(web1, "123456789\nabc\n");
+    write_out(web2, "12345\n678\nxyz\n");
+    run_dry();
+    OutputState state = capture->export_state();
+    for (OutputState::Pipe& pipe : state.pipes) {
+        pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
+        pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
+    }
+    capture.reset();
+    std::filesystem::remove(file + "-01");
+    std::filesystem::remove(file + "-02");
+    capture = make_capture();
+    configure_for(1, by_number());  // the second one is to stop
+    capture->import_state(std::move(state));
+    capture->retry();
+    EXPECT_EQ(number("01"), "abc\n");
+    EXPECT_EQ(number("02"), "xyz\n") << "its file was opened again, for as long as it runs";
 }
 
 }  // namespace

@@ -131,7 +131,23 @@ UpgradeState odd_state() {
     state.configuration = "{\n  \"version\": \"1\"\r\n}\n" + binary();
     state.warnings = {"one", binary()};
     state.output.pipes.push_back({{1, 2}, OutputStream::err, 10, 11, binary(), true, std::string(3, '\0'), true, 12});
-    state.output.programs.push_back({3, "waits", true, binary(), 13});
+    state.output.programs.push_back({3, "/log/02\xff", "waits", true, binary(), 13});
+    state.output.syslog.push_back({"unix:/dev/log", "<30>1 - - - - - - waits\n"});
+    state.syslog_relay = {100, 101, 102, 103, std::numeric_limits<std::int64_t>::max(), 105};
+    config::Output& numbered = state.programs.front().output;
+    numbered.file_argument = {.type = config::ArgumentType::concatenate,
+                              .values = {{.value = "/log/\xff"},
+                                         {.type = config::ArgumentType::process_number,
+                                          .multiplier = -2,
+                                          .offset = std::numeric_limits<std::int64_t>::min(),
+                                          .width = 20}}};
+    numbered.error.push_back({.kind = config::OutputKind::captured});
+    numbered.error.front().syslog = config::Syslog{.address = "tls:[::1]:6514",
+                                                   .facility = static_cast<config::SyslogFacility>(23),
+                                                   .severity = config::SyslogSeverity::debug,
+                                                   .error_severity = static_cast<config::SyslogSeverity>(0),
+                                                   .name = "web",
+                                                   .format = config::SyslogFormat::rfc3164};
     state.sockets.entries.push_back({address("tcp:[::1]:80"), 20, true, 21, 22});
     state.sockets.entries.push_back({address("unix:/run/with \"quotes\""), 23, false, 24, 25});
     state.links = {{"logger", 26, 27}, {"other", 28, -1}};
@@ -194,6 +210,11 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     ASSERT_EQ(again.output.programs.size(), 1U);
     OutputState::Program const& output = again.output.programs.front();
     EXPECT_EQ(output.program, 3U);
+    EXPECT_EQ(output.file, "/log/02\xff");
+    ASSERT_EQ(again.output.syslog.size(), 1U);
+    EXPECT_EQ(again.output.syslog.front().address, "unix:/dev/log");
+    EXPECT_EQ(again.output.syslog.front().waiting, "<30>1 - - - - - - waits\n");
+    EXPECT_EQ(again.syslog_relay, state.syslog_relay);
     EXPECT_EQ(output.waiting, "waits");
     EXPECT_TRUE(output.is_mid_line);
     EXPECT_EQ(output.ring, binary());
@@ -345,7 +366,8 @@ TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
 }
 
 TEST(UpgradeState, ListsAllDescriptors) {
-    EXPECT_EQ(odd_state().descriptors(), (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 50, 80, 81, 90}));
+    EXPECT_EQ(odd_state().descriptors(),
+              (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 100, 101, 102, 103, 50, 80, 81, 90}));
     EXPECT_TRUE(UpgradeState{}.descriptors().empty());
 }
 

@@ -1,0 +1,418 @@
+#include "sidecar/agent/syslog_forwarder.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/x509_vfy.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "config/syslog.h"
+#include "lib/base/read_file.h"
+#include "lib/net/certificates.h"
+#include "lib/net/transport.h"
+#include "sidecar/agent/syslog_queue.h"
+
+namespace triton::agent {
+
+using net::Task;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr int most_messages_in_a_turn = 256;
+constexpr int most_turns_at_the_end = 64;
+constexpr std::size_t longest_message = 16 << 10;
+constexpr std::size_t most_targets = 64;
+constexpr std::size_t most_authorities = 4 << 20;  // bytes
+constexpr Duration connect_limit = std::chrono::seconds(5);
+constexpr Duration send_limit = std::chrono::seconds(30);
+constexpr Duration shortest_pause = std::chrono::seconds(1);
+constexpr Duration longest_pause = std::chrono::seconds(30);
+constexpr Duration between_losses = std::chrono::seconds(10);
+constexpr Duration time_to_finish = std::chrono::seconds(2);
+
+/// In the order in which they are tried.
+std::vector<net::Address> addresses_of(std::string_view host) {
+    if (host == "localhost") return {net::loopback_v4(), net::loopback_v6()};
+    auto const address = net::parse_address(host);
+    return address ? std::vector{*address} : std::vector<net::Address>();
+}
+
+/// A connection, and whether its daemon has ended it: what it says means nothing in this protocol.
+struct Connection {
+    std::unique_ptr<net::Transport> transport;
+    bool has_ended = false;
+
+    static Task<> watch(std::shared_ptr<Connection> self) {
+        std::array<char, 512> dropped;
+        for (std::size_t size = 1; size > 0;)
+            size = co_await self->transport->read_some(dropped);
+        self->has_ended = true;
+    }
+};
+
+/// Errors: what is wrong with TLS or with the certificate.
+Task<Result<>> secure(net::Transport& transport, SSL_CTX* context, std::string const& host) {
+    SSL* const tls = transport.prepare_tls(context);
+    if (!tls || !net::expect_host(tls, host)) co_return fail("cannot check its certificate");
+    auto const secured = co_await transport.connect_tls();
+    if (secured) co_return secured;
+    long const verdict = ::SSL_get_verify_result(tls);
+    if (verdict != X509_V_OK)
+        co_return fail("its certificate is no good: " + std::string(::X509_verify_cert_error_string(verdict)));
+    co_return fail("TLS: " + secured.error().text());
+}
+
+struct Target {
+    explicit Target(net::Loop& loop) : changed(loop) {}
+
+    std::string address;
+    config::SyslogTarget at;  // borrows from `address`
+    SyslogQueue queue;
+    net::Condition changed;
+    std::shared_ptr<Connection> connection;
+    Duration pause = shortest_pause;
+    std::uint64_t dropped = 0;
+    bool is_waiting = false;  // for something to send
+    bool is_pausing = false;  // before the next connection
+    bool is_failing = false;  // and that was told
+};
+
+}  // namespace
+
+class SyslogForwarder::State : public std::enable_shared_from_this<State> {
+public:
+    State(net::Loop& loop, log::Log& log, Settings settings, std::array<UniqueFd, 2> datagrams)
+        : loop_(loop),
+          log_(log),
+          messages_(loop, std::move(settings.messages)),
+          answers_fd_(std::move(settings.answers)),
+          authority_(std::move(settings.authority)),
+          datagrams_(std::move(datagrams)),
+          losses_(loop),
+          finishing_(loop) {}
+
+    void start() { net::spawn(loop_, read(shared_from_this())); }
+
+    void finish(std::function<void()> finished) {
+        take_all();
+        finished_ = std::move(finished);
+        finishing_.call_at(steady_clock::now() + time_to_finish, [this] { end(); });
+        end_if_finished();
+    }
+
+    void stop() {
+        is_stopped_ = true;
+        messages_.close();
+        losses_.cancel();
+        finishing_.cancel();
+        for (auto const& [address, target] : targets_) {
+            if (target->connection) target->connection->transport->close();
+            target->changed.notify_all();
+        }
+    }
+
+private:
+    using TargetPointer = std::shared_ptr<Target>;
+
+    static Task<> read(std::shared_ptr<State> self) {
+        while (!self->is_stopped_) {
+            bool const is_open = co_await self->messages_.wait_readable();  // GCC 12 makes bad code of it inside &&
+            if (!is_open || !self->take_some()) break;                      // the launcher has ended
+            co_await net::yield(self->loop_);
+        }
+    }
+
+    void take_all() {
+        for (int i = 0; i < most_turns_at_the_end; ++i)
+            if (!take_some() || is_drained_) return;
+    }
+
+    /// Returns whether more may come.
+    bool take_some() {
+        std::array<char, longest_message> buffer;
+        is_drained_ = false;
+        for (int i = 0; i < most_messages_in_a_turn; ++i) {
+            ssize_t const size = ::recv(messages_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+            if (size < 0 && errno == EINTR) continue;
+            if (size < 0) {
+                is_drained_ = true;
+                tell();
+                return errno == EAGAIN;
+            }
+            if (size == 0) return false;
+            take({buffer.data(), static_cast<std::size_t>(size)});
+        }
+        tell();
+        return true;
+    }
+
+    void take(std::string_view message) {
+        auto const order = parse_syslog_order(message);
+        if (order && !std::exchange(has_begun_, true)) answers_.begin(order->number);
+        Target* const target = order ? find(order->address) : nullptr;
+        if (!target) return answers_.lost(1);
+        if (target->at.transport == config::SyslogTransport::udp) return send_datagram(*target, order->text);
+        if (!target->queue.push(order->text)) return drop(*target);
+        if (target->is_waiting) target->changed.notify_all();
+    }
+
+    Target* find(std::string_view address) {
+        auto const known = targets_.find(address);
+        if (known != targets_.end()) return known->second.get();
+        if (targets_.size() == most_targets) return nullptr;
+        auto const target = std::make_shared<Target>(loop_);
+        target->address = address;
+        auto const at = config::parse_syslog_address(target->address);
+        if (!at || at->transport == config::SyslogTransport::local) return nullptr;
+        target->at = *at;
+        targets_.emplace(target->address, target);
+        if (at->transport != config::SyslogTransport::udp) net::spawn(loop_, serve(shared_from_this(), target));
+        return target.get();
+    }
+
+    void drop(Target& target) {
+        ++target.dropped;
+        answers_.lost(1);
+    }
+
+    // --- UDP
+
+    void send_datagram(Target& target, std::string_view text) {
+        int err = 0;
+        for (net::Address const& to : addresses_of(target.at.host)) {
+            err = send_to(to, target.at.port, text);
+            if (err == 0) break;
+        }
+        if (err != 0) {
+            tell_failure(target, errno_text(err));
+            return drop(target);
+        }
+        works(target);
+        answers_.sent(1);
+    }
+
+    int send_to(net::Address const& to, std::uint16_t port, std::string_view text) {
+        sockaddr_in v4{};
+        sockaddr_in6 v6{};
+        sockaddr const* address = nullptr;
+        socklen_t size = 0;
+        if (to.is_v4()) {
+            v4.sin_family = AF_INET;
+            v4.sin_port = htons(port);
+            v4.sin_addr.s_addr = htonl(to.to_v4().to_uint());
+            address = reinterpret_cast<sockaddr const*>(&v4);
+            size = sizeof v4;
+        } else {
+            auto const bytes = to.to_v6().to_bytes();
+            v6.sin6_family = AF_INET6;
+            v6.sin6_port = htons(port);
+            v6.sin6_scope_id = static_cast<std::uint32_t>(to.to_v6().scope_id());
+            std::memcpy(&v6.sin6_addr, bytes.data(), bytes.size());
+            address = reinterpret_cast<sockaddr const*>(&v6);
+            size = sizeof v6;
+        }
+        int const socket = datagrams_[to.is_v4() ? 0 : 1].get();
+        if (socket < 0) return EAFNOSUPPORT;
+        ssize_t const sent = ::sendto(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL, address, size);
+        return sent < 0 ? errno : 0;
+    }
+
+    // --- TCP and TLS
+
+    static Task<> serve(std::shared_ptr<State> self, TargetPointer target) {
+        while (!self->is_stopped_) {
+            try {
+                co_await self->serve_once(*target);
+            } catch (std::exception const& error) {
+                self->tell_failure(*target, error.what());
+                disconnect(*target);
+            }
+        }
+    }
+
+    static void disconnect(Target& target) {
+        if (auto const old = std::exchange(target.connection, nullptr)) old->transport->close();
+    }
+
+    Task<> serve_once(Target& target) {
+        if (target.queue.is_empty()) {
+            target.is_waiting = true;
+            end_if_finished();
+            if (!is_stopped_) co_await target.changed.wait();
+            target.is_waiting = false;
+            co_return;
+        }
+        if (target.connection && target.connection->has_ended) disconnect(target);
+        if (!target.connection) {
+            auto connected = co_await connect(target);
+            if (!connected) {
+                std::string const why = connected.error().text();
+                co_await pause(target, why);
+                co_return;
+            }
+            target.connection = std::move(*connected);
+            works(target);
+        }
+        SyslogQueue::Batch const batch = target.queue.batch();
+        auto const connection = target.connection;
+        connection->transport->expires_after(send_limit);
+        auto const sent = co_await connection->transport->send(batch.bytes);
+        if (!sent) {
+            disconnect(target);
+            std::string const why = sent.error().text();
+            co_await pause(target, why);
+            co_return;
+        }
+        connection->transport->expires_never();
+        target.pause = shortest_pause;
+        target.queue.pop(batch.count);
+        answers_.sent(batch.count);
+        tell();
+        if (target.queue.is_empty()) tell_dropped(target);
+    }
+
+    Task<> pause(Target& target, std::string const& why) {
+        if (is_stopped_) co_return;
+        tell_failure(target, why);
+        target.is_pausing = true;
+        end_if_finished();
+        Duration const pause = std::exchange(target.pause, std::min(2 * target.pause, longest_pause));
+        co_await net::sleep_for(loop_, pause);
+        target.is_pausing = false;
+    }
+
+    Task<Result<std::shared_ptr<Connection>>> connect(Target& target) {
+        net::Certificates::Context context;
+        bool const has_tls = target.at.transport == config::SyslogTransport::tls;
+        if (has_tls) {
+            auto made = client_context();
+            if (!made) co_return std::unexpected(std::move(made).error());
+            context = std::move(*made);
+        }
+        std::string const host(target.at.host);
+        Error why{ErrorKind::unavailable, {}, "it has no address", {}, 0};
+        for (net::Address const& address : addresses_of(target.at.host)) {
+            auto const connection = std::make_shared<Connection>();
+            connection->transport = net::Transport::to_connect(loop_);
+            net::Transport& transport = *connection->transport;
+            transport.expires_after(connect_limit);
+            auto done = co_await transport.connect(address, target.at.port);
+            if (done && has_tls) done = co_await secure(transport, context.get(), host);
+            if (is_stopped_) co_return fail("stopping");
+            if (done) {
+                transport.expires_never();
+                transport.watch_over_peer();
+                net::spawn(loop_, Connection::watch(connection));
+                co_return connection;
+            }
+            why = std::move(done.error());
+        }
+        co_return std::unexpected(std::move(why));
+    }
+
+    [[nodiscard]] Result<net::Certificates::Context> client_context() const {
+        auto const authorities = TRY(read_file(authority_, most_authorities));
+        auto context = net::client_context(authorities);
+        if (!context) return fail(authority_ + ": " + context.error().text());
+        return context;
+    }
+
+    // --- what is told
+
+    void works(Target& target) {
+        if (!std::exchange(target.is_failing, false)) return;
+        log_.write(log::LogLevel::info, "syslog-connected", "messages are sent to " + target.address + " again",
+                   {{"address", std::string_view(target.address)}});
+    }
+
+    void tell_failure(Target& target, std::string const& why) {
+        if (std::exchange(target.is_failing, true)) return;
+        std::string const text = "cannot send to " + target.address + ": " + why;
+        log_.write(log::LogLevel::error, "syslog-failed", text, {{"address", std::string_view(target.address)}});
+    }
+
+    void tell_dropped(Target& target) {
+        if (target.dropped == 0) return;
+        std::uint64_t const count = std::exchange(target.dropped, 0);
+        log_.write(log::LogLevel::warning, "syslog-dropped",
+                   std::to_string(count) + " messages for " + target.address + " dropped: it was too slow",
+                   {{"address", std::string_view(target.address)}, {"messages", static_cast<std::int64_t>(count)}});
+    }
+
+    /// Losses at most once in a while: each answer with some is a line in the launcher's log.
+    void tell() {
+        bool const with_lost = answers_.has_lost() && steady_clock::now() >= next_losses_;
+        if (with_lost) next_losses_ = steady_clock::now() + between_losses;
+        unwritten_ += answers_.take(with_lost);
+        if (!unwritten_.empty()) {
+            ssize_t const size = ::write(answers_fd_.get(), unwritten_.data(), unwritten_.size());
+            if (size > 0) unwritten_.erase(0, static_cast<std::size_t>(size));
+        }
+        if (!unwritten_.empty() || answers_.has_lost())
+            losses_.call_at(std::max(next_losses_, steady_clock::now() + std::chrono::milliseconds(100)),
+                            [this] { tell(); });
+    }
+
+    void end_if_finished() {
+        if (!finished_) return;
+        bool const is_finished = std::ranges::all_of(
+            targets_, [](auto const& entry) { return entry.second->queue.is_empty() || entry.second->is_pausing; });
+        if (is_finished) end();
+    }
+
+    void end() {
+        next_losses_ = {};
+        for (auto const& [address, target] : targets_) {
+            answers_.lost(target->queue.size());
+            target->queue.pop(target->queue.size());
+        }
+        tell();
+        finishing_.cancel();
+        if (auto const finished = std::exchange(finished_, nullptr)) finished();
+    }
+
+    net::Loop& loop_;
+    log::Log& log_;
+    net::Descriptor messages_;
+    UniqueFd answers_fd_;
+    std::string authority_;
+    std::array<UniqueFd, 2> datagrams_;  // of IPv4 and IPv6
+    std::map<std::string, TargetPointer, std::less<>> targets_;
+    SyslogAnswers answers_;
+    std::string unwritten_;
+    TimePoint next_losses_{};
+    net::Timer losses_;
+    net::Timer finishing_;
+    std::function<void()> finished_;
+    bool has_begun_ = false;
+    bool is_drained_ = false;
+    bool is_stopped_ = false;
+};
+
+SyslogForwarder::SyslogForwarder(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+SyslogForwarder::~SyslogForwarder() { state_->stop(); }
+
+Result<std::unique_ptr<SyslogForwarder>> SyslogForwarder::create(net::Loop& loop, log::Log& log, Settings settings) {
+    // Of a family that this machine does not have there is none.
+    std::array<UniqueFd, 2> datagrams{
+        {UniqueFd{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP)},
+         UniqueFd{::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP)}}};
+    return std::unique_ptr<SyslogForwarder>(
+        new SyslogForwarder(std::make_shared<State>(loop, log, std::move(settings), std::move(datagrams))));
+}
+
+void SyslogForwarder::start() { state_->start(); }
+
+void SyslogForwarder::finish(std::function<void()> finished) { state_->finish(std::move(finished)); }
+
+}  // namespace triton::agent

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace triton::agent {
+
+/// One message of the launcher's, "NUMBER ADDRESS TEXT". Borrowed.
+struct SyslogOrder {
+    std::uint64_t number = 0;
+    std::string_view address;
+    std::string_view text;
+
+    bool operator==(SyslogOrder const&) const = default;
+};
+/// nullopt: it is not of that form.
+std::optional<SyslogOrder> parse_syslog_order(std::string_view message);
+
+/// Messages that wait for one daemon, up to `most_messages` and `most_bytes`.
+class SyslogQueue {
+public:
+    static constexpr std::size_t most_messages = 4096;
+    static constexpr std::size_t most_bytes = 1 << 20;
+    static constexpr std::size_t batch_bytes = 64 << 10;
+
+    /// Returns whether there was room.
+    bool push(std::string_view text);
+    [[nodiscard]] bool is_empty() const { return texts_.empty(); }
+    [[nodiscard]] std::string const& front() const { return texts_.front(); }
+
+    struct Batch {
+        std::string bytes;  ///< "LENGTH TEXT" of each. Source: RFC 6587, 3.4.1; RFC 5425, 4.3.
+        std::size_t count = 0;
+    };
+    /// The first ones, about as many bytes as that, and at least one; they stay.
+    [[nodiscard]] Batch batch() const;
+    void pop(std::size_t count);
+    [[nodiscard]] std::size_t size() const { return texts_.size(); }
+
+private:
+    std::deque<std::string> texts_;
+    std::size_t bytes_ = 0;
+};
+
+/// What the launcher is told of messages that it need not wait for any more.
+class SyslogAnswers {
+public:
+    void begin(std::uint64_t number) { begun_ = number; }
+    void sent(std::uint64_t count) { done_ += count; }
+    void lost(std::uint64_t count) { lost_ += count; }
+    [[nodiscard]] bool has_lost() const { return lost_ > 0; }
+
+    /// The lines to write, which are told then. `with_lost`: losses, too, which are to be told only now and then.
+    [[nodiscard]] std::string take(bool with_lost);
+
+private:
+    std::uint64_t begun_ = 0;
+    std::uint64_t done_ = 0;
+    std::uint64_t lost_ = 0;
+};
+
+}  // namespace triton::agent
