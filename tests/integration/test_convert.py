@@ -60,6 +60,50 @@ CASES = [
      {"web": {"command": ["/srv/web"], "restart": "always", "startLimit": {"count": 1, "interval": "1s"},
               "output": {"file": "/log/out", "maxSize": 52428800, "maxFiles": 10,
                          "stderr": {"file": "/log/err", "maxSize": 1048576, "maxFiles": 2}}}}),
+    ("s.conf", "[program:w]\ncommand=/srv/w\nautostart=false\nautorestart=false\nnumprocs=3\nprocess_name=%(program_name)s_%(process_num)02d\n"
+               "stdout_logfile=/x/%(program_name)s_%(process_num)02d.log\nstderr_logfile=/x/%(process_num)d.err\n", "",
+     {"w": {"command": ["/srv/w"], "autoStart": False, "restart": "never", "count": 3, "output": {
+         "file": {"type": "Concatenate", "values": ["/x/w_", {"type": "ProcessNumber", "width": 2, "offset": -1}, ".log"]},
+         "maxSize": 52428800, "maxFiles": 10,
+         "stderr": {"file": {"type": "Concatenate", "values": ["/x/", {"type": "ProcessNumber", "offset": -1}, ".err"]},
+                    "maxSize": 52428800, "maxFiles": 10}}}}),
+    ("s.conf", "[program:a]\ncommand=/a\nautorestart=false\nstdout_logfile=syslog\n"
+               "[program:b]\ncommand=/b\nautorestart=false\nstdout_syslog=true\nstderr_syslog=true\n"
+               "[program:c]\ncommand=/c\nautorestart=false\nredirect_stderr=true\nstdout_logfile=NONE\nstdout_syslog=true\n"
+               "[program:d]\ncommand=/d\nautorestart=false\nstdout_logfile=/d\nstdout_syslog=true\nstderr_logfile=syslog\n",
+     "AREA/s.conf:20: stdout_syslog: output goes to one place; let the syslog daemon write the file, too\n",
+     {"a": {"command": ["/a"], "restart": "never", "output": {"syslog": {"facility": "user"}, "stderr": {}}},
+      "b": {"command": ["/b"], "restart": "never", "output": {"syslog": {"facility": "user", "stderrSeverity": "info"}}},
+      "c": {"command": ["/c"], "restart": "never", "output": {"syslog": {"facility": "user", "stderrSeverity": "info"}}},
+      "d": {"command": ["/d"], "restart": "never", "output": {"file": "/d", "maxSize": 52428800, "maxFiles": 10,
+                                                              "stderr": {"syslog": {"facility": "user", "severity": "info"}}}}}),
+    ("compose.yml", "services:\n"
+                    "  a:\n    entrypoint: a\n    logging: {driver: syslog}\n"
+                    "  b:\n    entrypoint: b\n    logging: {driver: syslog, options: {syslog-address: 'tcp+tls://10.0.0.1', "
+                    "syslog-facility: local3, tag: hi, syslog-format: rfc5424micro}}\n"
+                    "  c:\n    entrypoint: c\n    logging: {driver: syslog, options: {syslog-address: 'udp://[::1]:5514'}}\n"
+                    "  d:\n    entrypoint: d\n    logging: {driver: syslog, options: {syslog-address: 'unixgram:///run/log'}}\n"
+                    "  e:\n    entrypoint: e\n    logging: {driver: none}\n"
+                    "  f:\n    entrypoint: f\n    logging: {driver: syslog, options: {syslog-address: 'udp://logs'}}\n"
+                    "  g:\n    entrypoint: g\n    logging: {driver: gelf}\n"
+                    "  h:\n    entrypoint: h\n    logging: {driver: syslog, options: {tag: '{{.Name}}', syslog-tls-skip-verify: 'true'}}\n",
+     "AREA/compose.yml:19: syslog-address: names of hosts are not looked up; give an IP address, as unix:, udp:, tcp: or tls:\n"
+     'AREA/compose.yml:22: logging: gelf: logs belong to the container; see "output"\n'
+     'AREA/compose.yml:25: tag: it has no equivalent; see "syslog" of "output"\n'
+     'AREA/compose.yml:25: syslog-tls-skip-verify: it has no equivalent; see "syslog" of "output"\n',
+     {"a": {"command": ["a"], "restart": "never", "output": {"syslog": {}}},
+      "b": {"command": ["b"], "restart": "never", "output": {"syslog": {"address": "tls:10.0.0.1:6514", "facility": "local3", "name": "hi"}}},
+      "c": {"command": ["c"], "restart": "never", "output": {"syslog": {"address": "udp:[::1]:5514"}}},
+      "d": {"command": ["d"], "restart": "never", "output": {"syslog": {"address": "unix:/run/log"}}},
+      "e": {"command": ["e"], "restart": "never", "output": "null"},
+      "f": {"command": ["f"], "restart": "never", "output": {}},
+      "g": {"command": ["g"], "restart": "never", "output": {}},
+      "h": {"command": ["h"], "restart": "never", "output": {"syslog": {}}}}),
+    ("a.service", "[Service]\nExecStart=/a\nStandardOutput=syslog\nSyslogIdentifier=hey\nSyslogFacility=local1\nSyslogLevel=notice\n", "",
+     {"a": {"command": ["/a"], "restart": "never", "stopScope": "tree", "stopTimeout": "90s", "output": {
+         "syslog": {"facility": "local1", "severity": "notice", "stderrSeverity": "notice", "name": "hey"}}}}),
+    ("a.service", "[Service]\nExecStart=/a\nSyslogIdentifier=hey\n", "",
+     {"a": {"command": ["/a"], "restart": "never", "stopScope": "tree", "stopTimeout": "90s"}}),
     ("a.service", "[Service]\nType=oneshot\nExecStart=/sbin/up\nRemainAfterExit=yes\nExecStop=/sbin/down\nTimeoutStartSec=5\nTimeoutStopSec=3\n"
                   "StandardInput=file:/in\nStandardOutput=append:/out\nStandardError=append:/err\n", "",
      {"a": {"command": ["/sbin/up"], "oneShot": True, "stopScope": "tree", "stopTimeout": "3s", "timeout": "5s",
@@ -224,6 +268,9 @@ BAD = [
     ("s.conf", "[include]\nfiles=/*/*/*/*/*/*/nothing\n", ":2: /*/*/*/*/*/*/nothing is compared with more than 20000 names"),
     ("s.conf", "[include]\nfiles=" + "[" * 2000 + "\n", ":2: AREA/" + "[" * 100 + " is a pattern of more than 1000 characters"),
     ("s.conf", "[program:x]\ncommand=a %(process_num)99999d\n", ":2: command: the width 99999 is too large"),
+    ("s.conf", "[program:x]\ncommand=a\nnumprocs=2\nstdout_logfile=/x%(process_num)021d\n", ":4: stdout_logfile: a width: '21' is not an integer from 1 to 20"),
+    ("a.service", "[Service]\nExecStart=/a\nStandardOutput=syslog\nSyslogFacility=loud\n", ":4: SyslogFacility: 'loud' is not a facility"),
+    ("a.service", "[Service]\nExecStart=/a\nStandardOutput=syslog\nSyslogLevel=loud\n", ":4: SyslogLevel: 'loud' is not a level"),
     ("s.conf", "[program:x]\ncommand=a %(process_num)d\nnumprocs=1024\nenvironment=A=" + "x" * 100000 + "\n",
      ":1: the result becomes longer than 1048576 bytes"),
     ("s.conf", "[program:x]\ncommand=" + "x" * 300000 + "\n", ":2: is a command of more than 262144 bytes"),

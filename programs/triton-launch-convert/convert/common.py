@@ -25,6 +25,9 @@ MAX_COMMAND = 256 << 10
 MAX_STEPS = 1000000  # along the relations of programs
 YEAR = 365 * 24 * 3600
 
+# Of syslog. Source: RFC 5424, 6.2.1, as far as others have names for them.
+FACILITIES = ("kern user mail daemon auth syslog lpr news uucp cron authpriv ftp "
+              "local0 local1 local2 local3 local4 local5 local6 local7").split()
 LIMITS = {"NOFILE", "NPROC", "CORE", "AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "MSGQUEUE", "NICE", "RSS", "RTPRIO", "RTTIME", "SIGPENDING", "STACK", "LOCKS"}
 SIGNALS = {"ABRT", "ALRM", "BUS", "CHLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "KILL", "PIPE", "PROF", "PWR", "QUIT",
            "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH",

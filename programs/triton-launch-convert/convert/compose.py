@@ -4,7 +4,7 @@ import os
 import re
 from urllib.parse import quote
 
-from .common import (LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
                      signal_name, waiting, words)
 from .yaml_tree import Map, load
 
@@ -17,7 +17,6 @@ SERVICE_REASONS = {
     "links": NETWORK, "extra_hosts": NETWORK, "dns": NETWORK, "hostname": NETWORK,
     "volumes": FILES, "tmpfs": FILES, "secrets": FILES, "configs": FILES, "volumes_from": FILES,
     "privileged": ("rights belong to the container", "give them to the container, and less to programs by \"capabilities\""),
-    "logging": ("logs belong to the container", 'see "output"'),
     "tty": ("programs have no terminal", "leave it out"), "stdin_open": ("standard input is /dev/null", "leave it out"),
     "profiles": ("there are no profiles", 'use "autoStart": false, or a configuration for each'),
     "extends": ("a service is not taken from another", "write it out, or use docker compose config"),
@@ -30,6 +29,7 @@ PROCESS_REASONS = {
     "namespace": ("programs have no namespaces", "name them one by one"),
     "schedule": ("written in another way", 'use "schedule": {"cron": ...} or {"every": ...}'),
 }
+LOGGING = ("logs belong to the container", 'see "output"')
 DEPLOYMENT = ("deployment is not part of the container", "leave it to what runs the container")
 URL_SAFE = "/?#[]@!$&'()*+,;=:%~"
 SPAN = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -181,7 +181,7 @@ def service(reader, services, name, made, is_one_shot, is_waited):
     if not command:
         reader.conversion.find(reader.place(services, name), name, "the command is that of its image", 'it is left out; add a "command"')
         return None
-    program = {"command": command, "output": {}}
+    program = {"command": command, "output": compose_output(reader, made)}
     if not made.get("entrypoint"):
         reader.conversion.find(reader.place(made, "command"), "command", "the image may have an entrypoint", "write it before the command if it does")
     files = made.get("env_file") or []
@@ -205,7 +205,7 @@ def service(reader, services, name, made, is_one_shot, is_waited):
         program |= {"user": int(user) if re.fullmatch("[0-9]{1,9}", user) else user} | ({"group": int(group) if re.fullmatch("[0-9]{1,9}", group) else group} if group else {})
     if "working_dir" in made:
         program["workingDirectory"] = absolute(reader.text(made, "working_dir", made["working_dir"]), "/")
-    handled = {"command", "entrypoint", "environment", "env_file", "restart", "depends_on", "healthcheck", "stop_signal", "stop_grace_period", "user",
+    handled = {"command", "logging", "entrypoint", "environment", "env_file", "restart", "depends_on", "healthcheck", "stop_signal", "stop_grace_period", "user",
                "working_dir", "container_name", "labels", "init", "scale"}
     if "scale" in made:
         program["count"] = number(reader.place(made, "scale"), "scale", made["scale"], 0, MAX_COUNT)
@@ -254,6 +254,53 @@ def compose_limits(reader, made, program):
             wanted[name] = ulimit(reader, ulimits, name)
     if wanted:
         program["limits"] = wanted
+
+
+def compose_output(reader, made):
+    """Lines to the launcher's own output, or what the logging driver syslog does."""
+    logging = reader.child(made, "logging", Map, "a mapping")
+    driver = reader.text(logging, "driver", logging.get("driver"))
+    if "logging" not in made or driver in ("", "json-file", "local"):
+        if "logging" in made:
+            reader.conversion.find(reader.place(made, "logging"), "logging", *LOGGING)
+        return {}
+    if driver == "none":
+        return "null"
+    if driver != "syslog":
+        reader.conversion.find(reader.place(logging, "driver"), f"logging: {driver}", *LOGGING)
+        return {}
+    options = reader.child(logging, "options", Map, "a mapping")
+    made_syslog = {}
+    for key in options:
+        text = reader.text(options, key, options[key])
+        place = reader.place(options, key)
+        if key == "syslog-address":
+            address = syslog_address(text)
+            if address is None:
+                reader.conversion.find(place, key, "names of hosts are not looked up", "give an IP address, as unix:, udp:, tcp: or tls:")
+                return {}
+            if address != "unix:/dev/log":
+                made_syslog["address"] = address
+        elif key == "syslog-facility" and text in FACILITIES:
+            made_syslog["facility"] = text
+        elif key == "tag" and re.fullmatch(r"[!-~]{1,48}", text) and "{{" not in text:
+            made_syslog["name"] = text
+        elif key == "syslog-tls-ca-cert":
+            reader.conversion.find(place, key, "the agent has one file of authorities", f"start the launcher with --agent-option --syslog-authority={text}")
+        elif not (key == "syslog-format" and text.startswith("rfc5424")):
+            reader.conversion.find(place, key, "it has no equivalent", 'see "syslog" of "output"')
+    return {"syslog": made_syslog}
+
+
+def syslog_address(text):
+    """That of docker as ours; None: its host would have to be looked up."""
+    if match := re.fullmatch(r"(?:unix|unixgram)://(/.+)", text):
+        return f"unix:{match[1]}"
+    match = re.fullmatch(r"(udp|tcp|tcp\+tls)://(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?", text)
+    if not match:
+        return None
+    kind = {"tcp+tls": "tls"}.get(match[1], match[1])
+    return f"{kind}:{match[2]}:{match[3] or {'udp': 514, 'tcp': 514, 'tls': 6514}[kind]}"
 
 
 def ulimit(reader, made, key):

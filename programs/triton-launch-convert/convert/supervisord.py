@@ -13,8 +13,6 @@ WITHOUT_EQUIVALENT = {
     "stderr_capture_maxbytes": ("there are no events of captured output", "leave it out"),
     "stdout_events_enabled": ("there are no PROCESS_LOG events", "read the output with triton-launch ctl logs -f"),
     "stderr_events_enabled": ("there are no PROCESS_LOG events", "read the output with triton-launch ctl logs -f"),
-    "stdout_syslog": ("output cannot go to syslog", "send the output of the container there"),
-    "stderr_syslog": ("output cannot go to syslog", "send the output of the container there"),
     "stderr_logfile": ("it is not told apart from a standard output that is not kept", 'make "output" an object and give it a "stderr"'),
     "stderr_logfile_maxbytes": ("see stderr_logfile", "see stderr_logfile"),
     "stderr_logfile_backups": ("see stderr_logfile", "see stderr_logfile"),
@@ -26,6 +24,8 @@ SECTIONS = {
     "supervisorctl": "use triton-launch ctl",
     "supervisord": "options of the launcher take its place; see triton-launch(1)",
 }
+ONE_PLACE = ("output goes to one place", "let the syslog daemon write the file, too")
+NUMBER = "\0"  # stands for process_num where one program has all numbers, with its width between two of them
 SIZES = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
@@ -114,6 +114,8 @@ def value_of(conversion, place, key, name, values):
 def formatted(place, key, value, width, kind):
     if len(width) > 3:
         raise Failure(place, f"{key}: the width {width} is too large")
+    if value == NUMBER:
+        return f"{NUMBER}{width}{NUMBER}"
     try:
         return f"%{width}{kind}" % (int(value) if kind == "d" else value)
     except ValueError:
@@ -244,23 +246,47 @@ def add_surroundings(section, program):
 
 def add_output(section, program):
     file = section.text("stdout_logfile", "AUTO")
-    if file.upper() == "NONE":
+    if goes_to_syslog(section, "stdout"):
+        program["output"] = {"syslog": {"facility": "user"}}
+    elif file.upper() == "NONE":
         program["output"] = "null"
     elif file in ("/dev/stdout", "/dev/fd/1", "/dev/stderr"):
         program["output"] = "inherit"
-    elif file.upper() in ("AUTO", "SYSLOG"):
+    elif file.upper() == "AUTO":
         program["output"] = {}
-        if file.upper() == "SYSLOG":
-            section.conversion.find(section.where("stdout_logfile"), "stdout_logfile", *WITHOUT_EQUIVALENT["stdout_syslog"])
     else:
         program["output"] = log_file(section, "stdout", file)
-    if not isinstance(program["output"], dict) or section.flag("redirect_stderr", "false"):
+    if not isinstance(program["output"], dict):
+        return
+    if section.flag("redirect_stderr", "false"):
+        if "syslog" in program["output"]:
+            program["output"]["syslog"]["stderrSeverity"] = "info"
         return
     error = section.text("stderr_logfile", "AUTO")
-    if error.upper() == "NONE":
+    if goes_to_syslog(section, "stderr"):  # supervisord says both with one severity
+        if "syslog" in program["output"]:
+            program["output"]["syslog"]["stderrSeverity"] = "info"
+        else:
+            program["output"]["stderr"] = {"syslog": {"facility": "user", "severity": "info"}}
+    elif error.upper() == "NONE":
         program["output"]["stderr"] = "null"
     elif has_file_for_errors(section):
         program["output"]["stderr"] = log_file(section, "stderr", error)
+    elif "syslog" in program["output"]:
+        program["output"]["stderr"] = {}
+
+
+def goes_to_syslog(section, stream):
+    """A file comes first where both are wanted, which is told."""
+    file = section.text(f"{stream}_logfile", "AUTO").upper()
+    if file == "SYSLOG":
+        return True
+    key = f"{stream}_syslog"
+    if not section.flag(key, "false"):
+        return False
+    if file not in ("AUTO", "NONE"):
+        section.conversion.find(section.where(key), key, *ONE_PLACE)
+    return file in ("AUTO", "NONE")
 
 
 def has_file_for_errors(section):
@@ -275,29 +301,56 @@ def log_file(section, stream, file):
     size = size_of(section.where(key), key, section.text(key, "50MB"))
     if size == 0:
         section.conversion.find(section.where(key), key, "a file is always rotated at some size", "it is 1 PiB here, which nothing reaches")
-    return {"file": absolute(file, section.values["here"]), "maxSize": size or 1 << 50, "maxFiles": section.number(f"{stream}_logfile_backups", 10, 1000)}
+    return {"file": by_number(section, f"{stream}_logfile", absolute(file, section.values["here"])), "maxSize": size or 1 << 50, "maxFiles": section.number(f"{stream}_logfile_backups", 10, 1000)}
+
+
+def by_number(section, key, path):
+    """The path, as an Argument where the number of the process is a part of it."""
+    if NUMBER not in path:
+        return path
+    parts = []
+    for at, text in enumerate(path.split(NUMBER)):  # the widths stand between the texts
+        if at % 2 == 0:
+            parts += [text] if text else []
+            continue
+        number = {"type": "ProcessNumber"}
+        if width := int(text or 0):
+            number["width"] = number_of_width(section, key, width)
+        if offset := section.values["numprocs_start"] - 1:
+            number["offset"] = offset
+        parts.append(number)
+    return {"type": "Concatenate", "values": parts}
+
+
+def number_of_width(section, key, width):
+    return number(section.where(key), f"{key}: a width", str(width), 1, 20)
 
 
 def report_rest(section):
     """Tells which keys have no equivalent."""
     known = {"autostart", "autorestart", "startsecs", "startretries", "exitcodes", "stopsignal", "stopwaitsecs", "stopasgroup",
              "killasgroup", "user", "directory", "umask", "environment", "redirect_stderr", "stdout_logfile", "priority",
-             "stdout_logfile_maxbytes", "stdout_logfile_backups", "socket", "socket_owner", "socket_mode", "socket_backlog"} | IGNORED
+             "stdout_logfile_maxbytes", "stdout_logfile_backups", "stdout_syslog", "stderr_syslog", "socket", "socket_owner", "socket_mode", "socket_backlog"} | IGNORED
     keys = section.keys
     is_joined = section.flag("redirect_stderr", "false")
     for key in keys:
         text = section.text(key) or ""
-        if key in known or (key.endswith(("_enabled", "_syslog")) and text.lower() == "false"):
+        if key in known or (key.endswith("_enabled") and text.lower() == "false"):
             continue
         is_kept = section.text("stdout_logfile", "AUTO").upper() != "NONE" and not section.text("stdout_logfile", "AUTO").startswith("/dev/")
-        if key.startswith("stderr_logfile") and (is_joined or is_kept or not has_file_for_errors(section)):
+        if key.startswith("stderr_logfile") and (is_joined or is_kept or goes_to_syslog(section, "stdout") or not has_file_for_errors(section)):
             continue
         section.conversion.find(section.where(key), key, *WITHOUT_EQUIVALENT.get(key, ("supervisord has no such key", "leave it out")))
 
 
 def needs_one_each(section):
     """Whether the number of the process stands where the number of a program's process cannot."""
-    return any("process_num" in value for key, (value, _) in section.keys.items() if key != "process_name")
+    for key, (value, _) in section.keys.items():
+        if key in ("stdout_logfile", "stderr_logfile"):  # an Argument may have the number, with zeros before it
+            value = re.sub(r"%\(process_num\)(s|(0[0-9]{1,2})?d)", "", value)
+        if key != "process_name" and "process_num" in value:
+            return True
+    return False
 
 
 def add_groups(conversion, names, own, groups):
@@ -322,10 +375,12 @@ def add_programs(conversion, name, place, keys, base):
     first = Section(conversion, place, keys, values)
     count = first.number("numprocs", 1, MAX_COUNT)
     start = first.number("numprocs_start", 0)
-    values.update(numprocs=count, process_num=start)
+    values.update(numprocs=count, process_num=start, numprocs_start=start)
     report_rest(first)
     names = []
     if count <= 1 or not needs_one_each(first):
+        if count > 1:
+            first = Section(conversion, place, keys, values | {"process_num": NUMBER})
         program = program_of(first)
         if count != 1:
             program["count"] = count

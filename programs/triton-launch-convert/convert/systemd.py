@@ -4,10 +4,10 @@ import re
 import shlex
 from pathlib import Path
 
-from .common import (LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, mode, number, program_name, script_of, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, mode, number, program_name, script_of, shell_command,
                      signal_name, waiting_for)
 
-IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
+IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
            "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
            "StopWhenUnneeded", "OnFailureJobMode", "OnSuccessJobMode", "IgnoreOnIsolate", "AllowIsolate", "SendSIGHUP", "FinalKillSignal", "Wants", "Conflicts"}
 SANDBOX = ("its sandbox of mounts and filters has other keys", 'use "seccomp", "landlock", "capabilities", or what runs the container')
@@ -55,6 +55,7 @@ STATUSES = {"SUCCESS": 0, "FAILURE": 1, "INVALIDARGUMENT": 2, "NOTIMPLEMENTED": 
             "USAGE": 64, "DATAERR": 65, "NOINPUT": 66, "NOUSER": 67, "NOHOST": 68, "UNAVAILABLE": 69, "SOFTWARE": 70, "OSERR": 71, "OSFILE": 72,
             "CANTCREAT": 73, "IOERR": 74, "TEMPFAIL": 75, "PROTOCOL": 76, "NOPERM": 77, "CONFIG": 78}
 # Units of a machine's start: an order relative to them says nothing in a container.
+LEVELS = "emerg alert crit err warning notice info debug".split()
 OF_THE_MACHINE = re.compile(r"(systemd-|plymouth-|modprobe@|getty@|rc-local|rescue|emergency|network|NetworkManager|firewalld|dbus)")
 
 
@@ -586,13 +587,15 @@ def absolute_path(place, key, text):
 def add_output(unit, program):
     text, place = unit.last("StandardOutput", "journal")
     kind, _, path = text.partition(":")
-    if kind == "null":
+    if kind == "syslog":
+        program["output"] = {"syslog": syslog_of(unit)}
+    elif kind == "null":
         program["output"] = "null"
     elif kind in ("file", "append", "truncate"):
         program["output"] = {"file": absolute_path(place, "StandardOutput", path)}
         if kind != "append":
             unit.find("StandardOutput", place, "a file is appended to", "remove it before the start")
-    elif kind not in ("journal", "inherit", "syslog", "kmsg", "journal+console", "syslog+console"):
+    elif kind not in ("journal", "inherit", "kmsg", "journal+console", "syslog+console"):
         unit.find("StandardOutput", place, f"{text} is not a place for output", 'it goes where the launcher\'s goes; see "output"')
     error, place = unit.last("StandardError", "inherit")
     kind, _, path = error.partition(":")
@@ -604,6 +607,28 @@ def add_output(unit, program):
             unit.find("StandardError", place, "a file is appended to", "remove it before the start")
     else:
         unit.find("StandardError", place, f"{error} is not a place for stderr", 'give it as "stderr" inside "output"')
+
+
+def syslog_of(unit):
+    """Where it is asked for by name: the journal of a container is the launcher's own output."""
+    made = {}
+    facility, place = unit.last("SyslogFacility", "daemon")
+    if facility not in FACILITIES:
+        raise Failure(place, f"SyslogFacility: {facility[:100]!r} is not a facility")
+    if facility != "daemon":
+        made["facility"] = facility
+    level, place = unit.last("SyslogLevel", "info")
+    if level not in LEVELS:
+        raise Failure(place, f"SyslogLevel: {level[:100]!r} is not a level")
+    if level != "info":
+        made["severity"] = level
+    made["stderrSeverity"] = level  # systemd has one for both
+    name, place = unit.last("SyslogIdentifier")
+    if name and re.fullmatch(r"[!-~]{1,48}", name):
+        made["name"] = name
+    elif name:
+        unit.find("SyslogIdentifier", place, f"{name[:100]} is not a name of 1 to 48 printable ASCII characters", 'give another "name"')
+    return made
 
 
 def add_input(unit, program):
