@@ -165,6 +165,7 @@ std::vector<Place> const places{{"Program", ""},
                                 {"Seccomp", "/seccomp"},
                                 {"Landlock", "/landlock"},
                                 {"Output", "/output"},
+                                {"Syslog", "/output/syslog"},
                                 {"Socket", "/sockets/0"}};
 
 INSTANTIATE_TEST_SUITE_P(JsonSchema, Definitions, testing::ValuesIn(places));
