@@ -263,7 +263,7 @@ void Shell::on(action::Signal const& action) {
 void Shell::on(action::EndTree const& action) {
     make_room_for_one(events_);
     end_tree(action.id);
-    channels_.process_ended(action.id);
+    channels_.process_ended(action.id, SIGKILL);
     events_.push_back(event::Exited{action.id, SIGKILL, std::nullopt, channels_.has_died_of_memory(action.id)});
 }
 
