@@ -52,9 +52,9 @@ TEST(JsonSchema, Programs) {
                           "stopSequence", "autoStart", "restart", "backoff", "startLimit", "critical", "successCodes",
                           "permanentFailureCodes", "stopSignal", "stopTimeout", "stopScope", "drainDelay", "preStop",
                           "onConfigurationChange", "reloadSignal", "onFailure", "after", "requires", "bindsTo",
-                          "before", "readiness", "startTimeout", "watchdog", "health", "files", "order",
+                          "before", "readiness", "pidFile", "startTimeout", "watchdog", "health", "files", "order",
                           "maxUnavailable", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities",
-                          "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
+                          "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets", "tty"));
     EXPECT_LE(keys.size(), 64U);  // the bits of Present
     EXPECT_EQ(program.at("restart").at("enum"), Json({"always", "on-failure", "never", nullptr}));
     EXPECT_EQ(program.at("user").at("type"), Json({"string", "integer", "null"}));
@@ -64,7 +64,7 @@ TEST(JsonSchema, Programs) {
     EXPECT_EQ(readiness.at("required"), Json({"type"}));
     EXPECT_EQ(readiness.at("/properties/type/type"_json_pointer), "string");
     EXPECT_EQ(readiness.at("/properties/type/enum"_json_pointer),
-              Json({"notify", "fd", "exec", "tcp", "http", "grpc"}));
+              Json({"notify", "fd", "exec", "tcp", "http", "grpc", "log"}));
     EXPECT_EQ(readiness.at("/properties/url/anyOf"_json_pointer),
               Json::parse(R"([{"type": "null"}, {"$ref": "#/$defs/ProgramArgument"}])"));
     Json const& health = schema.at("/$defs/Health"_json_pointer);

@@ -227,9 +227,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("output":{"stderr":"null"},"readiness":{"type":"log","pattern":"up","stream":"stderr"})",
               {"programs.web.readiness.stream: stderr is not captured: output.stderr leads it elsewhere"}},
         Found{R"("output":{},"readiness":{"type":"log","pattern":")" + std::string(1025, 'x') + R"("})",
-              {R"(programs.web.readiness.pattern: ")" + std::string(125, 'x') + R"(..." is longer than 1024 bytes)"}},
+              {R"(programs.web.readiness.pattern: ")" + std::string(128, 'x') + R"(..." is longer than 1024 bytes)"}},
         Found{R"("health":{"type":"log","command":["x"]})",
-              {R"(programs.web.health.type: "log" is none of exec, tcp, http, grpc)"}},
+              {R"(programs.web.health.type: "log" is not one of exec, tcp, http, grpc)"}},
         // Known only with its variables.
         Found{R"("health":{"type":"tcp","address":{"type":"Environment","source":"HERE"}})", {}},
         Found{R"("watchdog":"1s","readiness":{"type":"tcp","address":"127.0.0.1:80"})",
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("readiness":{})", {"programs.web.readiness.type: required key is missing"}},
         Found{
             R"("readiness":{"type":"htp","url":"http://[::1]/","command":["x"]})",
-            {R"(programs.web.readiness.type: "htp" is not one of notify, fd, exec, tcp, http, grpc; did you mean "http"?)"}},
+            {R"(programs.web.readiness.type: "htp" is not one of notify, fd, exec, tcp, http, grpc, log; did you mean "http"?)"}},
         Found{R"("readiness":{"type":"fd","fd":2})", {"programs.web.readiness.fd: 2 is not within 3 to 65535"}},
         Found{R"("readiness":{"type":"exec"})", {"programs.web.readiness.command: required for type exec"}},
         Found{R"("readiness":{"type":"notify","fd":3,"command":["x"],"interval":"1s","timeout":"1s"})",

@@ -1710,7 +1710,7 @@ TEST(SupervisorForks, HandsOver) {
     EXPECT_EQ(exited_for(subject.after(4s), 0, Pid{203}).done(),
               "ReportMain 1, pid 203; Signal 1, pid 203, 15 (stop); Signal 1, pid 203, 18 (forward)");
     EXPECT_EQ(subject.deadline(), 6s) << "the stop goes on";
-    EXPECT_EQ(subject.after(6s).time().done(), "Signal 1, pid 203, 9 (kill) to the tree");
+    EXPECT_EQ(subject.after(6s).time().done(), "Signal 1, pid 203, 9 (kill) tree");
     EXPECT_EQ(exited_for(subject, SIGKILL, Pid{204}).done(), "ReportExited 1, pid 203, status 9, run 10s, not wanted")
         << "who is killed hands nothing over";
     EXPECT_EQ(subject.state(), State::held);
@@ -1723,7 +1723,7 @@ TEST(SupervisorForks, IsKilledAsATreeWhenNobodyIsKnown) {
     EXPECT_EQ(subject.after(90s).time().done(), "EndTree 1; ReportTimedOut 1 start");
     EXPECT_EQ(subject.state(), State::killing);
     EXPECT_EQ(main_found(subject, Pid{200}).done(), "") << "too late";
-    EXPECT_EQ(exited_for(subject, SIGKILL).done().substr(0, 37), "Spawn 1; ReportExited 1, pid 0, status");
+    EXPECT_EQ(exited_for(subject, SIGKILL).done().substr(0, 38), "Spawn 1; ReportExited 1, pid 0, status");
     subject.spawned(first);
     exited_for(subject, 0);
     EXPECT_EQ(subject.command(Verb::stop).done(), "EndTree 1");

@@ -47,6 +47,7 @@ ProgramPolicy any_program(Random& random, std::uint32_t id) {
     policy.stop_scope = static_cast<StopScope>(random.below(2));
     policy.on_change = static_cast<OnChange>(random.below(3));
     policy.has_on_failure = random.one_in(2);
+    policy.forks = policy.kind == ProgramKind::service && random.one_in(2);
     for (std::uint32_t other = 0; other < id && !policy.auxiliary; ++other) {
         if (random.one_in(4)) policy.after.push_back(ProgramId{other});
         if (random.one_in(4)) policy.requires_.push_back(ProgramId{other});
@@ -162,12 +163,21 @@ private:
             if (random_.one_in(8)) return event::SpawnFailed{id, {process::SpawnStage::clone, EAGAIN}};
             return event::Spawned{id, Pid{++last_pid_}};
         }
+        bool const takes_main = subject_.supervisor.takes_main(id) && random_.one_in(3);
+        if (takes_main) return event::MainFound{id, Pid{++last_pid_}};
+        // Nobody of it is known, and all that it has started is killed.
+        if (record.state == State::killing && record.pid == Pid{}) return event::Exited{id, SIGKILL};
         if (!subject_.supervisor.view(id).pid) return std::nullopt;
         static constexpr std::array<int, 4> statuses{0, 0, 3 << 8, SIGKILL};
         if (record.state == State::executing && random_.one_in(2)) return event::Executed{id};
         switch (random_.below(6)) {
             case 0:
-            case 1: return event::Exited{id, random_.pick(statuses), {}, random_.one_in(8)};
+            case 1: {
+                event::Exited exited{id, random_.pick(statuses), {}, random_.one_in(8)};
+                if (random_.one_in(2)) exited.successor = Pid{++last_pid_};
+                if (!subject_.supervisor.outlives(exited)) exited.successor.reset();
+                return exited;
+            }
             case 2: return event::WatchdogPing{id};
             case 3: return event::ExtendTimeout{id, any_time(random_)};
             default: return event::Ready{id};
