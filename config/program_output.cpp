@@ -183,9 +183,8 @@ std::span<Field<Output> const> table(TableOf<Output>) {
                         "is dropped and counted."},
         {.name = "syslog",
          .value = {&syslog_shape, parse_syslog},
-         .description =
-             "A syslog daemon instead of a file, as messages of RFC 5424. What it does not take is dropped and "
-             "counted: no program waits for it. None of the keys above goes with it."},
+         .description = "A syslog daemon instead of a file, as messages of RFC 5424. What it does not take is dropped "
+                        "and counted: no program waits for it. Cannot be combined with the keys above."},
         {.name = "to",
          .value = {&name_shape, parse_to},
          .description = "Another program, which reads the output as its standard input: through a pipe that outlives "
