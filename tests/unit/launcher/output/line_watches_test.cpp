@@ -40,7 +40,8 @@ protected:
     std::unique_ptr<EventLoop> loop = std::move(*EventLoop::create());
     EventLoop::Timer timer{*loop, [this] { loop->stop(); }};
     Console console;
-    OutputCapture output{*loop, console, {}};
+    SyslogRelay relay{*loop, {}};
+    OutputCapture output{*loop, console, relay, {}};
     std::size_t room = SIZE_MAX;  // calls of send()
     std::vector<Sent> sent;
     std::vector<std::uint32_t> missed;
