@@ -54,7 +54,7 @@ TEST(JsonSchema, Programs) {
                           "onConfigurationChange", "reloadSignal", "onFailure", "after", "requires", "bindsTo",
                           "before", "readiness", "pidFile", "startTimeout", "watchdog", "health", "files", "order",
                           "maxUnavailable", "limits", "nice", "oomScoreAdj", "cpuAffinity", "cgroup", "capabilities",
-                          "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets", "tty"));
+                          "noNewPrivileges", "seccomp", "landlock", "parentDeathSignal", "output", "sockets"));
     EXPECT_LE(keys.size(), 64U);  // the bits of Present
     EXPECT_EQ(program.at("restart").at("enum"), Json({"always", "on-failure", "never", nullptr}));
     EXPECT_EQ(program.at("user").at("type"), Json({"string", "integer", "null"}));

@@ -370,10 +370,10 @@ INSTANTIATE_TEST_SUITE_P(
         Found{
             R"("output":{"syslog":{"address":"udp:log:514","facility":"local8","severity":"loud","name":"a b"}})",
             {R"(programs.web.output.syslog.address: "udp:log:514": "log" is neither an IP address nor localhost)",
-             R"(programs.web.output.syslog.facility: "local8" is none of kern, user, mail, daemon, auth, syslog, lpr, news, )"
+             R"(programs.web.output.syslog.facility: "local8" is not one of kern, user, mail, daemon, auth, syslog, lpr, news, )"
              R"(uucp, cron, authpriv, ftp, ntp, audit, alert, clock, local0, local1, local2, local3, local4, local5, local6, )"
              R"(local7; did you mean "local0"?)",
-             R"(programs.web.output.syslog.severity: "loud" is none of emerg, alert, crit, err, warning, notice, info, debug)",
+             R"(programs.web.output.syslog.severity: "loud" is not one of emerg, alert, crit, err, warning, notice, info, debug)",
              R"(programs.web.output.syslog.name: "a b" is not a name of 1 to 48 printable ASCII characters)"}},
         Found{
             R"("output":{"syslog":{"address":"unix:log"},"stderr":{"syslog":{"address":"tpc:[::1]:5"}}})",
@@ -387,9 +387,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("output":{"to":"web","syslog":{}})",
               {"programs.web.output.syslog: cannot be used together with to",
                "programs.web.output.to: names the program itself"}},
-        Found{
-            R"("output":{"file":{"type":"ProcessNumber"},"stderr":{"file":{"type":"ProcessNumber"}}})",
-            {"programs.web.output.stderr: its file is the file of the standard output, which has both without stderr"}},
+        Found{R"("output":{"file":{"type":"ProcessNumber"},"stderr":{"file":{"type":"ProcessNumber"}}})",
+              {"programs.web.output.stderr: its file is the file of the standard output, which gets both streams "
+               "without stderr"}},
         Found{R"("output":{"file":["/f"]},"stdin":{"file":7})",
               {"programs.web.stdin.file: expected a string or an object, found number",
                "programs.web.output.file: expected a string or an object, found array"}},
