@@ -103,7 +103,7 @@ Result<InfoConfiguration> read_configuration(std::string const& root) {
 }
 
 Result<net::ListenAddress> parse_loopback_address(std::string const& text) {
-    auto const address = TRY(net::parse_listen_address(text));
+    auto address = TRY(net::parse_listen_address(text));
     bool const is_loopback = address.host.starts_with("127.") || address.host == "::1" || address.host == "localhost";
     if (!is_loopback)
         return fail(ErrorKind::invalid, "listen on " + text, "only addresses of the loopback interface are served");
