@@ -157,12 +157,9 @@ struct OutputCapture::Process {
 };
 
 OutputCapture::OutputCapture(EventLoop& loop, Console& console, SyslogRelay& relay, Callbacks callbacks)
-    : loop_(loop),
-      console_(console),
-      relay_(relay),
-      callbacks_(std::move(callbacks)),
-      host_(host_name()),
-      retry_timer_(loop, [this] { retry(); }) {
+    : loop_(loop), console_(console), relay_(relay), callbacks_(std::move(callbacks)), retry_timer_(loop, [this] {
+          retry();
+      }) {
     relay_.when_room([this] {
         for (auto const& [address, sender] : senders_)
             sender->flush();
@@ -300,6 +297,7 @@ void OutputCapture::redirect(Destination& destination, config::Output const& out
 /// Null: it does not go to syslog.
 std::shared_ptr<SyslogSender> OutputCapture::sender_for(config::Output const& output) {
     if (!output.syslog) return nullptr;
+    if (host_.empty()) host_ = host_name();
     auto& sender = senders_[output.syslog->address];
     if (!sender) sender = std::make_shared<SyslogSender>(loop_, relay_, output.syslog->address, [this] { resume(); });
     return sender;

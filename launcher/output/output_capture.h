@@ -243,7 +243,7 @@ private:
     Console& console_;
     SyslogRelay& relay_;
     Callbacks callbacks_;
-    std::string host_;  // for syslog
+    std::string host_;  // for syslog; empty: nobody has needed it
     std::map<std::uint32_t, std::shared_ptr<Program>> programs_;
     std::map<DestinationKey, std::shared_ptr<Destination>> destinations_;
     std::map<OutputKey, Process> processes_;

@@ -196,10 +196,10 @@ def test_many_hashes_in_one_call(agent, output):
 
 
 @pytest.mark.parametrize("body, reason", [
-    ("", "no JSON"), ("{", "no JSON"), ("[]", 'not an object with an array "paths"'), ("{}",
+    ("", "not JSON"), ("{", "not JSON"), ("[]", 'not an object with an array "paths"'), ("{}",
                                                                                    'not an object with an array "paths"'),
     ('{"paths": "a"}', 'not an object with an array "paths"'), ('{"paths": [1]}', "paths[0] is not a path"),
-    ('{"paths": ["a", ""]}', "paths[1] is not a path"), ('{"paths": ["a\\u0000b"]}', "no JSON"),
+    ('{"paths": ["a", ""]}', "paths[1] is not a path"), ('{"paths": ["a\\u0000b"]}', "not JSON"),
     (json.dumps({"paths": ["a"] * 1001}), "more than 1000 paths")])
 def test_calls_for_hashes_that_are_wrong_say_how(agent, body, reason):
     status, answer = agent.post("/v1/hashes", body)

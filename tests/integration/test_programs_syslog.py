@@ -112,8 +112,8 @@ def test_both_streams(place, daemons, kind):
     for _ in range(2):
         launcher.wait_up()
     eventually(lambda: len(daemon.messages()) == 4, "four messages")
-    fields = sorted(MESSAGE.fullmatch(message).groups() for message in daemon.messages())
-    assert [(int(priority), name, number, text) for priority, _, _, name, number, text in fields] == [
+    fields = [MESSAGE.fullmatch(message).groups() for message in daemon.messages()]
+    assert sorted((int(priority), name, number, text) for priority, _, _, name, number, text in fields) == [
         (19 * 8 + 3, b"front", b"1", b"oh"), (19 * 8 + 3, b"front", b"2", b"oh"),
         (19 * 8 + 5, b"front", b"1", b"hello"), (19 * 8 + 5, b"front", b"2", b"hello")]
     assert {host for _, _, host, _, _, _ in fields} == {socket.gethostname().encode()}
