@@ -71,8 +71,9 @@ int help(CLI::App const& app, std::string const* word, bool as_json) {
 
 int run(std::vector<std::string> words) {
     std::size_t const place = place_of_command(words);
+    Command const* const command = place < words.size() ? find_command(words[place]) : nullptr;
+    if (command && command->name == "kill") rewrite_signal(words, place);
     std::string const* const word = place < words.size() ? &words[place] : nullptr;
-    Command const* const command = word ? find_command(*word) : nullptr;
     auto const stands_before = [&words](std::string_view option, std::size_t end) {
         auto const first = words.begin();
         auto const last = first + static_cast<std::ptrdiff_t>(end);
@@ -80,7 +81,6 @@ int run(std::vector<std::string> words) {
     };
     // behind `exec VM` the words are another program's
     bool const as_json = stands_before("-E", command && command->takes_command ? place : words.size());
-    if (command && command->name == "kill") rewrite_signal(words, place);
 
     Options options;
     Command const* chosen = nullptr;
