@@ -141,6 +141,8 @@ def test_another_name_while_it_runs(place):
     launcher = run(place, {"web": {**web, "output": {"file": str(directory / "both")}}})
     pids = [launcher.wait_up()["pid"] for _ in range(2)]
     launcher.wait_for_event("configuration-loaded")
+    # What is still in a pipe goes where the pipe leads then.
+    eventually(lambda: sorted(texts(directory).get("both", "").splitlines()) == ["I am 1", "I am 2"], "their first words")
     launcher.replace({"web": {**web, "output": {"file": by_number(directory)}}})
     launcher.wait_for_event("configuration-loaded")
     for pid in pids:
