@@ -1132,7 +1132,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     accepted.warnings = std::move(rejected.warnings);
     accepted.remarks = std::move(rejected.remarks);
     accepted.missing_binaries = std::move(rejected.missing_binaries);
-    configuration.programs = {};
+    std::vector<config::Program>().swap(configuration.programs);  // with its room
     accepted.configuration = std::move(configuration);
     return accepted;
 }
