@@ -12,11 +12,11 @@ namespace triton::agent {
 /// what came of each: a connection was made, or a request was answered by a status from 200 to 399. As the kubelet's,
 /// they verify no certificate and follow no redirection.
 ///
-/// It also looks for patterns in the lines that the launcher sends, since PID 1 has no regular expressions: such a probe
-/// succeeds with the first line that matches, and fails only when its pattern is not a regular expression.
+/// It also looks for patterns in the lines that the launcher sends, since PID 1 has no regular expressions: such a
+/// probe succeeds with the first line that matches, and fails only when its pattern is not a regular expression.
 ///
-/// At most 256 use the network at once; others wait for a place while their time runs. When the stream of orders ends, all are
-/// forgotten: the launcher asks anew.
+/// At most 256 use the network at once; others wait for a place while their time runs. When the stream of orders ends,
+/// all are forgotten: the launcher asks anew.
 class ProbeRunner {
 public:
     /// Begins. `user_agent`: what it calls itself in requests. `control` must outlive it.
