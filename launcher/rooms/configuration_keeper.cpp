@@ -220,6 +220,7 @@ void ConfigurationKeeper::know_node(std::vector<std::pair<std::string, std::stri
     if (!std::exchange(is_node_known_, true) && is_waited_for) ask_for_reload();
     if (!have_changed) return;
     source_.variables = variables;
+    first_texts_.reset();  // the same text says something else now
     ask_for_reload();
 }
 

@@ -280,6 +280,16 @@ TEST_F(ConfigurationKeeperTest, AChangeBeforeTheWatchBeginsIsSeen) {
     EXPECT_THAT(told, testing::Contains("accepted 2"));
 }
 
+TEST_F(ConfigurationKeeperTest, LabelsOfTheNodeThatComeBeforeTheWatchBeginsCount) {
+    write(options.configuration_path, R"({"programs":{"a":{"command":["/bin/echo",
+        {"type":"Environment","source":"NODE_LABEL_ZONE"}]}}})");
+    source.variables = {{"NODE_LABEL_ZONE", "one"}};
+    keeper.tell(keeper.look_first());
+    keeper.know_node({{"NODE_LABEL_ZONE", "two"}}, true);
+    keeper.look_again();
+    EXPECT_EQ(keeper.ledger().changes(), 2);
+}
+
 TEST_F(ConfigurationKeeperTest, AFileOfVariablesThatChangesBeforeTheWatchBeginsIsSeen) {
     std::string const variables = options.configuration_path + ".env";
     write(variables, "A=1\n");
