@@ -12,6 +12,8 @@ from harness.programs import RESTART_AT_ONCE, document, run
 
 LISTENING = {"type": "log", "pattern": "listening on .*:8080$"}
 
+pytestmark = pytest.mark.skipif("TRITON_AGENT" not in os.environ, reason="TRITON_AGENT names no agent")
+
 
 def shell(script, **keys):
     """A program whose output is captured; `wait NAME` in its script waits until the test has made the file NAME."""
