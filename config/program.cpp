@@ -84,11 +84,6 @@ void check_surroundings(Subject const& subject) {
     Program const& program = subject.program;
     if (program.stdin_.kind == StdinKind::inherit && program.count.value_or(1) > 1)
         subject.problem("stdin", "only one process can have the launcher's own");
-    if (program.working_directory_argument && depends_on_number(*program.working_directory_argument))
-        subject.problem("workingDirectory", "cannot depend on the number of the process");
-    bool const is_numbered = std::ranges::any_of(
-        program.environment_files, [](EnvironmentSource const& file) { return depends_on_number(file.path); });
-    if (is_numbered) subject.problem("environmentFile", "cannot depend on the number of the process");
 }
 
 void check_pid_file(Subject const& subject) {

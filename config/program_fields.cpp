@@ -266,12 +266,16 @@ std::span<Field<Program> const> table(TableOf<Program>) {
                         "those named in a list."},
         {.name = "environmentFile",
          .value = {&environment_files_shape, parse_environment_files},
-         .description = "Files of `NAME=value` lines, one or several, of which later ones win. `environment` overrides "
-                        "them, and they override inherited variables. They are read with the configuration, and a "
-                        "change of one counts as a change of the configuration."},
+         .description =
+             "Files of `NAME=value` lines, one or several, of which later ones win. `environment` overrides "
+             "them, and they override inherited variables. They are read with the configuration, and a "
+             "change of one counts as a change of the configuration. Their paths may depend on the number of the "
+             "process."},
         {.name = "workingDirectory",
          .value = {&working_directory_shape, parse_working_directory},
-         .description = "The directory in which a process starts, within `rootDirectory`: an absolute path."},
+         .description =
+             "The directory in which a process starts, within `rootDirectory`: an absolute path. It may depend on the "
+             "number of the process."},
         {.name = "rootDirectory",
          .value = as<&Program::root_directory, json::Path>,
          .description = "What a process sees as `/`."},

@@ -53,7 +53,7 @@ def main():
     number = sys.argv[1]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     jobs = socket.socket(fileno=JOBS_FD)
-    path = f"/run/workers/worker-{number}"
+    path = "health"  # in its own directory
     if os.path.exists(path):
         os.unlink(path)  # of a predecessor that was killed
     health = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

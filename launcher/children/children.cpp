@@ -86,7 +86,7 @@ void Children::cancel_command(Key key) {
 Result<pid_t> Children::spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
                                       process::StartFiles const& files) {
     auto const pid = sys_.spawn(plan, number, files, std::nullopt);
-    if (!pid) return fail(pid.error().code, process::stage_text(pid.error().stage, plan.get()));
+    if (!pid) return fail(pid.error().code, process::stage_text(pid.error().stage, plan.get(), number));
     return static_cast<pid_t>(*pid);
 }
 

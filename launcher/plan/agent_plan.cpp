@@ -178,8 +178,8 @@ std::shared_ptr<process::StartPlan const> completed(process::StartPlan const& st
     for (std::string_view const name : {"launcher", "syslog", "syslog-answers"})
         attributes.listen_names.emplace_back(name);
     if (has_output) attributes.listen_names.emplace_back("output");
-    return std::make_shared<process::StartPlan const>(std::move(path), start.environment(), start.command(),
-                                                      start.numbered_environment(), std::move(attributes),
+    return std::make_shared<process::StartPlan const>(std::move(path), start.environment(ProcessNumber{1}),
+                                                      start.command(), start.numbered(), std::move(attributes),
                                                       start.name());
 }
 

@@ -41,13 +41,13 @@ std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t 
 /// The entries that a process gets and the launcher does not have itself.
 std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, char const* const* environment) {
     std::vector<std::string> added;
-    for (std::string const& entry : program.start->environment()) {
+    for (std::string const& entry : program.start->environment(ProcessNumber{number}).entries()) {
         bool is_ours = false;
         for (char const* const* at = environment; *at && !is_ours; ++at)
             is_ours = entry == *at;
         if (!is_ours) added.push_back(entry);
     }
-    for (process::CommandTemplate const& entries : program.start->numbered_environment()) {
+    for (process::CommandTemplate const& entries : program.start->numbered().environment) {
         for (std::string& entry : entries.arguments(ProcessNumber{number}))
             added.push_back(std::move(entry));
     }

@@ -141,8 +141,9 @@ constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
 constexpr Duration between_log_watches = std::chrono::minutes(1);
 // For a program to go into the background, where nothing else is said: what systemd gives it (TimeoutStartSec=).
 constexpr Duration time_to_fork = std::chrono::seconds(90);
-constexpr std::size_t most_numbered_files = 2048;        // of all programs; PID 1 opens each in 10 microseconds or so
-constexpr std::uint64_t most_rendered_bytes = 16 << 20;  // 65,535 ordinary addresses or URLs, several times
+constexpr std::size_t most_numbered_files = 2048;  // of all programs; PID 1 opens each in 10 microseconds or so
+constexpr std::size_t most_environments_of_each = 16 << 20;  // bytes, of all programs
+constexpr std::uint64_t most_rendered_bytes = 16 << 20;      // 65,535 ordinary addresses or URLs, several times
 
 /// What a load may cost that PID 1 makes without a helper. Whoever writes the document controls how many programs,
 /// filters, trials and targets there are.
@@ -215,17 +216,30 @@ public:
 private:
     using Entries = std::vector<std::string>;  // NAME=value
     struct Environment {
-        std::shared_ptr<Entries const> fixed;  // most programs have what we have, and share it
-        std::vector<process::CommandTemplate> numbered;
+        std::shared_ptr<Entries const> fixed;                      // most programs have what we have, and share it
+        std::vector<std::shared_ptr<Entries const>> of_each = {};  // in place of it, of process 1, 2 and so on
+        std::vector<process::CommandTemplate> numbered = {};
+        std::optional<process::CommandTemplate> directory = {};  // when each process has its own
     };
 
     void add(json::Problems const& problems);
     void add(json::Where const& at, std::string reason);
     [[nodiscard]] Entries base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
+    std::shared_ptr<Entries const> entries_of(config::Program const& program, json::Where const& at,
+                                              Entries const& configured, ProcessNumber number, std::uint32_t count);
+    void add_entries_of_each(config::Program const& program, json::Where const& at, Entries const& configured,
+                             std::uint32_t count, Environment& all);
+    std::optional<process::CommandTemplate> directory(config::Program const& program, json::Where const& at,
+                                                      std::uint32_t count);
+    process::NumberedParts numbered_parts(Environment const& environment);
     process::SharedEnvironment shared(std::vector<std::string> const& entries);
-    std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at);
-    void add_files(config::Program const& program, json::Where const& at, std::vector<std::string>& entries);
+    std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at,
+                                       ProcessNumber number = ProcessNumber{1}, std::uint32_t count = 1);
+    std::optional<process::CommandTemplate> paths_of(config::Argument const& argument, json::Where const& at,
+                                                     std::uint32_t count);
+    void add_files(config::Program const& program, json::Where const& at, ProcessNumber number, std::uint32_t count,
+                   std::vector<std::string>& entries);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
     [[nodiscard]] bool is_too_much();
     [[nodiscard]] bool is_search_too_long(std::string const& word, std::vector<std::string> const& environment);
@@ -243,14 +257,13 @@ private:
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
-    std::optional<process::CommandTemplate> pid_file(config::Argument const& argument, json::Where const& at,
-                                                     std::uint32_t count);
     HelperPlan log_helper(config::Readiness const& readiness, json::Where const& at, std::uint32_t count);
     template <class Probe>
     HelperPlan network_helper(config::ProbeKind kind, Probe const& probe, json::Where const& at, std::uint32_t count);
     std::string find_command(std::string const& word, json::Where const& at, Environment const& environment,
                              process::Attributes const& attributes);
-    process::Attributes attributes(config::Program const& program, json::Where const& at);
+    process::Attributes attributes(config::Program const& program, json::Where const& at,
+                                   std::optional<process::CommandTemplate> const& directory);
     std::vector<SocketRequest> sockets(config::Program const& program, json::Where const& at);
     std::shared_ptr<config::TimeZone const> time_zone(std::string const& name, json::Where const& at);
     [[nodiscard]] ProgramPolicy policy(config::Program const& program) const;
@@ -268,6 +281,8 @@ private:
     std::vector<std::string> commands_;  // that were found
     std::set<std::string> readers_;      // of the output of others, by their names
     std::size_t environment_room_ = most_environment_files;
+    std::size_t environments_of_each_ = 0;
+    std::size_t bytes_of_each_ = 0;
     std::uint64_t copies_ = 0;  // bytes of the environment, for all programs so far
     std::size_t looks_ = 0;     // places where commands, and time zones, were looked for
     std::map<std::string, std::shared_ptr<config::TimeZone const>> zones_;
@@ -313,8 +328,8 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     plan->policy.count = configuration_.run_servers ? count : 0;
     process::Attributes attributes;
     if (is_descriptor_limit_raised(options_)) attributes.limits.push_back(*options_.descriptor_limit);
-    plan->start = std::make_shared<process::StartPlan const>(
-        binary, *inherited_, std::move(*command), std::vector<process::CommandTemplate>{}, std::move(attributes));
+    plan->start = std::make_shared<process::StartPlan const>(binary, *inherited_, std::move(*command),
+                                                             process::NumberedParts{}, std::move(attributes));
     decide_needs(*plan);
     return plan;
 }
@@ -337,23 +352,50 @@ bool depends_on_number(config::Argument const& argument) {
            std::ranges::any_of(argument.values, depends_on_number);
 }
 
-/// An absolute path that is the same for all processes.
-std::optional<std::string> Planner::path_of(config::Argument const& argument, json::Where const& at) {
-    auto const made = checked(config::substitute(argument, at, variables_, 1));
+bool is_environment_of_each(config::Program const& program) {
+    return std::ranges::any_of(program.environment_files,
+                               [](auto const& file) { return depends_on_number(file.path); });
+}
+
+/// An absolute path of one process.
+std::optional<std::string> Planner::path_of(config::Argument const& argument, json::Where const& at,
+                                            ProcessNumber number, std::uint32_t count) {
+    auto const made = checked(config::substitute(argument, at, variables_, count));
     if (!made) return std::nullopt;
-    std::string path = made->arguments(ProcessNumber{1}).front();
+    std::string path = made->arguments(number).front();
     if (path.starts_with('/')) return path;
-    add(at, "must be an absolute path, not \"" + path + "\"");
+    add(at, "must be an absolute path, not " + json::quoted(path, 128));
+    return std::nullopt;
+}
+
+/// Absolute paths of all processes. Their length is longest at one of the ends, and what they begin with is a slash for
+/// all of them or for none.
+std::optional<process::CommandTemplate> Planner::paths_of(config::Argument const& argument, json::Where const& at,
+                                                          std::uint32_t count) {
+    auto made = checked(config::substitute(argument, at, variables_, count));
+    if (!made) return std::nullopt;
+    std::string const first = made->arguments(ProcessNumber{1}).front();
+    std::size_t const longest =
+        std::max(first.size(), made->arguments(ProcessNumber{std::max(count, 1U)}).front().size());
+    if (!first.starts_with('/')) {
+        add(at, "must be an absolute path, not " + json::quoted(first, 128));
+    } else if (longest >= PATH_MAX) {
+        add(at, "would be " + std::to_string(longest) + " bytes long; Linux allows " + std::to_string(PATH_MAX - 1) +
+                    " (PATH_MAX)");
+    } else {
+        return made;
+    }
     return std::nullopt;
 }
 
 /// What the files of variables say, over what is there.
-void Planner::add_files(config::Program const& program, json::Where const& at, std::vector<std::string>& entries) {
+void Planner::add_files(config::Program const& program, json::Where const& at, ProcessNumber number,
+                        std::uint32_t count, std::vector<std::string>& entries) {
     json::Where const key_at{&at, "environmentFile"};
     for (std::size_t i = 0; i < program.environment_files.size(); ++i) {
         config::EnvironmentSource const& source = program.environment_files[i];
         json::Where const file_at{&key_at, i};
-        auto const path = path_of(source.path, file_at);
+        auto const path = path_of(source.path, file_at, number, count);
         if (!path) continue;
         rejected_.missing_binaries.push_back(*path);  // its change is one of the configuration
         if (check_ == BinaryCheck::skipped) continue;
@@ -386,28 +428,75 @@ void add_terminal_type(config::Program const& program, std::vector<std::string>&
     if (!is_set) entries.emplace_back("TERM=xterm");
 }
 
+/// Of one process, without what is made for each of them at its start.
+std::shared_ptr<Planner::Entries const> Planner::entries_of(config::Program const& program, json::Where const& at,
+                                                            Entries const& configured, ProcessNumber number,
+                                                            std::uint32_t count) {
+    Entries entries = base_environment(program);
+    add_files(program, at, number, count, entries);
+    std::erase_if(entries, [&](std::string const& entry) {
+        return std::ranges::any_of(program.environment,
+                                   [&](auto const& variable) { return variable.first == name_of(entry); });
+    });
+    if (program.tty) add_terminal_type(program, entries);
+    entries.insert(entries.end(), configured.begin(), configured.end());
+    return std::make_shared<Entries const>(std::move(entries));
+}
+
+/// Files by number make whole environments by number. The first that is wrong speaks for the others.
+void Planner::add_entries_of_each(config::Program const& program, json::Where const& at, Entries const& configured,
+                                  std::uint32_t count, Environment& all) {
+    json::Where const file_at{&at, "environmentFile"};
+    environments_of_each_ += count;
+    if (environments_of_each_ > most_numbered_files)
+        return add(file_at,
+                   "more than " + std::to_string(most_numbered_files) + " processes with files by number in all");
+    std::size_t const errors_before = rejected_.errors.size();
+    for (std::uint32_t number = 1; number <= count && rejected_.errors.size() == errors_before; ++number) {
+        all.of_each.push_back(number == 1 ? all.fixed
+                                          : entries_of(program, at, configured, ProcessNumber{number}, count));
+        for (std::string const& entry : *all.of_each.back())
+            bytes_of_each_ += entry.size();
+        if (bytes_of_each_ > most_environments_of_each)
+            return add(file_at, "the environments of processes with files by number are larger than " +
+                                    std::to_string(most_environments_of_each >> 20) + " MiB in all");
+        if (bounds_ && copies_ + bytes_of_each_ > bounds_->copies) {
+            rejected_.is_too_much = true;
+            return;
+        }
+    }
+}
+
+/// Null when all processes have the same one.
+std::optional<process::CommandTemplate> Planner::directory(config::Program const& program, json::Where const& at,
+                                                           std::uint32_t count) {
+    auto const& argument = program.working_directory_argument;
+    if (!argument || !depends_on_number(*argument)) return std::nullopt;
+    return paths_of(*argument, json::Where{&at, "workingDirectory"}, count);
+}
+
+process::NumberedParts Planner::numbered_parts(Environment const& environment) {
+    process::NumberedParts parts{.environment = environment.numbered, .directory = environment.directory};
+    for (auto const& entries : environment.of_each)
+        parts.environments.emplace_back(*entries);
+    return parts;
+}
+
 Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
     bool const is_ours = program.environment_from == config::EnvironmentFrom::inherit &&
                          program.environment_files.empty() && program.environment.empty() && !program.tty;
     if (is_ours) return {inherited_, {}};
     Environment all;
-    Entries entries = base_environment(program);
-    add_files(program, at, entries);
-    std::erase_if(entries, [&](std::string const& entry) {
-        return std::ranges::any_of(program.environment,
-                                   [&](auto const& variable) { return variable.first == name_of(entry); });
-    });
     std::vector<std::pair<std::string, config::Argument>> fixed;
     std::vector<std::pair<std::string, config::Argument>> numbered;
-    if (program.tty) add_terminal_type(program, entries);
     for (auto const& variable : program.environment)
         (depends_on_number(variable.second) ? numbered : fixed).push_back(variable);
     json::Where const environment_at{&at, "environment"};
-    if (auto const made = checked(config::substitute(fixed, environment_at, variables_, count))) {
-        for (std::string& entry : made->arguments(ProcessNumber{1}))
-            entries.push_back(std::move(entry));
-    }
-    all.fixed = std::make_shared<Entries const>(std::move(entries));
+    Entries configured;
+    if (auto const made = checked(config::substitute(fixed, environment_at, variables_, count)))
+        configured = made->arguments(ProcessNumber{1});
+    all.fixed = entries_of(program, at, configured, ProcessNumber{1}, count);
+    if (is_environment_of_each(program)) add_entries_of_each(program, at, configured, count, all);
     if (numbered.empty()) return all;
     if (auto made = checked(config::substitute(numbered, environment_at, variables_, count)))
         all.numbered.push_back(std::move(*made));
@@ -514,7 +603,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
         return std::make_shared<process::StartPlan const>(binary, shared(*environment.fixed), *whole,
-                                                          environment.numbered, std::move(attributes));
+                                                          numbered_parts(environment), std::move(attributes));
     }
     json::Where const word_at{&command_at, std::size_t{0}};
     if (depends_on_number(program.command.front())) {
@@ -528,7 +617,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     auto arguments = checked(config::substitute(all_but_first, variables_, count));
     if (!arguments) return nullptr;
     return std::make_shared<process::StartPlan const>(std::move(binary), shared(*environment.fixed),
-                                                      std::move(*arguments), environment.numbered,
+                                                      std::move(*arguments), numbered_parts(environment),
                                                       std::move(attributes), word);
 }
 
@@ -539,9 +628,13 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
     attributes.listen_names.clear();
     attributes.watchdog_microseconds = 0;
     attributes.ready_target.reset();
-    Entries entries = *environment.fixed;
-    entries.push_back("TRITON_PROGRAM=" + program.name);
-    environment.fixed = std::make_shared<Entries const>(std::move(entries));
+    auto const name_program = [&](std::shared_ptr<Entries const>& own) {
+        Entries entries = *own;
+        entries.push_back("TRITON_PROGRAM=" + program.name);
+        own = std::make_shared<Entries const>(std::move(entries));
+    };
+    name_program(environment.fixed);
+    std::ranges::for_each(environment.of_each, name_program);
     std::pair<std::string, config::Argument> const number[] = {
         {"TRITON_PROCESS", {.type = config::ArgumentType::process_number}}};
     if (auto made = checked(config::substitute(number, at, variables_, count)))
@@ -570,16 +663,6 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, j
     return {.start = {},
             .network = std::make_shared<NetworkProbe const>(std::move(network)),
             .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
-}
-
-std::optional<process::CommandTemplate> Planner::pid_file(config::Argument const& argument, json::Where const& at,
-                                                          std::uint32_t count) {
-    auto made = checked(config::substitute(argument, at, variables_, count));
-    if (!made) return std::nullopt;
-    std::string const path = made->arguments(ProcessNumber{1}).front();  // numbers differ behind its beginning alone
-    if (path.starts_with('/')) return made;
-    add(at, "must be an absolute path, not \"" + path + "\"");
-    return std::nullopt;
 }
 
 /// Without a limit of time: the start has its own.
@@ -642,19 +725,11 @@ template <class Stream>
 void Planner::settle_file(Stream& stream, json::Where const& at, std::uint32_t count) {
     if (!stream.file_argument) return;
     json::Where const file_at{&at, "file"};
-    auto const made = checked(config::substitute(*stream.file_argument, file_at, variables_, count));
+    auto const made = paths_of(*stream.file_argument, file_at, count);
     if (!made) return;
-    // Its length is longest at one of the ends, and what it begins with is a slash for all of them or for none.
-    std::string first = made->arguments(ProcessNumber{1}).front();
-    std::size_t const longest =
-        std::max(first.size(), made->arguments(ProcessNumber{std::max(count, 1U)}).front().size());
-    if (!first.starts_with('/')) return add(file_at, "must be an absolute path, not " + json::quoted(first, 128));
-    if (longest >= PATH_MAX)
-        return add(file_at, "would be " + std::to_string(longest) + " bytes long; Linux allows " +
-                                std::to_string(PATH_MAX - 1) + " (PATH_MAX)");
     bool const is_numbered = depends_on_number(*stream.file_argument);
     stream.file_argument = config::with_variables_put_in(*stream.file_argument, variables_);
-    if (!is_numbered) stream.file = std::move(first);
+    if (!is_numbered) stream.file = made->arguments(ProcessNumber{1}).front();
 }
 
 void Planner::settle_files(config::Program& settings, json::Where const& at, std::uint32_t count) {
@@ -798,15 +873,20 @@ std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& na
     return zones_.emplace(name, std::make_shared<config::TimeZone const>(std::move(*parsed))).first->second;
 }
 
-process::Attributes Planner::attributes(config::Program const& program, json::Where const& at) {
+process::Attributes Planner::attributes(config::Program const& program, json::Where const& at,
+                                        std::optional<process::CommandTemplate> const& directory) {
     // The document is refused already, with as much as anybody reads: a thousand programs may explain as much again.
     if (rejected_.errors.size() >= json::Limits{}.problems) return {};
     config::Program const* settings = &program;
     config::Program with_directory;
     if (program.working_directory_argument) {
         with_directory = program;
-        with_directory.working_directory =
-            path_of(*program.working_directory_argument, json::Where{&at, "workingDirectory"});
+        json::Where const directory_at{&at, "workingDirectory"};
+        if (directory) {
+            with_directory.working_directory = directory->arguments(ProcessNumber{1}).front();
+        } else if (!depends_on_number(*program.working_directory_argument)) {
+            with_directory.working_directory = path_of(*program.working_directory_argument, directory_at);
+        }
         settings = &with_directory;
     }
     auto resolved = resolve_attributes(
@@ -839,8 +919,9 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
     plan->is_reader = readers_.contains(program.name);
     // When all that write to it have ended it reads what they have left, and its end by that is not waited for longer.
     if (plan->is_reader && plan->policy.drain == Duration{}) plan->policy.drain = time_to_read;
-    Environment const variables = environment(program, at, count);
-    process::Attributes const resolved = attributes(program, at);
+    Environment variables = environment(program, at, count);
+    variables.directory = directory(program, at, count);
+    process::Attributes const resolved = attributes(program, at, variables.directory);
     plan->start = command(program, at, variables, resolved, count);
     plan->sockets = sockets(program, at);
     if (!plan->start || rejected_.errors.size() > errors_before) return nullptr;
@@ -873,7 +954,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
         plan->zone = time_zone(program.schedule->time_zone, at);
     if (rejected_.errors.size() > errors_before) return nullptr;
     add_files(program, at, *plan);
-    if (program.pid_file) plan->pid_file = pid_file(*program.pid_file, {&at, "pidFile"}, count);
+    if (program.pid_file) plan->pid_file = paths_of(*program.pid_file, {&at, "pidFile"}, count);
     if (program.readiness) add_probe(Helper::readiness, *program.readiness, {&at, "readiness"});
     json::Where const health_at{&at, "health"};
     for (std::size_t check = 0; check < program.health.size(); ++check) {

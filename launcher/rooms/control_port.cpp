@@ -37,6 +37,13 @@ std::string file_text(config::Output const& output, std::uint32_t count) {
     return first + " to " + names.arguments(ProcessNumber{count}).front();
 }
 
+/// Of directories by number the first and the last one.
+std::string directory_text(process::StartPlan const& start, std::uint32_t count) {
+    std::string first = start.working_directory(ProcessNumber{1});
+    if (!start.numbered().directory || count <= 1) return first;
+    return first + " to " + start.working_directory(ProcessNumber{count});
+}
+
 std::string output_text(config::Output const& output, std::uint32_t count) {
     if (!output.error.empty()) {
         config::Output plain = output;
@@ -196,7 +203,7 @@ ProgramDescription ControlPort::describe(std::size_t index) const {
     ProgramDescription description{
         .version = settings.version.value_or(active ? active->configuration.version : std::string()),
         .command = {},
-        .working_directory = settings.working_directory.value_or(""),
+        .working_directory = {},
         .user = settings.user ? text_of(*settings.user) : "",
         .restart = std::string(text(settings.restart)),
         .after = settings.after,
@@ -205,6 +212,7 @@ ProgramDescription ControlPort::describe(std::size_t index) const {
         .sockets = {},
         .output = output_text(settings.output, program.plan->policy.count)};
     if (process::StartPlan const* const start = program.plan->start.get()) {
+        description.working_directory = directory_text(*start, program.plan->policy.count);
         description.command = start->command().arguments(ProcessNumber{1});
         description.command.insert(description.command.begin(), start->name());
     }
@@ -230,7 +238,8 @@ ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) cons
     status.starts = view.starts;
     if (view.last_error) {
         auto const& plan = rooms_.table[id.program].plan;
-        std::string const what = process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr);
+        std::string const what =
+            process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr, id.number);
         status.last_exit = LastExit{.error = "cannot " + what + ": " + errno_text(view.last_error->code)};
     } else if (view.last_status) {
         bool const by_signal = WIFSIGNALED(*view.last_status);

@@ -118,7 +118,8 @@ std::vector<std::string> HelperCommands::variables_of(ProcessId id, Helper helpe
     if (lives) return variables;
     if (view.last_error) {
         auto const& plan = table_[id.program].plan;
-        std::string const what = process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr);
+        std::string const what =
+            process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr, id.number);
         variables.push_back("TRITON_ERROR=" + what + ": " + errno_text(view.last_error->code));
     } else if (int const status = view.last_status.value_or(0); WIFSIGNALED(status)) {
         variables.push_back("TRITON_EXIT_SIGNAL=" + signal_text(WTERMSIG(status)));

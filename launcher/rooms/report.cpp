@@ -98,7 +98,7 @@ void ReportWriter::on(action::ReportExited const& exited) {
 
 void ReportWriter::on(action::ReportStartFailed const& failed) {
     std::string const stage = process::stage_text(failed.error.stage);
-    std::string const what = process::stage_text(failed.error.stage, names_(failed.id.program).plan);
+    std::string const what = process::stage_text(failed.error.stage, names_(failed.id.program).plan, failed.id.number);
     std::string const error = what + ": " + errno_text(failed.error.code);
     std::string const message = "cannot start " + who(failed.id) + ": " + error + restart_text(failed.restart_in);
     log::LogField const where{"stage", std::string_view(stage)};

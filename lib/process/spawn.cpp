@@ -78,8 +78,8 @@ public:
     EnvironmentWriter(char** envp, std::size_t places, char* text, std::size_t bytes)
         : begin_(envp), at_(envp), end_(envp + places), text_(text, bytes) {}
 
-    void add(StartPlan const& plan) {
-        for (char* const* entry = plan.envp(); *entry; ++entry)
+    void add(SharedEnvironment const& environment) {
+        for (char* const* entry = environment.envp(); *entry; ++entry)
             *at_++ = *entry;
     }
     void add(CommandTemplate const& entries, ProcessNumber number) {
@@ -130,10 +130,12 @@ struct Spawner::Room {
     std::size_t argv;  // places, with the null pointer
     std::size_t envp = 0;
     std::size_t moves;
+    std::size_t directory = 0;  // places for pointers to it
     std::size_t environment_text = 0;
     std::size_t bytes;
 
-    Room(StartPlan const& plan, StartFiles const& files) : argv(plan.command().argument_count() + 2) {
+    Room(StartPlan const& plan, ProcessNumber number, StartFiles const& files)
+        : argv(plan.command().argument_count() + 2) {
         moves = (files.in >= 0) + (files.out >= 0) + (files.err >= 0) + files.listen.size() + (files.ready >= 0);
         std::size_t own = 0;
         auto const add = [&](std::size_t count, std::size_t text) {
@@ -142,14 +144,16 @@ struct Spawner::Room {
         };
         for (std::string const& variable : files.variables)
             add(1, variable.size() + 1);
-        for (CommandTemplate const& entries : plan.numbered_environment())
+        for (CommandTemplate const& entries : plan.numbered().environment)
             add(entries.argument_count(), entries.buffer_size());
         if (!files.listen.empty()) add(1, listen_pid.size() + pid_room);
         if (plan.attributes().watchdog_microseconds > 0) add(1, watchdog_pid.size() + pid_room);
         if (files.notify_socket) add(1, notify_socket.size() + std::strlen(files.notify_socket) + 1);
-        if (own > 0) envp = plan.environment().size() + own + 1;
-        bytes =
-            (argv + envp) * sizeof(char*) + moves * sizeof(FdMove) + plan.command().buffer_size() + environment_text;
+        if (own > 0) envp = plan.environment(number).entries().size() + own + 1;
+        std::optional<CommandTemplate> const& own_directory = plan.numbered().directory;
+        if (own_directory) directory = own_directory->argument_count() + 1;
+        bytes = (argv + envp + directory) * sizeof(char*) + moves * sizeof(FdMove) + plan.command().buffer_size() +
+                environment_text + (own_directory ? own_directory->buffer_size() : 0);
     }
 };
 
@@ -316,7 +320,8 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                       Room const& room) const {
     auto** const argv = reinterpret_cast<char**>(slot.room());
     char** const envp = argv + room.argv;
-    auto* const moves = reinterpret_cast<FdMove*>(envp + room.envp);
+    char** const directory = envp + room.envp;
+    auto* const moves = reinterpret_cast<FdMove*>(directory + room.directory);
     auto* const arguments = reinterpret_cast<char*>(moves + room.moves);
     std::size_t const argument_bytes = plan.command().buffer_size();
 
@@ -327,7 +332,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
     plan.command().render(number, {arguments, argument_bytes}, {argv + 1, room.argv - 1});
     slot.child = {.program = plan.program(),
                   .argv = argv,
-                  .envp = plan.envp(),
+                  .envp = plan.environment(number).envp(),
                   .inherited_mask = inherited_.mask,
                   .inherited_sigchld = ignores_sigchld ? &inherited_.sigchld : nullptr,
                   .to_default = has_default_signals ? inherited_.ignored : 0,
@@ -337,6 +342,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .failures = needs_own_memory(plan.attributes(), files) ? shared_failures_ : failures_,
                   .execution = nullptr,
                   .attributes = plan.child_attributes(),
+                  .working_directory = nullptr,
                   .cgroup = files.cgroup,
                   .mark = files.mark,
                   .moves = moves,
@@ -344,12 +350,18 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .has_terminal = files.has_terminal,
                   .listen_pid = nullptr,
                   .watchdog_pid = nullptr};
+    char* const environment_text = arguments + argument_bytes;
+    if (std::optional<CommandTemplate> const& own = plan.numbered().directory) {
+        own->render(number, {environment_text + room.environment_text, own->buffer_size()},
+                    {directory, room.directory});
+        slot.child.working_directory = directory[0];
+    }
     if (room.envp == 0) return;
-    EnvironmentWriter environment(envp, room.envp, arguments + argument_bytes, room.environment_text);
+    EnvironmentWriter environment(envp, room.envp, environment_text, room.environment_text);
     for (std::string const& variable : files.variables)
         environment.add(variable, "", 1);
-    environment.add(plan);
-    for (CommandTemplate const& entries : plan.numbered_environment())
+    environment.add(plan.environment(number));
+    for (CommandTemplate const& entries : plan.numbered().environment)
         environment.add(entries, number);
     if (!files.listen.empty()) slot.child.listen_pid = environment.add(listen_pid, "", pid_room);
     if (plan.attributes().watchdog_microseconds > 0)
@@ -362,7 +374,7 @@ std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> c
                                               StartFiles const& files, std::optional<std::uint32_t> round) {
     assert(files.listen.size() == plan->attributes().listen_names.size());
     make_room();
-    Room const room(*plan, files);
+    Room const room(*plan, number, files);
     bool const is_copy = needs_own_memory(plan->attributes(), files);
     // A mapping that is shared is a file of its own to the kernel: only for those who need it.
     if (is_copy && !shared_failures_) shared_failures_ = map_cells<FailureCells>(MAP_SHARED);
@@ -426,7 +438,7 @@ std::string path_after(std::string_view text, std::string_view path) {
 
 }  // namespace
 
-std::string stage_text(SpawnStage stage, StartPlan const* plan) {
+std::string stage_text(SpawnStage stage, StartPlan const* plan, ProcessNumber number) {
     static Attributes const none;
     Attributes const& with = plan ? plan->attributes() : none;
     switch (stage) {
@@ -446,7 +458,8 @@ std::string stage_text(SpawnStage stage, StartPlan const* plan) {
         case SpawnStage::capabilities: return "set the capabilities";
         case SpawnStage::no_new_privileges: return "set no_new_privs";
         case SpawnStage::parent_death_signal: return "set the parent death signal";
-        case SpawnStage::working_directory: return path_after("enter the working directory", with.working_directory);
+        case SpawnStage::working_directory:
+            return path_after("enter the working directory", plan ? plan->working_directory(number) : "");
         case SpawnStage::landlock: return "enter the Landlock sandbox";
         case SpawnStage::seccomp: return "install the seccomp filter";
         case SpawnStage::terminal: return "open a terminal of its own (/dev/ptmx)";

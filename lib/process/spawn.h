@@ -146,6 +146,6 @@ private:
 
 /// What was attempted, with the plan's own values: "enter the working directory /srv/web", "execute /usr/bin/web",
 /// "become user 33". Goes after "cannot start process 1: cannot ".
-std::string stage_text(SpawnStage stage, StartPlan const* plan = nullptr);
+std::string stage_text(SpawnStage stage, StartPlan const* plan = nullptr, ProcessNumber number = ProcessNumber{1});
 
 }  // namespace triton::process

@@ -199,8 +199,8 @@ void run_spawn_child(void* spawn_child) {
     }
     if (with) {
         // As the program's user, who may have no access to it.
-        if (with->working_directory)
-            (void)need(child, SpawnStage::working_directory, SYS_chdir, raw::address(with->working_directory));
+        char const* const directory = child.working_directory ? child.working_directory : with->working_directory;
+        if (directory) (void)need(child, SpawnStage::working_directory, SYS_chdir, raw::address(directory));
         if (landlock >= 0) (void)need(child, SpawnStage::landlock, 446 /* landlock_restrict_self */, landlock, 0);
     }
     if (child.listen_pid) render_pid(child.listen_pid, raw::call(SYS_getpid));

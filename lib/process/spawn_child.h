@@ -16,7 +16,7 @@ struct ChildLimit {
 /// mean: nothing to do.
 struct ChildAttributes {
     char const* root_directory;
-    char const* working_directory;
+    char const* working_directory;  // of those without one of their own
     ChildLimit const* limits;
     unsigned limit_count;
     unsigned long const* cpu_mask;
@@ -98,6 +98,7 @@ struct SpawnChild {
 
     // Not in every start.
     ChildAttributes const* attributes;  // null: none
+    char const* working_directory;      // instead of that of the attributes, which are there then; null: none
     int cgroup;                         // directory of the one to enter, -1: none
     unsigned long mark;                 // 0: none
     FdMove* moves;

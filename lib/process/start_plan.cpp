@@ -121,14 +121,20 @@ SharedEnvironment completed(SharedEnvironment environment, Attributes const& att
 }  // namespace
 
 StartPlan::StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command,
-                     std::vector<CommandTemplate> numbered_environment, Attributes attributes, std::string name)
+                     NumberedParts numbered, Attributes attributes, std::string name)
     : program_(std::move(program)),
       name_(std::move(name)),
       environment_(completed(std::move(environment), attributes)),
       command_(std::move(command)),
-      numbered_environment_(std::move(numbered_environment)),
+      numbered_(std::move(numbered)),
       attributes_(std::move(attributes)) {
+    for (SharedEnvironment& own : numbered_.environments)
+        own = completed(std::move(own), attributes_);
     prepare_child();
+}
+
+std::string StartPlan::working_directory(ProcessNumber number) const {
+    return numbered_.directory ? numbered_.directory->arguments(number).front() : attributes_.working_directory;
 }
 
 /// Everything by pointers and numbers, so that the child has nothing to work out.

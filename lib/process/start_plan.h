@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -42,27 +43,41 @@ private:
     std::shared_ptr<Block const> block_;
 };
 
+/// What is not the same for all processes of one program.
+struct NumberedParts {
+    std::vector<CommandTemplate> environment = {};  ///< their arguments are NAME=value entries
+    std::vector<SharedEnvironment> environments =
+        {};                                         ///< of process 1, 2 and so on, in place of the plan's; empty: none
+    std::optional<CommandTemplate> directory = {};  ///< one argument, in place of Attributes::working_directory
+
+    bool operator==(NumberedParts const&) const = default;
+};
+
 /// How all processes of one program are started: immutable, shared by the children until the last one has left our
 /// memory.
 class StartPlan {
 public:
     /// `program`: the path for execve(2) (inside the root directory, relative to the working directory). argv is
     /// `name` (empty: the program's path) and the arguments of `command`. `environment`: NAME=value entries.
-    /// `numbered_environment`: templates whose arguments are NAME=value entries too, rendered for each process.
-    /// Entries that the attributes define (LISTEN_FDS, WATCHDOG_USEC ..) are left out of `environment`.
-    StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command,
-              std::vector<CommandTemplate> numbered_environment = {}, Attributes attributes = {},
-              std::string name = {});
+    /// Entries that the attributes define (LISTEN_FDS, WATCHDOG_USEC ..) are left out of each environment. With a
+    /// numbered directory the attributes name the first one.
+    StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command, NumberedParts numbered = {},
+              Attributes attributes = {}, std::string name = {});
     StartPlan(StartPlan const&) = delete;
     StartPlan& operator=(StartPlan const&) = delete;
 
     [[nodiscard]] char const* program() const { return program_.c_str(); }
     [[nodiscard]] char const* name() const { return name_.empty() ? program() : name_.c_str(); }
     [[nodiscard]] CommandTemplate const& command() const { return command_; }
-    /// Without the parts that are made for each process.
-    [[nodiscard]] std::vector<std::string> const& environment() const { return environment_.entries(); }
-    [[nodiscard]] char* const* envp() const { return environment_.envp(); }
-    [[nodiscard]] std::vector<CommandTemplate> const& numbered_environment() const { return numbered_environment_; }
+    /// Without the templates. A number above all that are known is that of a process that is to be stopped.
+    [[nodiscard]] SharedEnvironment const& environment(ProcessNumber number) const {
+        auto const& own = numbered_.environments;
+        return own.empty() ? environment_
+                           : own[std::min<std::size_t>(static_cast<std::uint32_t>(number), own.size()) - 1];
+    }
+    [[nodiscard]] NumberedParts const& numbered() const { return numbered_; }
+    /// Empty: the launcher's.
+    [[nodiscard]] std::string working_directory(ProcessNumber number) const;
     [[nodiscard]] Attributes const& attributes() const { return attributes_; }
     /// For the child between clone and execve; null when there is nothing to do.
     [[nodiscard]] ChildAttributes const* child_attributes() const { return has_attributes_ ? &child_ : nullptr; }
@@ -70,8 +85,7 @@ public:
     /// Whether they start the same.
     bool operator==(StartPlan const& other) const {
         return program_ == other.program_ && name_ == other.name_ && environment_ == other.environment_ &&
-               command_ == other.command_ && numbered_environment_ == other.numbered_environment_ &&
-               attributes_ == other.attributes_;
+               command_ == other.command_ && numbered_ == other.numbered_ && attributes_ == other.attributes_;
     }
 
 private:
@@ -81,7 +95,7 @@ private:
     std::string name_;
     SharedEnvironment environment_;
     CommandTemplate command_;
-    std::vector<CommandTemplate> numbered_environment_;
+    NumberedParts numbered_;
     Attributes attributes_;
     std::vector<ChildLimit> limits_;
     std::vector<unsigned long> cpu_mask_;

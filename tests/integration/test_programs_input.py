@@ -87,11 +87,8 @@ def test_a_file_that_is_none_holds_nothing_up(place, what):
 
 
 def test_bad_keys_are_explained(tmp_path):
-    number = {"type": "ProcessNumber"}
     (tmp_path / "config.json").write_text(json.dumps({"programs": {
-        "a": {"command": ["x"], "environmentFile": {"type": "Concatenate", "values": ["/a", number]}},
         "b": {"command": ["x"], "environmentFile": ["relative"], "stdin": "inherit"},
-        "c": {"command": ["x"], "workingDirectory": {"type": "Concatenate", "values": ["/a", number]}},
         "d": {"command": ["x"], "stdin": "inherit", "count": 2},
         "e": {"command": ["x"], "stdin": {"file": "relative"}},
         "f": {"command": ["x"], "stdin": "closed", "environmentFile": [{"optional": True, "path": 1}]}}}))
@@ -99,14 +96,100 @@ def test_bad_keys_are_explained(tmp_path):
     assert done.returncode == 1
     said = [line.split("config.json: ", 1)[1] for line in done.stderr.splitlines()]
     assert said == [
-        "programs.a.environmentFile: cannot depend on the number of the process",
-        "programs.c.workingDirectory: cannot depend on the number of the process",
         "programs.d.stdin: only one process can have the launcher's own",
         'programs.e.stdin.file: "relative" is not an absolute path',
         "programs.f.environmentFile[0].path: expected a string or an object, found number",
         'programs.f.stdin: "closed" is not one of null, inherit',
         'programs.d.stdin: "b" has the launcher\'s own already',
         'programs.b.environmentFile[0]: must be an absolute path, not "relative"']
+
+
+# --- by number
+
+def numbered(*parts):
+    """A path with the number of the process in it."""
+    return {"type": "Concatenate", "values": [part if part is not int else {"type": "ProcessNumber", "width": 2}
+                                              for part in map(lambda p: p if p is int else str(p), parts)]}
+
+
+HERE = ["/bin/sh", "-c", 'exec probe "tag:$(pwd),$A,$B,$C,$TRITON_PROCESS" trap say:up until:15']
+
+
+def test_each_process_has_its_file_and_its_directory(place):
+    """Also those that come with a higher count, and a command that is relative to the directory."""
+    for number in (1, 2, 3):
+        directory = place.area / f"worker-0{number}"
+        directory.mkdir()
+        (directory / "env").write_text(f"A={number}\nB={number}\nC={number}\n")
+        (directory / "here").write_text('#!/bin/sh\nexec probe "tag:$(pwd),$A,$B,$C" trap say:up until:15\n')
+        (directory / "here").chmod(0o755)
+    (place.area / "all.env").write_text("B=all\n")
+    worker = {"command": ["./here"], "count": 2, "workingDirectory": numbered(place.area, "/worker-", int),
+              "environmentFile": [numbered(place.area, "/worker-", int, "/env"), str(place.area / "all.env")],
+              "environment": {"C": {"type": "Concatenate", "values": ["c", {"type": "ProcessNumber"}]}}}
+    launcher = run(place, {"worker": worker})
+    for number in (1, 2):
+        launcher.wait_up(tag=f"{place.area}/worker-0{number},{number},all,c{number}")
+    launcher.replace({"worker": {**worker, "count": 3}})
+    launcher.wait_up(tag=f"{place.area}/worker-03,3,all,c3")
+    assert not launcher.events_named("process-exited", program="worker")
+    launcher.replace({"worker": {**worker, "count": 1}})
+    gone = {launcher.wait_for_event("process-exited", program="worker")["process"] for _ in range(2)}
+    assert gone == {2, 3}
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_hook_is_where_its_process_is(place):
+    for number in (1, 2):
+        (place.area / f"d{number:02}").mkdir()
+        (place.area / f"e{number:02}").write_text(f"A=a{number}\n")
+    hook = {"command": ["/bin/sh", "-c", 'echo "$PWD $A $TRITON_PROGRAM:$TRITON_PROCESS" >hooked']}
+    launcher = run(place, {"web": {"command": HERE, "count": 2, "workingDirectory": numbered(place.area, "/d", int),
+                                   "environmentFile": numbered(place.area, "/e", int), "preStop": hook}})
+    for number in (1, 2):
+        launcher.wait_up(tag=f"{place.area}/d0{number},a{number},,,")
+    assert launcher.stop() == Exit(code=0)
+    for number in (1, 2):
+        where = place.area / f"d{number:02}"
+        assert (where / "hooked").read_text() == f"{where} a{number} web:{number}\n"
+
+
+def test_a_changed_file_of_one_process_is_a_changed_program(place):
+    for number in (1, 2):
+        (place.area / f"e{number:02}").write_text(f"A={number}\n")
+    launcher = run(place, {"web": {"command": shown("A"), "count": 2, "onConfigurationChange": "restart",
+                                   "environmentFile": numbered(place.area, "/e", int)}})
+    launcher.wait_up(tag="1")
+    launcher.wait_up(tag="2")
+    (place.area / "e02").write_text("A=other\n")
+    launcher.wait_up(tag="other")
+    (place.area / "e02").unlink()
+    [error] = launcher.wait_for_event("configuration-rejected")["errors"]
+    assert error == f"programs.web.environmentFile[0]: cannot open {place.area}/e02: No such file or directory"
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_missing_directory_of_one_process_is_named(place):
+    (place.area / "d01").mkdir()
+    launcher = run(place, {"web": {"command": HERE, "count": 2, "workingDirectory": numbered(place.area, "/d", int)}})
+    launcher.wait_up(tag=f"{place.area}/d01,,,,")
+    failed = launcher.wait_for_event("process-start-failed", process=2)
+    assert f"web:2: enter the working directory {place.area}/d02: No such file or directory" in failed["message"]
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("count, said", [
+    (2049, "more than 2048 processes with files by number in all"),
+    (2048, "the environments of processes with files by number are larger than 16 MiB in all"),
+])
+def test_environments_by_number_have_limits(tmp_path, count, said):
+    """What a document can make the launcher read and keep does not grow with its count."""
+    (tmp_path / "config.json").write_text(json.dumps({"programs": {"web": {
+        "command": ["/bin/true"], "count": count, "environment": {"LONG": "x" * 10000},
+        "environmentFile": {"path": numbered("/none/", int), "optional": True}}}}))
+    done = run_plainly("check", tmp_path / "config.json")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].endswith(f"config.json: programs.web.environmentFile: {said}")
 
 
 # --- workingDirectory

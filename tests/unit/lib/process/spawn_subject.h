@@ -54,7 +54,7 @@ inline std::shared_ptr<process::StartPlan const> plan_of(std::string program, st
                                                          std::vector<std::string> environment = {
                                                              "PATH=/usr/bin:/bin"}) {
     return std::make_shared<process::StartPlan const>(std::move(program), std::move(environment), literals(arguments),
-                                                      std::vector<process::CommandTemplate>{}, std::move(attributes));
+                                                      process::NumberedParts{}, std::move(attributes));
 }
 
 inline Outcome finish(process::Spawner& spawner, std::expected<process::Pid, process::SpawnError> started, int output) {

@@ -95,8 +95,8 @@ TEST(Spawn, IgnoredSignalsStayIgnoredUnlessThePlanSaysOtherwise) {
 
 TEST(Spawn, ArgvZeroIsThePathOrTheName) {
     auto const named = std::make_shared<process::StartPlan const>(
-        "/bin/cat", std::vector<std::string>{}, literals({"/proc/self/cmdline"}),
-        std::vector<process::CommandTemplate>{}, process::Attributes{}, "mouse");
+        "/bin/cat", std::vector<std::string>{}, literals({"/proc/self/cmdline"}), process::NumberedParts{},
+        process::Attributes{}, "mouse");
     EXPECT_EQ(run(named).output, std::string("mouse\0/proc/self/cmdline\0", 25));
     EXPECT_EQ(run(plan_of("/bin/cat", {"/proc/self/cmdline"})).output,
               std::string("/bin/cat\0/proc/self/cmdline\0", 28));
@@ -154,11 +154,57 @@ TEST(SpawnEnvironment, TemplatesAreRenderedForEachProcess) {
     std::vector<process::CommandTemplate> templates;
     templates.push_back(config::substitute(numbered, config::Variables{{}, nullptr}, 9).value());
     templates.push_back(literals({"X=1", "Y=2"}));
-    auto const plan = std::make_shared<process::StartPlan const>("/usr/bin/env", std::vector<std::string>{"A=1"},
-                                                                 literals({}), std::move(templates));
+    auto const plan =
+        std::make_shared<process::StartPlan const>("/usr/bin/env", std::vector<std::string>{"A=1"}, literals({}),
+                                                   process::NumberedParts{.environment = std::move(templates)});
     process::Spawner spawner({}, 0);
     EXPECT_EQ(run(spawner, plan, {}, process::ProcessNumber{1}).output, "A=1\nPORT=4510\nX=1\nY=2\n");
     EXPECT_EQ(run(spawner, plan, {}, process::ProcessNumber{9}).output, "A=1\nPORT=4590\nX=1\nY=2\n");
+}
+
+TEST(SpawnEnvironment, MayBeAnotherOneForEachProcess) {
+    process::Attributes attributes;
+    attributes.watchdog_microseconds = 5;
+    std::vector<process::SharedEnvironment> environments;
+    for (char const* const own : {"A=1", "A=2"})
+        environments.emplace_back(std::vector<std::string>{own, "WATCHDOG_USEC=1"});
+    auto const plan = std::make_shared<process::StartPlan const>(
+        "/usr/bin/env", std::vector<std::string>{"A=none"}, literals({}),
+        process::NumberedParts{.environments = std::move(environments)}, std::move(attributes));
+    process::Spawner spawner({}, 0);
+    for (auto const& [number, value] : {std::pair{1U, "1"}, {2U, "2"}, {3U, "2"}}) {
+        Outcome const outcome = run(spawner, plan, {}, process::ProcessNumber{number});
+        EXPECT_EQ(outcome.output,
+                  std::string("A=") + value + "\nWATCHDOG_USEC=5\nWATCHDOG_PID=" + std::to_string(outcome.pid) + "\n");
+    }
+}
+
+TEST(SpawnDirectory, MayBeAnotherOneForEachProcess) {
+    std::string base = "/tmp/spawn-directory.XXXXXX";
+    ASSERT_TRUE(::mkdtemp(base.data()));
+    auto const own = [&](std::string const& number) { return base + "/" + number; };
+    for (char const* const number : {"1", "2"})
+        ASSERT_EQ(::mkdir(own(number).c_str(), 0755), 0);
+    config::Argument const path{.type = config::ArgumentType::concatenate,
+                                .values = {{.value = base + "/"}, {.type = config::ArgumentType::process_number}}};
+    for (bool const is_copy : {false, true}) {
+        process::Attributes attributes;
+        attributes.working_directory = own("1");
+        if (is_copy) attributes.oom_score_adj = 500;
+        auto const plan = std::make_shared<process::StartPlan const>(
+            "/bin/pwd", std::vector<std::string>{}, literals({}),
+            process::NumberedParts{.directory = config::numbered_path(path)}, std::move(attributes));
+        process::Spawner spawner({}, 0);
+        EXPECT_EQ(run(spawner, plan, {}, process::ProcessNumber{1}).output, own("1") + "\n");
+        EXPECT_EQ(run(spawner, plan, {}, process::ProcessNumber{2}).output, own("2") + "\n");
+        Outcome const failed = run(spawner, plan, {}, process::ProcessNumber{3});
+        ASSERT_TRUE(failed.error);
+        EXPECT_EQ(process::stage_text(failed.error->stage, plan.get(), process::ProcessNumber{3}),
+                  "enter the working directory " + own("3"));
+    }
+    for (char const* const number : {"1", "2"})
+        ASSERT_EQ(::rmdir(own(number).c_str()), 0);
+    ASSERT_EQ(::rmdir(base.c_str()), 0);
 }
 
 TEST(SpawnEnvironment, ProtocolsSpeakOfTheChild) {
