@@ -45,6 +45,11 @@ public:
 
     /// Reads and watches the files anew. What came of it is in the ledger, at once or when is_judging() ends.
     void look_again();
+    /// The same for somebody who asks for it, and is told even when nothing has changed since the start.
+    void reload() {
+        first_texts_.reset();
+        look_again();
+    }
     /// Whether a helper process judges the configuration. Afterwards ControlLine::answer_reload() is called.
     [[nodiscard]] bool is_judging() const { return judge_.is_busy(); }
     /// The child of judge_key has ended.

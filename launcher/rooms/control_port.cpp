@@ -390,7 +390,7 @@ Result<> ControlPort::signal(ProcessSelection const& which, int signo) {
 
 Result<Reloaded> ControlPort::reload() {
     if (is_stopping()) return fail(ErrorKind::refused, "the launcher is stopping");
-    rooms_.keeper.look_again();
+    rooms_.keeper.reload();
     if (rooms_.keeper.is_judging()) return Reloaded::later;
     TRY(rooms_.keeper.outcome());
     return Reloaded::now;

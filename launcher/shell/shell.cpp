@@ -190,7 +190,7 @@ void Shell::hung_up() {
     // In launch mode it is for us alone; what stages files for us copies them again.
     if (!options_.built_in.configuration.empty()) dispatch(event::SignalReceived{SIGHUP});
     life_.note_reload();  // asked for, so it is told, changed or not
-    keeper_.look_again();
+    keeper_.reload();
 }
 
 void Shell::make_room(std::vector<ProgramSpec> const& specs) {

@@ -61,8 +61,9 @@ def test_a_rolling_restart(place):
 def test_it_goes_no_further_than_what_comes_back(place):
     """A new version that is never ready takes one process, not all."""
     launcher = run(place, {"web": service("web", count=3, maxUnavailable=1, onConfigurationChange="restart")})
-    for _ in range(3):
+    for number in (1, 2, 3):
         launcher.wait_up(tag="web")
+        launcher.wait_for_event("process-started", process=number)  # before it one is not available, and costs nothing
     launcher.wait_for_event("configuration-loaded")
     launcher.replace({"web": ready_later("bad", count=3, maxUnavailable=1, onConfigurationChange="restart")})
     launcher.wait_for_event("configuration-loaded")

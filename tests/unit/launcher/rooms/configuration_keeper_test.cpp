@@ -302,6 +302,14 @@ TEST_F(ConfigurationKeeperTest, AFileOfVariablesThatChangesBeforeTheWatchBeginsI
     EXPECT_EQ(keeper.ledger().changes(), 2);
 }
 
+TEST_F(ConfigurationKeeperTest, WhoAsksBeforeTheWatchBeginsIsToldThatNothingHasChanged) {
+    write(options.configuration_path, good);
+    keeper.tell(keeper.look_first());
+    keeper.reload();
+    EXPECT_THAT(logged(), HasSubstr(" is unchanged"));
+    EXPECT_EQ(keeper.ledger().changes(), 1);
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

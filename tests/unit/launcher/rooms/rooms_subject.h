@@ -181,6 +181,7 @@ protected:
     }
     static log::Log::Settings settings_for(int fd) {
         log::Log::Settings settings;
+        settings.level = log::LogLevel::debug;
         settings.format = log::LogFormat::text;
         settings.console = fd;
         return settings;
