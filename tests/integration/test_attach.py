@@ -263,6 +263,7 @@ def test_end_by_a_signal_and_a_fresh_terminal_for_the_next(run, people):
     running(controlled)
     person, follower = people(controlled, "sh"), people(controlled, "-f", "sh")
     person.sees("ready> ")
+    follower.sees("ready> ")  # it is there before the end
     person.press("stty -echo -icanon; kill -9 $$\n")
     assert person.leaves() == 128 + 9
     follower.sees(r"\[sh:1 was ended by signal 9; waiting for its next start\]")
@@ -396,6 +397,7 @@ def test_program_that_draws(run, people):
     running(controlled, "less")
     person = people(controlled, "less", rows=10, columns=50)
     person.sees(r"Umask")
+    person.sees(r":\x1b\[K")  # it waits for a key: in the middle of its work it takes no notice of its window
     person.resize(30, 50)
     person.sees("VmPeak")  # which is in no line that the smaller window had
     person.sees(r"\x1b\[K")
