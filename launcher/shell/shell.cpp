@@ -62,6 +62,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       helpers_(log_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
       pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
+      trees_(options, sys, table_, children_, channels_, pid_files_),
       life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
@@ -113,27 +114,6 @@ void Shell::catch_up() {
 
 void Shell::make_room_for_an_end() { make_room_for_one(events_); }
 
-void Shell::before_reaping(ProcessId id, pid_t pid) {
-    auto const& plan = table_[id.program].plan;
-    if (!plan || !plan->policy.kills_tree || plan->policy.forks) return;  // see process_ended()
-    (void)sys_.signal(-pid, SIGKILL);
-    channels_.kill_group(id);
-    if (is_marked(*plan)) children_.end_orphans_of(pid);
-}
-
-/// Whether what a process has started is known by a mark: where there is no control group that knows it.
-bool Shell::is_marked(ProgramPlan const& plan) const {
-    return plan.policy.kills_tree && !channels_.has_groups() && plan.start &&
-           std::ranges::find(plan.start->attributes().limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) ==
-               plan.start->attributes().limits.end();
-}
-
-/// Of a program that forks: all that it has started, whichever of it was the process.
-void Shell::end_tree(ProcessId id) {
-    channels_.kill_group(id);
-    if (std::uint64_t const mark = pid_files_.ended(id)) children_.end_marked(mark);
-}
-
 void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
 
 void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
@@ -145,7 +125,7 @@ void Shell::process_ended(ProcessId id, int status, std::optional<process::Spawn
             return dispatch(end);
         }
         end.successor.reset();
-        end_tree(id);
+        trees_.end(id);
     }
     channels_.process_ended(id, status);
     end.was_oom_killed = channels_.has_died_of_memory(id);
@@ -221,21 +201,8 @@ void Shell::perform(Effect const& effect) {
 }
 
 void Shell::on(action::Spawn const& action) {
-    // What allocates comes first: a child must not get lost by an exception.
-    children_.make_room_for_a_start();
-    make_room_for_one(events_);
-    ProgramTable::Entry& program = table_[action.id.program];
-    auto const pid = [&]() -> std::expected<Pid, process::SpawnError> {
-        if (!program.plan || !program.plan->start)
-            return std::unexpected(process::SpawnError{process::SpawnStage::execute, ENOENT});
-        program.note_start(action.id.number);
-        auto hands = channels_.for_start(action.id);
-        if (!hands) return std::unexpected(hands.error());
-        if (is_marked(*program.plan)) hands->files.mark = children_.next_mark();
-        if (program.plan->pid_file) pid_files_.starting(action.id, hands->files.mark);
-        return children_.start(action.id, program.plan->start, hands->files);
-    }();
-    if (pid) {
+    make_room_for_one(events_);  // what allocates comes first: a child must not get lost by an exception
+    if (auto const pid = trees_.start(action.id)) {
         events_.push_back(event::Spawned{action.id, *pid});
     } else {
         events_.push_back(event::SpawnFailed{action.id, pid.error()});
@@ -244,35 +211,14 @@ void Shell::on(action::Spawn const& action) {
 
 void Shell::on(action::Signal const& action) {
     reports_.emplace_back(action);
-    auto const pid = static_cast<pid_t>(action.pid);  // not reaped, so it exists
-    // SIGKILL is for all that a process has started. It may not be in its group yet, or not any more while others are.
-    bool const is_kill = action.why == action::Why::kill;
-    bool const is_for_all =
-        is_kill || action.scope == StopScope::tree || (options_.kill_group && table_[action.id.program].name.empty());
-    // signal_group() may miss those that come into being meanwhile, and a group that is gone has nobody: by SIGKILL the
-    // process is signalled by itself in any case.
-    if (is_kill) {
-        channels_.kill_group(action.id);
-    } else if (is_for_all && channels_.signal_group(action.id, action.signo)) {
-        return;
-    }
-    bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;
-    if (!reached_group || is_kill) (void)sys_.signal(pid, action.signo);
+    trees_.signal(action);
 }
 
 void Shell::on(action::EndTree const& action) {
     make_room_for_one(events_);
-    end_tree(action.id);
+    trees_.end(action.id);
     channels_.process_ended(action.id, SIGKILL);
     events_.push_back(event::Exited{action.id, SIGKILL, std::nullopt, channels_.has_died_of_memory(action.id)});
-}
-
-void Shell::on(action::Sweep const& action) {
-    // Everything that this process may signal: never unless that is a PID namespace of our own.
-    if (sys_.own_pid() != 1) return;
-    (void)sys_.signal(-1, action.signo);
-    if (action.signo != SIGKILL) (void)sys_.signal(-1, SIGCONT);
-    children_.reap();
 }
 
 // The loop.

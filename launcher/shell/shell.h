@@ -18,6 +18,7 @@
 #include "launcher/rooms/helper_commands.h"
 #include "launcher/rooms/life_cycle.h"
 #include "launcher/rooms/pid_files.h"
+#include "launcher/rooms/process_trees.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/report.h"
@@ -56,8 +57,7 @@ private:
     // Events in.
     void dispatch(Event const& event) override;
     void make_room_for_an_end() override;
-    void before_reaping(ProcessId id, pid_t pid) override;
-    [[nodiscard]] bool is_marked(ProgramPlan const& plan) const;
+    void before_reaping(ProcessId id, pid_t pid) override { trees_.before_reaping(id, pid); }
     void process_executed(ProcessId id) override;
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override;
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;
@@ -85,13 +85,12 @@ private:
     void on(action::EndTree const& action);
     void on(action::RunHelper const& action) { helpers_.run(action); }
     void on(action::CancelHelper const& action) { helpers_.cancel(action); }
-    void on(action::Sweep const& action);
+    void on(action::Sweep const& action) { trees_.sweep(action.signo); }
     void on(action::Finish const& action) { life_.finish(action.exit_code); }
 
     // The loop.
     Result<> start_loop();
     void run_loop();
-    void end_tree(ProcessId id);
     void end_round();
     void tell_reports(bool is_stopping);
     void tell_error(char const* what) noexcept;
@@ -134,6 +133,7 @@ private:
     HelperCommands helpers_;
     ConfigurationKeeper keeper_;
     PidFiles pid_files_;
+    ProcessTrees trees_;
     LifeCycle life_;
     Upgrader upgrader_;
     ControlPort port_;

@@ -98,10 +98,11 @@ public:
     int signal(pid_t pid, int signo) override {
         calls.push_back("kill " + std::to_string(pid) + " " + std::to_string(signo));
         if (on_signal) on_signal(pid, signo);
-        return 0;
+        auto const refused = signal_errors.find(pid);
+        return refused == signal_errors.end() ? 0 : refused->second;
     }
     pid_t group_of(pid_t pid) override { return pid; }
-    pid_t own_pid() override { return 7; }
+    pid_t own_pid() override { return own; }
     void list_children(std::vector<pid_t>& children) override {
         calls.emplace_back("list");
         children.clear();
@@ -164,6 +165,7 @@ public:
 
     static constexpr pid_t first_pid = 100;
     UniqueFd signal_fd;
+    pid_t own = 7;
     std::vector<std::string> calls;
     process::StartFiles last_files;
     std::deque<int> spawn_errors;  // of the next spawns; 0: none
@@ -185,6 +187,7 @@ public:
     int reads_of_signals = 0;
     std::map<pid_t, std::uint64_t> marks;  // of our children
     std::map<pid_t, pid_t> parents;        // of others
+    std::map<pid_t, int> signal_errors;    // of kill(2), by whom it is for
     std::function<void()> on_moment;
     std::function<void(pid_t)> on_spawn;
     std::function<void(pid_t, int)> on_signal;

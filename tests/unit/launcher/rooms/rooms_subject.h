@@ -20,6 +20,8 @@
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/control_port.h"
 #include "launcher/rooms/life_cycle.h"
+#include "launcher/rooms/pid_files.h"
+#include "launcher/rooms/process_trees.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/upgrader.h"
@@ -107,13 +109,8 @@ protected:
                 auto const* const effect = std::get_if<Effect>(&action);
                 auto const* const spawn = effect ? std::get_if<action::Spawn>(effect) : nullptr;
                 if (!spawn) continue;
-                children.make_room_for_a_start();
-                auto const& plan = table[spawn->id.program].plan;
-                table[spawn->id.program].note_start(spawn->id.number);
-                auto hands = channels.for_start(spawn->id);
-                ASSERT_TRUE(hands) << errno_text(hands.error().code);
-                auto const pid = children.start(spawn->id, plan->start, hands->files);
-                ASSERT_TRUE(pid);
+                auto const pid = trees.start(spawn->id);
+                ASSERT_TRUE(pid) << errno_text(pid.error().code);
                 dispatch(event::Spawned{spawn->id, *pid});
                 dispatch(event::Executed{spawn->id});
             }
@@ -217,6 +214,8 @@ protected:
     AgentHost agent{options, source, environment, *loop, log, supervisor, channels, children, line, *this};
     Programs programs{*loop, log, table, supervisor, channels, agent, *this, *this};
     ConfigurationKeeper keeper{options, source, environment, *loop, log, supervisor, children, programs, *this, line};
+    PidFiles pid_files{sys, *loop, log, table, supervisor, children, channels, *this};
+    ProcessTrees trees{options, sys, table, children, channels, pid_files};
     LifeCycle life{options, setup, sys, *loop, log, supervisor, agent.pod(), *this, *this};
     Upgrader upgrader{options, environment, sys, *loop, log, console, supervisor, children, line, *this};
     ControlPort port{options,

@@ -1,0 +1,73 @@
+#include "launcher/rooms/process_trees.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include <sys/resource.h>
+
+namespace triton::launcher {
+
+std::expected<Pid, process::SpawnError> ProcessTrees::start(ProcessId id) {
+    children_.make_room_for_a_start();  // what allocates comes first: a child must not get lost by an exception
+    ProgramTable::Entry& program = table_[id.program];
+    if (!program.plan || !program.plan->start)
+        return std::unexpected(process::SpawnError{process::SpawnStage::execute, ENOENT});
+    program.note_start(id.number);
+    auto hands = channels_.for_start(id);
+    if (!hands) return std::unexpected(hands.error());
+    if (is_marked(*program.plan)) hands->files.mark = children_.next_mark();
+    if (program.plan->pid_file) pid_files_.starting(id, hands->files.mark);
+    return children_.start(id, program.plan->start, hands->files);
+}
+
+/// Whether what a process has started is known by a mark: where there is no control group that knows it. A program
+/// whose own limit takes the place of the mark has none.
+bool ProcessTrees::is_marked(ProgramPlan const& plan) const {
+    return plan.policy.kills_tree && !channels_.has_groups() && plan.start &&
+           std::ranges::find(plan.start->attributes().limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) ==
+               plan.start->attributes().limits.end();
+}
+
+/// SIGKILL is for all that a process has started.
+bool ProcessTrees::is_for_tree(action::Signal const& action) const {
+    return action.why == action::Why::kill || action.scope == StopScope::tree ||
+           (options_.kill_group && table_[action.id.program].name.empty());
+}
+
+void ProcessTrees::signal(action::Signal const& action) {
+    auto const pid = static_cast<pid_t>(action.pid);
+    // It may not be in its group yet, or not any more while others are. signal_group() may miss those that come into
+    // being meanwhile, and a group that is gone has nobody: by SIGKILL the process is signalled by itself in any case.
+    bool const is_kill = action.why == action::Why::kill;
+    bool const is_for_all = is_for_tree(action);
+    if (is_kill) {
+        channels_.kill_group(action.id);
+    } else if (is_for_all && channels_.signal_group(action.id, action.signo)) {
+        return;
+    }
+    bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;
+    if (!reached_group || is_kill) (void)sys_.signal(pid, action.signo);
+}
+
+void ProcessTrees::before_reaping(ProcessId id, pid_t pid) {
+    auto const& plan = table_[id.program].plan;
+    if (!plan || !plan->policy.kills_tree || plan->policy.forks) return;
+    (void)sys_.signal(-pid, SIGKILL);
+    channels_.kill_group(id);
+    if (is_marked(*plan)) children_.end_orphans_of(pid);
+}
+
+void ProcessTrees::end(ProcessId id) {
+    channels_.kill_group(id);
+    if (std::uint64_t const mark = pid_files_.ended(id)) children_.end_marked(mark);
+}
+
+void ProcessTrees::sweep(int signo) {
+    if (sys_.own_pid() != 1) return;
+    (void)sys_.signal(-1, signo);
+    if (signo != SIGKILL) (void)sys_.signal(-1, SIGCONT);
+    children_.reap();
+}
+
+}  // namespace triton::launcher

@@ -1,0 +1,274 @@
+// Whom a signal is for, and that what a process has started ends with it.
+
+#include "launcher/rooms/process_trees.h"
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/launcher/rooms/rooms_subject.h"
+
+namespace triton::launcher {
+
+namespace {
+
+using action::Why;
+using process::SpawnError;
+using process::SpawnStage;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr char const* design_form = R"({"version":"7.1.57","arguments":[{"value":"/bin/fdbserver"}]})";
+constexpr char const* one_program = R"({"programs":{"web":{"command":["/bin/web"]}}})";
+constexpr char const* daemon_program =
+    R"({"programs":{"web":{"command":["/bin/web"],"pidFile":"/run/of/nobody.pid"}}})";
+
+class ProcessTreesTest : public RoomsSubject {
+protected:
+    static constexpr ProcessId first{ProgramId{0}, ProcessNumber{1}};
+    static constexpr pid_t pid = FakeSys::first_pid;
+
+    void run(char const* document) {
+        ASSERT_TRUE(activate(document));
+        start();
+        ASSERT_EQ(supervisor.view(first).pid, Pid{pid});
+        sys.calls.clear();
+    }
+    void signal(int signo, Why why, StopScope scope = StopScope::process) {
+        trees.signal({first, Pid{pid}, signo, why, scope});
+    }
+    /// What was done with processes since this was last asked: "kill PID SIGNAL", "spawn PROGRAM NUMBER", "list".
+    std::vector<std::string> calls() { return std::exchange(sys.calls, {}); }
+
+    /// From here on there is a tree of control groups: a directory that plays one, in which there is nobody.
+    void have_groups() {
+        UpgradeState state;
+        state.cgroup_tree = directory + "/tree";
+        std::filesystem::create_directories(group());
+        play(state.cgroup_tree + "/cgroup.subtree_control");
+        play(group() + "/cgroup.procs");
+        std::ofstream(group() + "/cgroup.freeze") << "untouched";
+        channels.restore_groups(state);
+        ASSERT_TRUE(channels.has_groups());
+    }
+    [[nodiscard]] std::string group() const { return directory + "/tree/web-1"; }
+    static void play(std::string const& file) { std::ofstream const made(file); }
+    /// Whoever kills a group freezes it meanwhile.
+    [[nodiscard]] bool was_group_killed() const {
+        std::ifstream file(group() + "/cgroup.freeze");
+        return std::string(std::istreambuf_iterator<char>(file), {}) == "0";
+    }
+};
+
+TEST_F(ProcessTreesTest, ATreeWithoutAGroupIsKnownByItsMark) {
+    run(R"({"programs":{"web":{"command":["/bin/web"],"count":2}}})");
+    std::uint64_t const second = sys.last_files.mark;
+    EXPECT_GE(second, process::lowest_mark);
+    ASSERT_TRUE(trees.start(first));
+    EXPECT_LT(sys.last_files.mark, second) << "which a process that has the earlier one may set";
+    EXPECT_GE(sys.last_files.mark, process::lowest_mark);
+}
+
+TEST_F(ProcessTreesTest, ATreeThatIsLeftAloneHasNoMark) {
+    run(design_form);
+    EXPECT_EQ(sys.last_files.mark, 0);
+}
+
+TEST_F(ProcessTreesTest, AProgramsOwnLimitTakesThePlaceOfTheMark) {
+    run(R"({"programs":{"web":{"command":["/bin/web"],"limits":{"nofile":100,"rttime":1000000}}}})");
+    EXPECT_EQ(sys.last_files.mark, 0);
+    sys.marks = {{pid, process::highest_mark}, {500, process::highest_mark}};
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9")) << "nobody is looked for by a mark";
+}
+
+TEST_F(ProcessTreesTest, AnotherLimitLeavesTheMark) {
+    run(R"({"programs":{"web":{"command":["/bin/web"],"limits":{"nofile":100}}}})");
+    EXPECT_NE(sys.last_files.mark, 0);
+}
+
+TEST_F(ProcessTreesTest, ATreeInAGroupNeedsNoMark) {
+    have_groups();
+    run(one_program);
+    EXPECT_EQ(sys.last_files.mark, 0);
+    EXPECT_GE(sys.last_files.cgroup, 0);
+}
+
+TEST_F(ProcessTreesTest, WhatHasGoneFromTheDocumentIsNotStarted) {
+    run(one_program);
+    ProgramPlan without = *table[first.program].plan;
+    without.start = nullptr;
+    table[first.program].plan = std::make_shared<ProgramPlan const>(std::move(without));
+    auto started = trees.start(first);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::execute, ENOENT}));
+    table[first.program].plan = nullptr;
+    started = trees.start(first);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::execute, ENOENT}));
+    EXPECT_THAT(calls(), Not(Contains(StartsWith("spawn"))));
+}
+
+TEST_F(ProcessTreesTest, WithoutWhatItIsGivenNothingIsStarted) {
+    ASSERT_TRUE(
+        activate((R"({"programs":{"web":{"command":["/bin/web"],"stdin":{"file":")" + directory + R"(/none"}}}})")));
+    auto const started = trees.start(first);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::descriptors, ENOENT}));
+    EXPECT_THAT(calls(), Not(Contains(StartsWith("spawn"))));
+}
+
+TEST_F(ProcessTreesTest, AStartThatTheKernelRefusesSaysWhy) {
+    ASSERT_TRUE(activate(one_program));
+    sys.spawn_errors = {EAGAIN};
+    auto const started = trees.start(first);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::clone, EAGAIN}));
+}
+
+/// ctl status tells which version a process runs.
+TEST_F(ProcessTreesTest, AStartRunsTheVersionThatIsConfigured) {
+    run(R"({"programs":{"web":{"command":["/bin/web"],"version":"1"}}})");
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"version":"2"}}})"));
+    EXPECT_EQ(table[first.program].version_of(1), "1");
+    ASSERT_TRUE(trees.start(first));
+    EXPECT_EQ(table[first.program].version_of(1), "2");
+}
+
+TEST_F(ProcessTreesTest, WhomASignalIsFor) {
+    run(one_program);
+    signal(SIGTERM, Why::stop);
+    EXPECT_THAT(calls(), ElementsAre("kill 100 15"));
+    signal(SIGTERM, Why::stop, StopScope::tree);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 15"));
+    signal(SIGABRT, Why::watchdog);
+    EXPECT_THAT(calls(), ElementsAre("kill 100 6"));
+    signal(SIGKILL, Why::asked);  // ctl kill names a process
+    EXPECT_THAT(calls(), ElementsAre("kill 100 9"));
+    signal(SIGKILL, Why::kill);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "kill 100 9")) << "it may not be in its process group yet";
+}
+
+TEST_F(ProcessTreesTest, WithoutAProcessGroupTheProcessItselfIsSignalled) {
+    run(one_program);
+    sys.signal_errors = {{-pid, ESRCH}};
+    signal(SIGTERM, Why::stop, StopScope::tree);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 15", "kill 100 15"));
+}
+
+TEST_F(ProcessTreesTest, TheOptionForGroupsIsForTheUnnamedProgram) {
+    options.kill_group = true;
+    run(design_form);
+    signal(SIGUSR1, Why::forward);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 10"));
+}
+
+TEST_F(ProcessTreesTest, TheOptionForGroupsIsNotForNamedPrograms) {
+    options.kill_group = true;
+    run(one_program);
+    signal(SIGUSR1, Why::forward);
+    EXPECT_THAT(calls(), ElementsAre("kill 100 10"));
+}
+
+TEST_F(ProcessTreesTest, AControlGroupReachesAll) {
+    have_groups();
+    run(one_program);
+    signal(SIGTERM, Why::stop, StopScope::tree);
+    EXPECT_THAT(calls(), IsEmpty()) << "each process in the group has been signalled, and none twice";
+    signal(SIGTERM, Why::stop);
+    EXPECT_THAT(calls(), ElementsAre("kill 100 15"));
+    EXPECT_FALSE(was_group_killed());
+    signal(SIGKILL, Why::kill);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "kill 100 9"));
+    EXPECT_TRUE(was_group_killed());
+}
+
+TEST_F(ProcessTreesTest, AControlGroupThatCannotBeReadIsMadeUpFor) {
+    have_groups();
+    run(one_program);
+    std::filesystem::remove(group() + "/cgroup.procs");
+    std::filesystem::create_directory(group() + "/cgroup.procs");
+    signal(SIGTERM, Why::stop, StopScope::tree);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 15"));
+}
+
+TEST_F(ProcessTreesTest, WhatAProcessLeavesBehindIsKilled) {
+    run(one_program);
+    std::uint64_t const mark = sys.last_files.mark;
+    sys.marks = {{pid, mark}, {500, mark}, {501, mark - 1}};
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "list", "kill 100 9", "kill 500 9")) << "501 is another's";
+}
+
+TEST_F(ProcessTreesTest, WhatAProcessLeavesInItsGroupIsKilledThere) {
+    have_groups();
+    run(one_program);
+    sys.marks = {{pid, process::highest_mark}, {500, process::highest_mark}};
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9")) << "nobody is looked for by a mark";
+    EXPECT_TRUE(was_group_killed());
+}
+
+TEST_F(ProcessTreesTest, ATreeThatIsLeftAloneGoesOn) {
+    run(design_form);
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), IsEmpty());
+    table[first.program].plan = nullptr;
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), IsEmpty());
+}
+
+/// The end of its first process is the way of a daemon: what it has started ends when it is known to be over.
+TEST_F(ProcessTreesTest, ADaemonOutlivesItsFirstProcess) {
+    run(daemon_program);
+    std::uint64_t const mark = sys.last_files.mark;
+    ASSERT_NE(mark, 0);
+    sys.marks = {{500, mark}};
+    EXPECT_TRUE(pid_files.is_own(first, 500));
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), IsEmpty());
+    trees.end(first);
+    EXPECT_THAT(calls(), ElementsAre("list", "kill 500 9"));
+    EXPECT_FALSE(pid_files.is_own(first, 500));
+    trees.end(first);
+    EXPECT_THAT(calls(), IsEmpty()) << "its mark is forgotten";
+}
+
+TEST_F(ProcessTreesTest, ADaemonEndsWithItsGroup) {
+    have_groups();
+    run(daemon_program);
+    trees.before_reaping(first, pid);
+    EXPECT_FALSE(was_group_killed());
+    trees.end(first);
+    EXPECT_TRUE(was_group_killed());
+    EXPECT_THAT(calls(), IsEmpty());
+}
+
+TEST_F(ProcessTreesTest, OnlyPid1SweepsItsNamespace) {
+    trees.sweep(SIGTERM);
+    EXPECT_THAT(calls(), IsEmpty());
+    sys.own = 1;
+    trees.sweep(SIGTERM);
+    std::vector<std::string> const asked = calls();
+    ASSERT_GE(asked.size(), 3U);
+    EXPECT_EQ(asked[0], "kill -1 15");
+    EXPECT_EQ(asked[1], "kill -1 18") << "what is stopped would not hear it";
+    EXPECT_THAT(asked[2], StartsWith("reap"));
+    trees.sweep(SIGKILL);
+    std::vector<std::string> const killed = calls();
+    ASSERT_GE(killed.size(), 2U);
+    EXPECT_EQ(killed[0], "kill -1 9");
+    EXPECT_THAT(killed[1], StartsWith("reap"));
+}
+
+}  // namespace
+
+}  // namespace triton::launcher
