@@ -16,6 +16,7 @@
 #include "config/probe_target.h"
 #include "config/socket_address.h"
 #include "config/syslog.h"
+#include "lib/base/rare.h"
 #include "lib/process/settings.h"
 
 namespace triton::config {
@@ -63,12 +64,12 @@ struct Readiness {
     ReadinessType type = ReadinessType::notify;
     int fd = 3;                                       ///< fd: at least 3
     std::vector<Argument> command = {};               ///< exec: not empty
-    std::optional<Argument> address = {};             ///< tcp, grpc: for parse_probe_address()
-    std::optional<Argument> url = {};                 ///< http: for parse_probe_url()
+    Rare<Argument> address = {};                      ///< tcp, grpc: for parse_probe_address()
+    Rare<Argument> url = {};                          ///< http: for parse_probe_url()
     Headers headers = {};                             ///< http
     std::vector<StatusRange> status = {};             ///< http: those that are good; empty: 200 to 399
     std::string service = {};                         ///< grpc: empty: the server as a whole
-    std::optional<Argument> pattern = {};             ///< log: for parse_log_pattern()
+    Rare<Argument> pattern = {};                      ///< log: for parse_log_pattern()
     LogStream stream = LogStream::both;               ///< log
     Milliseconds interval = std::chrono::seconds(1);  ///< of probes: from the end of one to the next
     Milliseconds timeout = std::chrono::seconds(1);   ///< of one probe
@@ -85,8 +86,8 @@ struct Health {
     std::string name = {};  ///< empty: the only one
     HealthType type = HealthType::exec;
     std::vector<Argument> command = {};    ///< exec: not empty
-    std::optional<Argument> address = {};  ///< tcp, grpc: for parse_probe_address()
-    std::optional<Argument> url = {};      ///< http: for parse_probe_url()
+    Rare<Argument> address = {};           ///< tcp, grpc: for parse_probe_address()
+    Rare<Argument> url = {};               ///< http: for parse_probe_url()
     Headers headers = {};                  ///< http
     std::vector<StatusRange> status = {};  ///< http: those that are good; empty: 200 to 399
     std::string service = {};              ///< grpc: empty: the server as a whole
@@ -108,7 +109,7 @@ enum class WhenFull : std::uint8_t { block, drop };
 
 struct Output {
     OutputKind kind = OutputKind::inherit;
-    std::optional<std::string> file = {};  ///< absolute path, the same for all numbers
+    Rare<std::string> file = {};  ///< absolute path, the same for all numbers
     OutputFormat format = OutputFormat::prefix;
     std::uint64_t max_size = 10 << 20;       ///< bytes of one file; at least 1
     std::uint32_t max_files = 5;             ///< FILE.1 .., beside FILE itself; 0: a full file is removed
@@ -118,9 +119,9 @@ struct Output {
     std::string to = {};                                ///< OutputKind::program: its name
     /// Written instead of a path. In a plan its variables are put in, and `file` is what it means where that is the
     /// same for all numbers.
-    std::optional<Argument> file_argument = {};
-    std::optional<Syslog> syslog = {};  ///< instead of a file; WhenFull::drop
-    std::vector<Output> error = {};     ///< where the standard error goes instead; at most one, which has none itself
+    Rare<Argument> file_argument = {};
+    Rare<Syslog> syslog = {};        ///< instead of a file; WhenFull::drop
+    std::vector<Output> error = {};  ///< where the standard error goes instead; at most one, which has none itself
 
     [[nodiscard]] bool has_file() const { return file || file_argument; }
     /// In a plan: each number has a file of its own, unless two names are equal.
@@ -184,8 +185,8 @@ enum class StdinKind : std::uint8_t { null, inherit, file };
 
 struct Stdin {
     StdinKind kind = StdinKind::null;
-    std::optional<std::string> file = {};        ///< StdinKind::file: absolute path, the same for all numbers
-    std::optional<Argument> file_argument = {};  ///< as that of an Output
+    Rare<std::string> file = {};        ///< StdinKind::file: absolute path, the same for all numbers
+    Rare<Argument> file_argument = {};  ///< as that of an Output
 
     bool operator==(Stdin const&) const = default;
 };
@@ -203,19 +204,19 @@ struct Program : process::Settings {
     std::string name = {};
     std::vector<std::string> groups = {};  ///< names that `ctl` knows several programs by, each once
     // what and how many
-    std::optional<std::string> version = {};
+    Rare<std::string> version = {};
     std::vector<Argument> command = {};  ///< empty: the binary of `version`, else [0] is the program
     std::vector<Argument> arguments = {};
     std::optional<std::uint32_t> count = {};  ///< 0 to 65535; absent: 1
     // its surroundings
     std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
     EnvironmentFrom environment_from = EnvironmentFrom::inherit;
-    std::vector<std::string> environment_names = {};          ///< EnvironmentFrom::listed: those of ours
-    std::optional<Argument> working_directory_argument = {};  ///< instead of working_directory
-    std::vector<EnvironmentSource> environment_files = {};    ///< later ones win
+    std::vector<std::string> environment_names = {};        ///< EnvironmentFrom::listed: those of ours
+    Rare<Argument> working_directory_argument = {};         ///< instead of working_directory
+    std::vector<EnvironmentSource> environment_files = {};  ///< later ones win
     // when it runs
     bool one_shot = false;
-    std::optional<Schedule> schedule = {};
+    Rare<Schedule> schedule = {};
     std::optional<Milliseconds> run_timeout = {};  ///< of a one-shot or a scheduled run
     bool auto_start = true;
     RestartWhen restart = RestartWhen::always;  ///< never, when absent for a one-shot or a schedule
@@ -234,23 +235,23 @@ struct Program : process::Settings {
     StopScope stop_scope = StopScope::process;
     Milliseconds drain_delay{0};
     std::vector<StopStep> stop_sequence = {};  ///< instead of signal and timeout
-    std::optional<Hook> pre_stop = {};
+    Rare<Hook> pre_stop = {};
     OnChange on_change = OnChange::keep;
     int reload_signal = 1;  ///< SIGHUP; OnChange::signal, FilesAction::signal
-    std::optional<WatchedFiles> files = {};
+    Rare<WatchedFiles> files = {};
     StartOrder order = StartOrder::parallel;            ///< of its numbers
     std::optional<std::uint32_t> max_unavailable = {};  ///< in a restart of all numbers; at least 1
-    std::optional<Hook> on_failure = {};
-    std::optional<Hook> on_success = {};
-    std::optional<Hook> on_stop = {};  ///< of a one-shot that is done
+    Rare<Hook> on_failure = {};
+    Rare<Hook> on_success = {};
+    Rare<Hook> on_stop = {};  ///< of a one-shot that is done
     // whether it is well
-    std::optional<Readiness> readiness = {};  ///< absent: ready when started
-    std::optional<Argument> pid_file = {};    ///< it forks into the background; an absolute path
+    Rare<Readiness> readiness = {};  ///< absent: ready when started
+    Rare<Argument> pid_file = {};    ///< it forks into the background; an absolute path
     std::optional<Milliseconds> start_timeout = {};
     std::optional<Milliseconds> watchdog = {};
     std::vector<Health> health = {};  ///< at most most_health_checks; names are unique
     // what it may use
-    std::optional<process::CgroupLimits> cgroup = {};
+    Rare<process::CgroupLimits> cgroup = {};
     // its descriptors
     Stdin stdin_ = {};
     std::optional<Tty> tty = {};  ///< then stdin_ is not there, and output has one destination

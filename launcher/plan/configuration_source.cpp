@@ -928,20 +928,21 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
 
     auto const add_helper_at = [&](Helper which, std::vector<config::Argument> const& words,
                                    json::Where const& helper_at, Duration timeout) {
-        plan->helpers[static_cast<std::size_t>(which)] =
-            helper(words, helper_at, timeout, program, variables, resolved, count);
+        plan->helpers.add(which, helper(words, helper_at, timeout, program, variables, resolved, count));
     };
     auto const add_helper = [&](Helper which, std::vector<config::Argument> const& words, std::string_view key,
                                 Duration timeout) { add_helper_at(which, words, json::Where{&at, key}, timeout); };
     auto const add_probe = [&]<class Probe>(Helper which, Probe const& probe, json::Where const& probe_at) {
         using Type = decltype(probe.type);
-        HelperPlan& mine = plan->helpers[static_cast<std::size_t>(which)];
+        auto const add_network_helper = [&](config::ProbeKind kind) {
+            plan->helpers.add(which, network_helper(kind, probe, probe_at, count));
+        };
         if (probe.type == Type::exec) add_helper_at(which, probe.command, probe_at, probe.timeout);
-        if (probe.type == Type::tcp) mine = network_helper(config::ProbeKind::tcp, probe, probe_at, count);
-        if (probe.type == Type::http) mine = network_helper(config::ProbeKind::http, probe, probe_at, count);
-        if (probe.type == Type::grpc) mine = network_helper(config::ProbeKind::grpc, probe, probe_at, count);
+        if (probe.type == Type::tcp) add_network_helper(config::ProbeKind::tcp);
+        if (probe.type == Type::http) add_network_helper(config::ProbeKind::http);
+        if (probe.type == Type::grpc) add_network_helper(config::ProbeKind::grpc);
         if constexpr (std::same_as<Probe, config::Readiness>) {
-            if (probe.type == Type::log) mine = log_helper(probe, probe_at, count);
+            if (probe.type == Type::log) plan->helpers.add(which, log_helper(probe, probe_at, count));
         }
     };
     if (program.pre_stop) add_helper(Helper::pre_stop, program.pre_stop->command, "preStop", program.pre_stop->timeout);
@@ -1103,9 +1104,7 @@ bool Accepted::needs_agent() const {
     auto const is_remote = [](config::Output const& output) { return output.syslog && !output.syslog->is_local(); };
     return std::ranges::any_of(programs, [&](auto const& program) {
         config::Output const& output = program->settings.output;
-        return is_remote(output) || std::ranges::any_of(output.error, is_remote) ||
-               std::ranges::any_of(program->helpers,
-                                   [](HelperPlan const& helper) { return helper.network != nullptr; });
+        return is_remote(output) || std::ranges::any_of(output.error, is_remote) || program->helpers.needs_agent();
     });
 }
 

@@ -1,5 +1,7 @@
 #include "launcher/plan/program_plan.h"
 
+#include <algorithm>
+
 namespace triton::launcher {
 
 namespace {
@@ -14,13 +16,23 @@ StreamTarget target_of(config::OutputKind kind) {
     std::unreachable();
 }
 
-ReadyChannel channel_of(std::optional<config::Readiness> const& readiness) {
+ReadyChannel channel_of(Rare<config::Readiness> const& readiness) {
     if (!readiness) return ReadyChannel::none;
     if (readiness->type == config::ReadinessType::notify) return ReadyChannel::socket;
     return readiness->type == config::ReadinessType::fd ? ReadyChannel::pipe : ReadyChannel::none;
 }
 
 }  // namespace
+
+HelperPlan const& HelperPlans::operator[](Helper which) const {
+    static HelperPlan const none;
+    auto const found = std::ranges::find(plans_, which, &std::pair<Helper, HelperPlan>::first);
+    return found == plans_.end() ? none : found->second;
+}
+
+bool HelperPlans::needs_agent() const {
+    return std::ranges::any_of(plans_, [](auto const& entry) { return entry.second.network != nullptr; });
+}
 
 void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
@@ -36,7 +48,7 @@ void decide_needs(ProgramPlan& plan) {
                   .error = target_of(output.error.empty() ? output.kind : output.error.front().kind),
                   .readiness = channel_of(plan.settings.readiness),
                   .notify = {},
-                  .limits = plan.settings.cgroup.value_or(process::CgroupLimits{})};
+                  .limits = plan.settings.cgroup};
     if (plan.settings.tty) {
         plan.needs.has_terminal = true;
         plan.needs.has_null_input = false;

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/probe_target.h"
@@ -14,6 +14,7 @@
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/sockets.h"
 #include "launcher/supervisor/supervisor.h"
+#include "lib/base/rare.h"
 #include "lib/process/start_plan.h"
 
 namespace triton::launcher {
@@ -44,6 +45,20 @@ struct HelperPlan {
     }
 };
 
+/// What is done beside the processes of one program. Most programs have little or nothing of it.
+class HelperPlans {
+public:
+    /// At most once for each.
+    void add(Helper which, HelperPlan plan) { plans_.emplace_back(which, std::move(plan)); }
+    /// One that does nothing, where there is none.
+    [[nodiscard]] HelperPlan const& operator[](Helper which) const;
+    [[nodiscard]] bool needs_agent() const;
+    bool operator==(HelperPlans const&) const = default;
+
+private:
+    std::vector<std::pair<Helper, HelperPlan>> plans_;
+};
+
 /// Where a process's standard output or error leads.
 enum class StreamTarget : std::uint8_t {
     inherited,  ///< where the launcher's does
@@ -58,17 +73,17 @@ enum class ReadyChannel : std::uint8_t { none, socket, pipe };
 
 /// What a start gives its process beside the plan of the start: decided when a configuration is accepted.
 struct StartNeeds {
-    bool has_null_input = false;  ///< several programs cannot share one terminal
-    std::string input_file = {};  ///< opened at each start; empty: none, or one for each number
-    std::optional<process::CommandTemplate> input_files = {};  ///< the same, by the number
-    bool has_piped_input = false;                              ///< what others write: see Links
-    std::string output_to = {};                                ///< StreamTarget::program: its name
-    StreamTarget output = StreamTarget::inherited;             ///< console: only of the standard output
-    StreamTarget error = StreamTarget::inherited;              ///< counts where `output` is captured
-    bool has_terminal = false;  ///< instead of an input and pipes; what it shows is captured
+    bool has_null_input = false;                      ///< several programs cannot share one terminal
+    std::string input_file = {};                      ///< opened at each start; empty: none, or one for each number
+    Rare<process::CommandTemplate> input_files = {};  ///< the same, by the number
+    bool has_piped_input = false;                     ///< what others write: see Links
+    std::string output_to = {};                       ///< StreamTarget::program: its name
+    StreamTarget output = StreamTarget::inherited;    ///< console: only of the standard output
+    StreamTarget error = StreamTarget::inherited;     ///< counts where `output` is captured
+    bool has_terminal = false;                        ///< instead of an input and pipes; what it shows is captured
     ReadyChannel readiness = ReadyChannel::none;
     NotifyReceiver::SocketSettings notify;  ///< for ReadyChannel::socket
-    process::CgroupLimits limits;           ///< where there are control groups
+    Rare<process::CgroupLimits> limits;     ///< where there are control groups
 
     /// Where there are no control groups.
     [[nodiscard]] bool is_nothing() const {
@@ -83,13 +98,13 @@ struct ProgramPlan {
     ProgramPolicy policy;      ///< without `after` and `requires_`: only the shell knows the ids
     std::shared_ptr<process::StartPlan const>
         start;  ///< null: taken over from another version, and gone from the document
-    std::array<HelperPlan, helper_kinds> helpers;  ///< by Helper
+    HelperPlans helpers;
     std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
     bool is_reader = false;                        ///< others write to its standard input
     std::vector<std::string> watched_files;        ///< of settings.files: absolute, their last part may be a pattern
     std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
-    std::optional<process::CommandTemplate> pid_file;  ///< one argument: an absolute path
-    StartNeeds needs;                                  ///< of its settings and its start: see decide_needs()
+    Rare<process::CommandTemplate> pid_file;       ///< one argument: an absolute path
+    StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
 
     /// Whether they say the same.
     bool operator==(ProgramPlan const& other) const {
@@ -104,7 +119,7 @@ struct ProgramPlan {
                is_reader == other.is_reader && settings.sockets == other.settings.sockets &&
                settings.readiness == other.settings.readiness && pid_file == other.pid_file;
     }
-    [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[static_cast<std::size_t>(which)]; }
+    [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[which]; }
 };
 
 /// Sets `needs`, after all else is set.

@@ -257,7 +257,8 @@ std::vector<int> Channels::listening(ProgramPlan const& plan) const {
 
 void Channels::apply_limits(ProgramTable::Entry& program) {
     for (ProgramTable::Instance& instance : program.instances) {
-        if (instance.cgroup) (void)instance.cgroup->set_limits(program.plan->needs.limits);
+        if (instance.cgroup)
+            (void)instance.cgroup->set_limits(program.plan->needs.limits.value_or(process::CgroupLimits{}));
     }
 }
 
@@ -427,7 +428,7 @@ Result<> Channels::add_readiness(ProcessId id, ProgramPlan const& plan, Hands& h
 Result<UniqueFd> Channels::prepare_group(ProcessId id, ProgramTable::Entry& program) {
     ProgramTable::Instance& mine = program.instance(id.number);
     if (!mine.cgroup) mine.cgroup = TRY(groups_->make_group(program.name, static_cast<std::uint32_t>(id.number)));
-    TRY(mine.cgroup->set_limits(program.plan->needs.limits));
+    TRY(mine.cgroup->set_limits(program.plan->needs.limits.value_or(process::CgroupLimits{})));
     mine.oom_kills = mine.cgroup->oom_kills().value_or(0);
     return mine.cgroup->directory();
 }

@@ -467,6 +467,8 @@ template <class T>
 struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
+template <class T>
+struct IsOptional<Rare<T>> : std::true_type {};
 
 /// The last one that this version knows, of enums with names; the others are numbers.
 template <class E>

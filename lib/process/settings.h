@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/rare.h"
+
 namespace triton::process {
 
 // The settings of a process besides its command and environment, as written: nothing is looked up here.
@@ -75,20 +77,20 @@ struct LandlockSettings {
 
 /// All of it. Absent: as the process that starts it.
 struct Settings {
-    std::optional<std::string> working_directory = {};
-    std::optional<std::string> root_directory = {};
-    std::optional<IdOrName> user = {};
-    std::optional<IdOrName> group = {};
-    std::optional<std::vector<IdOrName>> supplementary_groups = {};
+    Rare<std::string> working_directory = {};
+    Rare<std::string> root_directory = {};
+    Rare<IdOrName> user = {};
+    Rare<IdOrName> group = {};
+    Rare<std::vector<IdOrName>> supplementary_groups = {};
     std::optional<std::uint32_t> umask = {};
     std::vector<ResourceLimit> limits = {};  ///< each resource at most once
     std::optional<int> nice = {};
     std::optional<int> oom_score_adj = {};
     std::vector<std::uint32_t> cpu_affinity = {};  ///< sorted, each once; empty: unchanged
-    std::optional<CapabilitySettings> capabilities = {};
+    Rare<CapabilitySettings> capabilities = {};
     bool no_new_privileges = false;  ///< also when seccomp or landlock implies it
-    std::optional<SeccompSettings> seccomp = {};
-    std::optional<LandlockSettings> landlock = {};
+    Rare<SeccompSettings> seccomp = {};
+    Rare<LandlockSettings> landlock = {};
     std::optional<int> parent_death_signal = {};
 
     bool operator==(Settings const&) const = default;

@@ -150,7 +150,7 @@ struct Spawner::Room {
         if (plan.attributes().watchdog_microseconds > 0) add(1, watchdog_pid.size() + pid_room);
         if (files.notify_socket) add(1, notify_socket.size() + std::strlen(files.notify_socket) + 1);
         if (own > 0) envp = plan.environment(number).entries().size() + own + 1;
-        std::optional<CommandTemplate> const& own_directory = plan.numbered().directory;
+        Rare<CommandTemplate> const& own_directory = plan.numbered().directory;
         if (own_directory) directory = own_directory->argument_count() + 1;
         bytes = (argv + envp + directory) * sizeof(char*) + moves * sizeof(FdMove) + plan.command().buffer_size() +
                 environment_text + (own_directory ? own_directory->buffer_size() : 0);
@@ -351,7 +351,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .listen_pid = nullptr,
                   .watchdog_pid = nullptr};
     char* const environment_text = arguments + argument_bytes;
-    if (std::optional<CommandTemplate> const& own = plan.numbered().directory) {
+    if (Rare<CommandTemplate> const& own = plan.numbered().directory) {
         own->render(number, {environment_text + room.environment_text, own->buffer_size()},
                     {directory, room.directory});
         slot.child.working_directory = directory[0];

@@ -56,7 +56,7 @@ void check_template(std::expected<process::CommandTemplate, json::Problems> cons
     check_rendering(*command, highest);
 }
 
-void check_target(std::optional<Argument> const& target, json::Where const& at, Variables const& variables) {
+void check_target(Rare<Argument> const& target, json::Where const& at, Variables const& variables) {
     require(target.has_value());
     auto const command = config::substitute(*target, at, variables, highest, limits);
     check_template(command);
