@@ -234,6 +234,7 @@ private:
                                                       std::uint32_t count);
     process::NumberedParts numbered_parts(Environment const& environment);
     process::SharedEnvironment shared(std::vector<std::string> const& entries);
+    process::SharedAttributes shared(process::Attributes const& attributes);
     std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at,
                                        ProcessNumber number = ProcessNumber{1}, std::uint32_t count = 1);
     std::optional<process::CommandTemplate> paths_of(config::Argument const& argument, json::Where const& at,
@@ -252,8 +253,8 @@ private:
     template <class Stream>
     void settle_file(Stream& stream, json::Where const& at, std::uint32_t count);
     std::shared_ptr<process::StartPlan const> command(config::Program const& program, json::Where const& at,
-                                                      Environment const& environment, process::Attributes attributes,
-                                                      std::uint32_t count);
+                                                      Environment const& environment,
+                                                      process::Attributes const& attributes, std::uint32_t count);
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
@@ -272,7 +273,8 @@ private:
     config::ProcessConfiguration const& configuration_;
     config::Variables const& variables_;
     std::shared_ptr<Entries const> inherited_;
-    std::vector<process::SharedEnvironment> shared_;  // the one used last comes first
+    std::vector<process::SharedEnvironment> environments_;  // the one used last comes first
+    std::vector<process::SharedAttributes> attributes_;     // so do they
     BinaryCheck check_;
     config::Draft const& draft_;
     LoadKind kind_;
@@ -503,17 +505,26 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     return all;
 }
 
-/// Most programs have the same one: it is kept once.
-process::SharedEnvironment Planner::shared(std::vector<std::string> const& entries) {
+/// Most programs have the same value: it is kept once. `latest`: the one used last comes first.
+template <class Shared, class Value>
+Shared kept_once(std::vector<Shared>& latest, Value const& value, Value const& (Shared::*value_of)() const) {
     constexpr std::size_t most = 4;
-    auto const known = std::ranges::find(shared_, entries, &process::SharedEnvironment::entries);
-    if (known != shared_.end()) {
-        std::rotate(shared_.begin(), known, known + 1);
+    auto const known = std::ranges::find(latest, value, value_of);
+    if (known != latest.end()) {
+        std::rotate(latest.begin(), known, known + 1);
     } else {
-        if (shared_.size() == most) shared_.pop_back();
-        shared_.insert(shared_.begin(), process::SharedEnvironment(entries));
+        if (latest.size() == most) latest.pop_back();
+        latest.insert(latest.begin(), Shared(value));
     }
-    return shared_.front();
+    return latest.front();
+}
+
+process::SharedEnvironment Planner::shared(std::vector<std::string> const& entries) {
+    return kept_once(environments_, entries, &process::SharedEnvironment::entries);
+}
+
+process::SharedAttributes Planner::shared(process::Attributes const& attributes) {
+    return kept_once(attributes_, attributes, &process::SharedAttributes::all);
 }
 
 /// Whether a load with bounds has done as much as it may, one more program with its copy of the environment included.
@@ -592,7 +603,7 @@ std::string Planner::find_command(std::string const& word, json::Where const& at
 
 std::shared_ptr<process::StartPlan const> Planner::command(config::Program const& program, json::Where const& at,
                                                            Environment const& environment,
-                                                           process::Attributes attributes, std::uint32_t count) {
+                                                           process::Attributes const& attributes, std::uint32_t count) {
     json::Where const command_at{&at, "command"};
     json::Where const arguments_at{&at, "arguments"};
     config::ArgumentList const lists[] = {{program.command, command_at}, {program.arguments, arguments_at}};
@@ -603,7 +614,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
         return std::make_shared<process::StartPlan const>(binary, shared(*environment.fixed), *whole,
-                                                          numbered_parts(environment), std::move(attributes));
+                                                          numbered_parts(environment), shared(attributes));
     }
     json::Where const word_at{&command_at, std::size_t{0}};
     if (depends_on_number(program.command.front())) {
@@ -618,7 +629,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     if (!arguments) return nullptr;
     return std::make_shared<process::StartPlan const>(std::move(binary), shared(*environment.fixed),
                                                       std::move(*arguments), numbered_parts(environment),
-                                                      std::move(attributes), word);
+                                                      shared(attributes), word);
 }
 
 /// A helper has its program's identity and sandbox, and knows whose it is.

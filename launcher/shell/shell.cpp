@@ -248,8 +248,11 @@ void Shell::end_round() {
     log_.flush();
     console_.flush();
     children_.end_round();
-    // The last thing of all: whatever runs after it comes back, with the pages around it.
-    if (std::exchange(gives_memory_back_, false)) release_idle_memory();
+    if (!std::exchange(gives_memory_back_, false)) return;
+    release_room(actions_);
+    release_room(reports_);
+    release_room(events_);
+    release_idle_memory();  // the last thing of all: whatever runs after it comes back, with the pages around it
 }
 
 Result<> Shell::start_loop() {

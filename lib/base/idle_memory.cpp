@@ -46,4 +46,12 @@ void release_idle_memory() {
     }
 }
 
+void release_pages(void* begin, std::size_t size) {
+    auto const page = static_cast<std::uintptr_t>(::getpagesize());
+    auto const address = reinterpret_cast<std::uintptr_t>(begin);
+    std::uintptr_t const first = (address + page - 1) / page * page;
+    std::uintptr_t const end = (address + size) / page * page;
+    if (first < end) (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 }  // namespace triton

@@ -13,6 +13,12 @@
 
 namespace triton::log {
 
+namespace {
+
+constexpr std::size_t kept = 16 * 1024;  // bytes of an empty buffer
+
+}  // namespace
+
 LogOutput::LogOutput(int fd) : fd_(fd), kind_(kind_of(fd)) {}
 
 LogOutput::LogOutput(UniqueFd fd) : owned_(std::move(fd)), fd_(owned_.get()), kind_(kind_of(fd_)) {}
@@ -112,7 +118,11 @@ void LogOutput::flush() {
         kind_ = Kind::none;
         break;
     }
-    buffer_.clear();
+    // A burst is rare, and its buffer is not kept for the next one.
+    if (buffer_.capacity() > kept)
+        std::string().swap(buffer_);
+    else
+        buffer_.clear();
     written_ = 0;
 }
 

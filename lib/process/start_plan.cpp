@@ -96,6 +96,60 @@ SharedEnvironment::SharedEnvironment(std::vector<std::string> entries) {
     block_ = block;
 }
 
+/// Everything by pointers and numbers, so that the child has nothing to work out.
+SharedAttributes::Block::Block(Attributes attributes) : all(std::move(attributes)) {
+    Attributes const& with = all;
+    auto const text_or_null = [](std::string const& text) { return text.empty() ? nullptr : text.c_str(); };
+    child.root_directory = text_or_null(with.root_directory);
+    child.working_directory = text_or_null(with.working_directory);
+    for (ResourceLimit const& limit : with.limits)
+        limits.push_back({limit.resource, {limit.soft, limit.hard}});
+    child.limits = limits.data();
+    child.limit_count = static_cast<unsigned>(limits.size());
+    mask = cpu_mask(with.cpu_affinity);
+    child.cpu_mask = mask.data();
+    child.cpu_mask_bytes = static_cast<unsigned>(mask.size() * sizeof(unsigned long));
+    if (auto const& groups = with.identity.supplementary_groups) {
+        child.has_groups = true;
+        child.groups = groups->data();
+        child.group_count = static_cast<unsigned>(groups->size());
+    }
+    auto const set = [](auto const& value, bool& has, auto& into) {
+        has = value.has_value();
+        if (has) into = static_cast<std::remove_reference_t<decltype(into)>>(*value);
+    };
+    set(with.identity.group, child.has_group, child.group);
+    set(with.identity.user, child.has_user, child.user);
+    set(with.umask, child.has_umask, child.umask);
+    set(with.nice, child.has_nice, child.nice);
+    set(with.parent_death_signal, child.has_parent_death_signal, child.parent_death_signal);
+    if (with.oom_score_adj) {
+        std::string const text = std::to_string(*with.oom_score_adj);
+        std::memcpy(child.oom_score_adj, text.data(), text.size());  // -1000 to 1000
+        child.oom_score_adj_length = static_cast<unsigned>(text.size());
+    }
+    if (with.capabilities) {
+        child.has_capabilities = true;
+        child.drop_bounding = with.capabilities->drop;
+        child.inheritable = with.capabilities->inheritable;
+        child.ambient = with.capabilities->ambient;
+    }
+    child.no_new_privileges = with.no_new_privileges;
+    child.is_foreground = with.is_foreground;
+    if (with.seccomp) {
+        seccomp = with.seccomp->program();
+        child.seccomp = &seccomp;
+    }
+    child.landlock = with.landlock ? with.landlock->fd() : -1;
+    is_needed = child.root_directory || child.working_directory || child.limit_count > 0 || child.cpu_mask_bytes > 0 ||
+                child.has_groups || child.has_group || child.has_user || child.has_umask || child.has_nice ||
+                child.has_parent_death_signal || child.oom_score_adj_length > 0 || child.has_capabilities ||
+                child.no_new_privileges || child.is_foreground || child.seccomp || child.landlock >= 0;
+}
+
+SharedAttributes::SharedAttributes(Attributes attributes)
+    : block_(std::make_shared<Block const>(std::move(attributes))) {}
+
 namespace {
 
 /// With what the attributes define in its place.
@@ -121,72 +175,19 @@ SharedEnvironment completed(SharedEnvironment environment, Attributes const& att
 }  // namespace
 
 StartPlan::StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command,
-                     NumberedParts numbered, Attributes attributes, std::string name)
+                     NumberedParts numbered, SharedAttributes attributes, std::string name)
     : program_(std::move(program)),
       name_(std::move(name)),
-      environment_(completed(std::move(environment), attributes)),
+      environment_(completed(std::move(environment), attributes.all())),
       command_(std::move(command)),
       numbered_(std::move(numbered)),
       attributes_(std::move(attributes)) {
     for (SharedEnvironment& own : numbered_.environments)
-        own = completed(std::move(own), attributes_);
-    prepare_child();
+        own = completed(std::move(own), attributes_.all());
 }
 
 std::string StartPlan::working_directory(ProcessNumber number) const {
-    return numbered_.directory ? numbered_.directory->arguments(number).front() : attributes_.working_directory;
-}
-
-/// Everything by pointers and numbers, so that the child has nothing to work out.
-void StartPlan::prepare_child() {
-    Attributes const& with = attributes_;
-    auto const text_or_null = [](std::string const& text) { return text.empty() ? nullptr : text.c_str(); };
-    child_.root_directory = text_or_null(with.root_directory);
-    child_.working_directory = text_or_null(with.working_directory);
-    for (ResourceLimit const& limit : with.limits)
-        limits_.push_back({limit.resource, {limit.soft, limit.hard}});
-    child_.limits = limits_.data();
-    child_.limit_count = static_cast<unsigned>(limits_.size());
-    cpu_mask_ = cpu_mask(with.cpu_affinity);
-    child_.cpu_mask = cpu_mask_.data();
-    child_.cpu_mask_bytes = static_cast<unsigned>(cpu_mask_.size() * sizeof(unsigned long));
-    if (auto const& groups = with.identity.supplementary_groups) {
-        child_.has_groups = true;
-        child_.groups = groups->data();
-        child_.group_count = static_cast<unsigned>(groups->size());
-    }
-    auto const set = [](auto const& value, bool& has, auto& into) {
-        has = value.has_value();
-        if (has) into = static_cast<std::remove_reference_t<decltype(into)>>(*value);
-    };
-    set(with.identity.group, child_.has_group, child_.group);
-    set(with.identity.user, child_.has_user, child_.user);
-    set(with.umask, child_.has_umask, child_.umask);
-    set(with.nice, child_.has_nice, child_.nice);
-    set(with.parent_death_signal, child_.has_parent_death_signal, child_.parent_death_signal);
-    if (with.oom_score_adj) {
-        std::string const text = std::to_string(*with.oom_score_adj);
-        std::memcpy(child_.oom_score_adj, text.data(), text.size());  // -1000 to 1000
-        child_.oom_score_adj_length = static_cast<unsigned>(text.size());
-    }
-    if (with.capabilities) {
-        child_.has_capabilities = true;
-        child_.drop_bounding = with.capabilities->drop;
-        child_.inheritable = with.capabilities->inheritable;
-        child_.ambient = with.capabilities->ambient;
-    }
-    child_.no_new_privileges = with.no_new_privileges;
-    child_.is_foreground = with.is_foreground;
-    if (with.seccomp) {
-        seccomp_ = with.seccomp->program();
-        child_.seccomp = &seccomp_;
-    }
-    child_.landlock = with.landlock ? with.landlock->fd() : -1;
-    has_attributes_ = child_.root_directory || child_.working_directory || child_.limit_count > 0 ||
-                      child_.cpu_mask_bytes > 0 || child_.has_groups || child_.has_group || child_.has_user ||
-                      child_.has_umask || child_.has_nice || child_.has_parent_death_signal ||
-                      child_.oom_score_adj_length > 0 || child_.has_capabilities || child_.no_new_privileges ||
-                      child_.is_foreground || child_.seccomp || child_.landlock >= 0;
+    return numbered_.directory ? numbered_.directory->arguments(number).front() : attributes().working_directory;
 }
 
 }  // namespace triton::process

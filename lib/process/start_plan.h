@@ -43,12 +43,38 @@ private:
     std::shared_ptr<Block const> block_;
 };
 
+/// Attributes, and what of them a child is given. Plans share them: most programs of a configuration have the same.
+class SharedAttributes {
+public:
+    SharedAttributes(Attributes attributes = {});  // NOLINT(google-explicit-constructor): nobody has to share
+
+    [[nodiscard]] Attributes const& all() const { return block_->all; }
+    /// For the child between clone and execve; null when there is nothing to do.
+    [[nodiscard]] ChildAttributes const* child() const { return block_->is_needed ? &block_->child : nullptr; }
+    bool operator==(SharedAttributes const& other) const { return block_ == other.block_ || all() == other.all(); }
+
+private:
+    struct Block {
+        explicit Block(Attributes attributes);
+        Block(Block const&) = delete;
+        Block& operator=(Block const&) = delete;
+
+        Attributes all;
+        std::vector<ChildLimit> limits;
+        std::vector<unsigned long> mask;  // of CPUs
+        sock_fprog seccomp{};
+        ChildAttributes child{};  // points into the others
+        bool is_needed = false;
+    };
+    std::shared_ptr<Block const> block_;
+};
+
 /// What is not the same for all processes of one program.
 struct NumberedParts {
     std::vector<CommandTemplate> environment = {};  ///< their arguments are NAME=value entries
     std::vector<SharedEnvironment> environments =
-        {};                                         ///< of process 1, 2 and so on, in place of the plan's; empty: none
-    std::optional<CommandTemplate> directory = {};  ///< one argument, in place of Attributes::working_directory
+        {};                                ///< of process 1, 2 and so on, in place of the plan's; empty: none
+    Rare<CommandTemplate> directory = {};  ///< one argument, in place of Attributes::working_directory
 
     bool operator==(NumberedParts const&) const = default;
 };
@@ -62,7 +88,7 @@ public:
     /// Entries that the attributes define (LISTEN_FDS, WATCHDOG_USEC ..) are left out of each environment. With a
     /// numbered directory the attributes name the first one.
     StartPlan(std::string program, SharedEnvironment environment, CommandTemplate command, NumberedParts numbered = {},
-              Attributes attributes = {}, std::string name = {});
+              SharedAttributes attributes = {}, std::string name = {});
     StartPlan(StartPlan const&) = delete;
     StartPlan& operator=(StartPlan const&) = delete;
 
@@ -78,9 +104,9 @@ public:
     [[nodiscard]] NumberedParts const& numbered() const { return numbered_; }
     /// Empty: the launcher's.
     [[nodiscard]] std::string working_directory(ProcessNumber number) const;
-    [[nodiscard]] Attributes const& attributes() const { return attributes_; }
+    [[nodiscard]] Attributes const& attributes() const { return attributes_.all(); }
     /// For the child between clone and execve; null when there is nothing to do.
-    [[nodiscard]] ChildAttributes const* child_attributes() const { return has_attributes_ ? &child_ : nullptr; }
+    [[nodiscard]] ChildAttributes const* child_attributes() const { return attributes_.child(); }
 
     /// Whether they start the same.
     bool operator==(StartPlan const& other) const {
@@ -89,19 +115,12 @@ public:
     }
 
 private:
-    void prepare_child();
-
     std::string program_;
     std::string name_;
     SharedEnvironment environment_;
     CommandTemplate command_;
     NumberedParts numbered_;
-    Attributes attributes_;
-    std::vector<ChildLimit> limits_;
-    std::vector<unsigned long> cpu_mask_;
-    sock_fprog seccomp_{};
-    ChildAttributes child_{};
-    bool has_attributes_ = false;
+    SharedAttributes attributes_;
 };
 
 }  // namespace triton::process
