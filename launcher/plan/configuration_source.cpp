@@ -243,7 +243,7 @@ private:
                    std::vector<std::string>& entries);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
     [[nodiscard]] bool is_too_much();
-    [[nodiscard]] bool is_search_too_long(std::string const& word, std::vector<std::string> const& environment);
+    [[nodiscard]] bool is_search_too_long(std::string_view path);
     Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                      process::Attributes const& attributes);
     std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
@@ -281,7 +281,9 @@ private:
     LoadBounds const* bounds_;
     Findings* findings_;
     std::vector<std::string> commands_;  // that were found
-    std::set<std::string> readers_;      // of the output of others, by their names
+    /// Each search is made once for a load: by word, PATH, root directory and working directory.
+    std::map<std::array<std::string, 4>, Result<std::string>> searches_;
+    std::set<std::string> readers_;  // of the output of others, by their names
     std::size_t environment_room_ = most_environment_files;
     std::size_t environments_of_each_ = 0;
     std::size_t bytes_of_each_ = 0;
@@ -538,13 +540,9 @@ bool Planner::is_too_much() {
 }
 
 /// Whether a load with bounds would look for commands in more places than it may.
-bool Planner::is_search_too_long(std::string const& word, std::vector<std::string> const& environment) {
+bool Planner::is_search_too_long(std::string_view path) {
     if (!bounds_) return false;
-    looks_ += 1;
-    if (word.find('/') == std::string::npos) {
-        for (std::string const& entry : environment)
-            if (entry.starts_with("PATH=")) looks_ += static_cast<std::size_t>(std::ranges::count(entry, ':'));
-    }
+    looks_ += 1 + static_cast<std::size_t>(std::ranges::count(path, ':'));
     if (looks_ > bounds_->looks) rejected_.is_too_much = true;
     return rejected_.is_too_much;
 }
@@ -557,10 +555,20 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
         commands_.push_back(findings_->commands[commands_.size()]);
         return commands_.back();
     }
-    if (is_search_too_long(word, environment)) return word;
-    auto found = process::find_program(word, environment, attributes);
-    if (found) commands_.push_back(*found);
-    return found;
+    std::string path;  // that matters
+    if (word.find('/') == std::string::npos) {
+        auto const entry =
+            std::ranges::find_if(environment, [](std::string const& text) { return text.starts_with("PATH="); });
+        if (entry != environment.end()) path = *entry;
+    }
+    auto const [search, is_new] =
+        searches_.try_emplace({word, path, attributes.root_directory, attributes.working_directory});
+    if (is_new) {
+        if (is_search_too_long(path)) return word;
+        search->second = process::find_program(word, environment, attributes);
+    }
+    if (search->second) commands_.push_back(*search->second);
+    return search->second;
 }
 
 /// What another process has checked for all processes is not checked again.
@@ -1092,11 +1100,25 @@ std::vector<std::pair<std::string, std::string>> used_environment(Accepted const
     return {environment.begin(), environment.end()};
 }
 
+/// Of the text as it is now: what was parsed before may be of another one.
+config::Draft draft_of(std::vector<config::Layer> const& document, SourceOptions const& options) {
+    ReadAhead ahead;
+    if (options.read_ahead) ahead = std::exchange(*options.read_ahead, {});
+    if (ahead.draft && ahead.document == document) return std::move(*ahead.draft);
+    return config::read(document);
+}
+
 }  // namespace
 
-bool needs_container_version(Result<std::vector<config::Layer>> const& document) {
-    if (!document) return false;
-    config::Draft const draft = config::read(*document);
+ReadAhead read_ahead(Result<std::vector<config::Layer>> document) {
+    if (!document) return {};
+    config::Draft draft = config::read(*document);
+    return {.document = std::move(*document), .draft = std::move(draft)};
+}
+
+bool needs_container_version(ReadAhead const& ahead) {
+    if (!ahead.draft) return false;
+    config::Draft const& draft = *ahead.draft;
     if (!draft.is_object || !draft.problems.empty() || !draft.warnings.empty()) return false;
     return !draft.configuration.has_programs ||
            std::ranges::any_of(draft.configuration.programs,
@@ -1178,7 +1200,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
         return std::unexpected(std::move(rejected));
     }
     rejected.document = hash_of(*texts.document);
-    config::Draft draft = config::read(*texts.document);
+    config::Draft draft = draft_of(*texts.document, options);
     add_texts(rejected.errors, draft.problems);
     add_texts(rejected.warnings, draft.warnings);
     if (!draft.is_object) return std::unexpected(std::move(rejected));

@@ -2,6 +2,7 @@
 
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,9 +86,18 @@ enum class LoadKind : std::uint8_t {
 /// Whether a load of this kind, `small` or `first`, is worth an attempt.
 bool may_be_loaded(LoadKind kind, SourceTexts const& texts, char const* const* environment);
 
+/// A document that was parsed before it is loaded, so that the load does not parse it again. Whoever takes it leaves it
+/// empty.
+struct ReadAhead {
+    std::vector<config::Layer> document;
+    std::optional<config::Draft> draft;
+};
+/// Without a draft when there is no document.
+ReadAhead read_ahead(Result<std::vector<config::Layer>> document);
+
 /// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:
 /// the configuration cannot be read, or something in it is wrong or odd ("comand").
-bool needs_container_version(Result<std::vector<config::Layer>> const& document);
+bool needs_container_version(ReadAhead const& ahead);
 
 enum class BinaryCheck : std::uint8_t { required, skipped };
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "lib/log/log.h"
 
 namespace triton::launcher {
+
+struct ReadAhead;
 
 /// How a ProcessConfiguration is read and which binary it means: what launch mode and `check` have in common.
 struct SourceOptions {
@@ -30,7 +33,8 @@ struct SourceOptions {
     std::vector<std::string> command{};
     /// Of the processes: the one that the launcher was started with, which raises its own.
     std::optional<process::ResourceLimit> descriptor_limit{};
-    std::string agent_path{};  ///< of the program that knows whether a pattern is one; empty: none
+    std::string agent_path{};                 ///< of the program that knows whether a pattern is one; empty: none
+    std::shared_ptr<ReadAhead> read_ahead{};  ///< for the first load; null: none
 };
 
 /// Whether the processes get control groups of their own.

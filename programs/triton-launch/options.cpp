@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -182,8 +183,9 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
         // Nobody who runs commands has to know what a version is. What comes later may need one after all, and is
         // rejected then.
-        if (needs_container_version(read_document(launch.configuration_path).layers))
-            return std::unexpected(std::move(resolved.error()));
+        launch.source.read_ahead =
+            std::make_shared<ReadAhead>(read_ahead(read_document(launch.configuration_path).layers));
+        if (needs_container_version(*launch.source.read_ahead)) return std::unexpected(std::move(resolved.error()));
         launch.source.missing_version = resolved.error().text();
     }
     TRY(resolve_agent(agent, version.file, launch));

@@ -146,10 +146,15 @@ TEST(FirstLoad, HasMoreRoomAndLimitsAllTheSame) {
     };
     EXPECT_TRUE(load(1000, ""));
     EXPECT_TRUE(load(1000, R"(,"limits":{"nofile":1000})")) << "equal ones have one trial";
-    auto const searched =
-        load(1000, R"(,"environment":{"PATH":")" + std::string(100, ':') + R"("},"preStop":{"command":["true"]})");
-    ASSERT_FALSE(searched);
-    EXPECT_TRUE(searched.error().is_too_much) << "each place of PATH is looked at";
+    auto const searched = [&](std::size_t count, std::size_t places) {
+        auto const loaded = load(count, R"(,"environment":{"PATH":")" + std::string(places - 1, ':') +
+                                            R"("},"preStop":{"command":["no-such-command"]})");
+        EXPECT_FALSE(loaded);
+        return loaded ? Rejected() : loaded.error();
+    };
+    EXPECT_TRUE(searched(1, 20'001).is_too_much) << "each place of PATH is looked at";
+    EXPECT_FALSE(searched(1000, 100).is_too_much) << "equal searches are one";
+    EXPECT_THAT(searched(1000, 100).errors.front(), testing::HasSubstr("no-such-command"));
     EXPECT_FALSE(may_be_loaded(LoadKind::first, texts(std::string(300'000, ' ')), only_a_path));
 }
 
