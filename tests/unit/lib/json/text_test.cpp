@@ -154,6 +154,13 @@ TEST(JsonText, Strings) {
         {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""},            // a surrogate
         {"\xf4\x90\x80\x80", "\"\ufffd\ufffd\ufffd\ufffd\""},  // above U+10FFFF
         {"\xf0\x9f\x98", "\"\ufffd\ufffd\ufffd\""},
+        // The last and the first of what is next to those, as long as the one that is not.
+        {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},
+        {"\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\""},
+        {"\xe0\x9f\xbf", "\"\ufffd\ufffd\ufffd\""},
+        {"\xe0\xa0\x80", "\"\xe0\xa0\x80\""},
+        {"\xf0\x8f\xbf\xbf", "\"\ufffd\ufffd\ufffd\ufffd\""},
+        {"\xf0\x90\x80\x80", "\"\xf0\x90\x80\x80\""},
     };
     for (Row const& row : rows) {
         std::string out = "x";

@@ -814,6 +814,33 @@ TEST(KubernetesReporter, AWatchIsResumedAtItsLastVersionAnd410BeginsAnew) {
     EXPECT_EQ(subject.watches.size(), 1U);
 }
 
+TEST(KubernetesReporter, AVersionThatIsGoneAgainIsNotAskedForAtOnce) {
+    Subject subject;
+    auto const too_old = R"({"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}})";
+    auto watch = subject.begin(pod_with("c1"));
+    auto const hear_that_it_is_gone = [&] {
+        subject.line(watch, bookmark_line(77));
+        subject.line(watch, too_old);
+    };
+    auto const goes_on = [&] {
+        watch = subject.watch().id;
+        subject.hear(heard::WatchOpened{watch});
+    };
+    hear_that_it_is_gone();
+    ASSERT_EQ(subject.watches.size(), 1U) << "the first time at once";
+    goes_on();
+    hear_that_it_is_gone();
+    EXPECT_THAT(subject.watches, IsEmpty()) << "it had a version, and the server forgets too fast";
+    subject.pass(seconds(2));
+    ASSERT_EQ(subject.watches.size(), 1U);
+    goes_on();
+    subject.pass(minutes(4));
+    subject.line(watch, bookmark_line(78));
+    subject.pass(minutes(4));
+    hear_that_it_is_gone();
+    EXPECT_EQ(subject.watches.size(), 1U) << "once in a while it may";
+}
+
 TEST(KubernetesReporter, AHungWatchIsClosed) {
     Subject subject;
     auto const watch = subject.begin({});
