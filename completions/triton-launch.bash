@@ -140,9 +140,8 @@ _triton_launch_ctl() {  # the word, signals
         esac
     done
     case $verb in
-    start) options+=' --no-wait --no-deps' ;;
+    start | restart) options+=' --no-wait --no-deps' ;;
     stop) options+=' --no-wait --force --with-dependents' ;;
-    restart) options+=' --no-wait' ;;
     logs) options+=' -f --follow -n --lines' ;;
     attach) options+=' -f --follow -n --lines --detach-keys --read-only' ;;
     wait) options+=' --for' ;;

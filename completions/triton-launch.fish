@@ -110,7 +110,7 @@ complete -c triton-launch -n '__triton_launch_is ctl' -l socket -rF -d 'Where th
 complete -c triton-launch -n '__triton_launch_is ctl' -l json -d 'Print answers as JSON, for programs'
 complete -c triton-launch -n '__triton_launch_is ctl' -s h -l help -d 'Print the commands and options'
 complete -c triton-launch -n '__triton_launch_ctl_is start stop restart' -l no-wait -d 'Return as soon as it has begun'
-complete -c triton-launch -n '__triton_launch_ctl_is start' -l no-deps -d 'Do not start required programs'
+complete -c triton-launch -n '__triton_launch_ctl_is start restart' -l no-deps -d 'Do not start required programs'
 complete -c triton-launch -n '__triton_launch_ctl_is stop' -l force -d 'Leave those running that require it'
 complete -c triton-launch -n '__triton_launch_ctl_is stop' -l with-dependents -d 'First stop those that require it'
 complete -c triton-launch -n '__triton_launch_is ctl' -l timeout -x -d 'Limit for waiting'

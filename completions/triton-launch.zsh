@@ -172,16 +172,13 @@ _triton_launch_ctl() {
     case $verb in
     status) further=('--all[include the launcher'\''s own programs]' '*:program:_triton_launch_names') ;;
     describe) further=('2:program:_triton_launch_names') ;;
-    start)
+    start | restart)
         further=('--no-wait[return as soon as it has begun]' '--no-deps[do not start required programs]'
             '*:program:_triton_launch_names')
         ;;
     stop)
         further=('--no-wait[return as soon as it has begun]' '(--with-dependents)--force[leave those running that require it]'
             '(--force)--with-dependents[first stop those that require it]' '*:program:_triton_launch_names')
-        ;;
-    restart)
-        further=('--no-wait[return as soon as it has begun]' '*:program:_triton_launch_names')
         ;;
     signal) further=('2:signal:($signals)' '*:program:_triton_launch_names') ;;
     logs)

@@ -155,8 +155,7 @@ constexpr ParameterRow wait{"wait", false, read_flag<&CallParameters::waits>};
 constexpr std::array list_parameters{ParameterRow{"program", false, read_text<&CallParameters::program>}, process};
 constexpr std::array program_only{program};
 constexpr ParameterRow alone{"alone", false, read_flag<&CallParameters::is_alone>};
-constexpr std::array verb_parameters{program, process, wait};
-constexpr std::array verb_alone_parameters{program, process, wait, alone};
+constexpr std::array verb_parameters{program, process, wait, alone};
 constexpr std::array signal_parameters{program, process, ParameterRow{"signal", true, read_signal}};
 constexpr std::array wait_parameters{
     program, process, ParameterRow{"condition", true, read_word<&CallParameters::condition, condition_names>}};
@@ -199,8 +198,8 @@ constexpr std::array<MethodRow, 19> methods{{
     {"GetStatus", {}, everyone, &M::get_status},
     {"List", list_parameters, everyone, &M::list},
     {"Describe", program_only, everyone, &M::describe},
-    {"Start", verb_alone_parameters, commanders, &M::start},
-    {"Stop", verb_alone_parameters, commanders, &M::stop},
+    {"Start", verb_parameters, commanders, &M::start},
+    {"Stop", verb_parameters, commanders, &M::stop},
     {"Restart", verb_parameters, commanders, &M::restart},
     {"Signal", signal_parameters, commanders, &M::signal},
     {"Reload", {}, everyone, &M::reload},

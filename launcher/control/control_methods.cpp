@@ -140,7 +140,7 @@ struct ControlMethods::Command {
     std::string_view verb;
     Result<> (ControlBackend::*act)(ProcessSelection const& which);
     WaitFor what;
-    std::vector<std::string> (ControlBackend::*others)(std::size_t index) const = nullptr;  ///< whom it concerns, too
+    std::vector<std::string> (ControlBackend::*others)(std::size_t index) const;  ///< whom it concerns, too
 };
 
 void ControlMethods::start(Session& session, CallParameters const& parameters) {
@@ -152,7 +152,8 @@ void ControlMethods::stop(Session& session, CallParameters const& parameters) {
 }
 
 void ControlMethods::restart(Session& session, CallParameters const& parameters) {
-    command(session, parameters, {"restart ", &ControlBackend::restart, WaitFor::restarted});
+    command(session, parameters,
+            {"restart ", &ControlBackend::restart, WaitFor::restarted, &ControlBackend::missing_for});
 }
 
 std::vector<std::uint32_t> ControlMethods::starts_of(ProcessSelection const& which) {

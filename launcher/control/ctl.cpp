@@ -206,6 +206,7 @@ private:
 
     CtlOptions options_;
     std::vector<CtlTarget> members_;  // of a command, with those of its groups
+    std::vector<CtlTarget> started_;  // of these, because others require them
     int exit_code_ = 0;               // of attach: the process's
     bool is_colored_;
     std::optional<TimePoint> deadline_;
@@ -368,10 +369,11 @@ std::string listed(json::Array const& names) {
 /// One after the other: of several, the rest is not touched when one fails.
 Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
-    bool const is_alone = method == "Start" || (method == "Stop" && !options_.is_forced);
+    bool const is_alone = method != "Stop" || !options_.is_forced;
     members_ = TRY(targets(connection));
-    for (CtlTarget const& target : members_)
-        TRY(command(connection, method, target, is_alone));
+    for (CtlTarget const& target : members_) {
+        if (std::ranges::find(started_, target) == started_.end()) TRY(command(connection, method, target, is_alone));
+    }
     return {};
 }
 
@@ -397,10 +399,10 @@ Result<> Ctl::command(varlink::Connection& connection, std::string_view method, 
     return std::unexpected(std::move(error));
 }
 
-/// The launcher has named programs that the command concerns, too, in the order in which to have them do the same.
+/// The launcher has named programs that the command concerns, too, in the order in which to stop or to start them.
 Result<> Ctl::with_others(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
                           json::Array const& others) {
-    bool const is_start = method == "Start";
+    bool const is_start = method != "Stop";
     std::string const name = target_text(target);
     bool const are_asked_for = std::ranges::all_of(others, [this](json::Node const& other) {
         auto const* const text = other.get<std::string>();
@@ -418,7 +420,8 @@ Result<> Ctl::with_others(varlink::Connection& connection, std::string_view meth
         if (!are_asked_for)
             complain((is_start ? "first starting " : "first stopping ") + shown_program(*text) +
                      (is_start ? ", which is required by " : ", which requires ") + name);
-        TRY(command(connection, method, CtlTarget{*text, {}}, false));
+        TRY(command(connection, is_start ? "Start" : "Stop", CtlTarget{*text, {}}, false));
+        if (is_start) started_.push_back(CtlTarget{*text, {}});
     }
     return command(connection, method, target, false);
 }
@@ -706,7 +709,7 @@ std::span<CtlCommand const> ctl_commands() {
         {"start", targets, " no-wait no-deps ", "start NAME[:N]...", "start what does not run", &Ctl::start},
         {"stop", targets, " no-wait force with-dependents ", "stop NAME[:N]...", "stop, and hold until started again",
          &Ctl::stop},
-        {"restart", targets, " no-wait ", "restart NAME[:N]...", "stop and start again, one after the other",
+        {"restart", targets, " no-wait no-deps ", "restart NAME[:N]...", "stop and start again, one after the other",
          &Ctl::restart},
         {"signal", signal_and_targets, "", "signal SIGNAL NAME[:N]...", "send a signal", &Ctl::signal},
         {"reload", nothing, "", "reload", "read the configuration again", &Ctl::reload},

@@ -81,7 +81,7 @@ constexpr std::array<OptionRow, 15> option_rows{{
          options.waits = false;
          return {};
      }},
-    {"no-deps", 0, "", "start: do not start required programs; fail if one does not run",
+    {"no-deps", 0, "", "start, restart: do not start required programs; fail if one does not run",
      [](CtlOptions& options, std::string const&) -> Result<> {
          options.starts_required = false;
          return {};

@@ -134,6 +134,31 @@ def test_start_of_a_program_starts_what_it_requires(chain):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_restart_of_a_program_starts_what_it_requires(chain):
+    """It would wait for them without an end."""
+    chain.ctl("start", "web")
+    chain.ctl("stop", "--with-dependents", "db")
+    assert chain.ctl("restart", "--no-deps", "web", expect=1) == \
+        "triton-launch ctl: web requires db, api, not running; without --no-deps started first\n"
+    assert states(chain)["db"] == "held"
+    done = chain.run("restart", "web")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == ("triton-launch ctl: first starting db, which is required by web\n"
+                           "triton-launch ctl: first starting api, which is required by web\n")
+    assert states(chain) == {"db": "up", "api": "up", "web": "up", "free": "up"}
+
+
+def test_restart_of_several_starts_in_their_order(chain):
+    """Each of them once, whatever comes first on the command line."""
+    done = chain.run("restart", "web", "api", "db")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert states(chain) == {"db": "up", "api": "up", "web": "up", "free": "up"}
+    pids = {name: chain.pid(name) for name in ("db", "api", "web")}
+    assert [chain.process(name)["starts"] for name in ("db", "api", "web")] == [1, 1, 1]
+    chain.ctl("restart", "web", "db")  # now both run, and each is another one
+    assert chain.pid("web") != pids["web"] and chain.pid("db") != pids["db"] and chain.pid("api") == pids["api"]
+
+
 def test_stop_of_what_others_require_asks(chain):
     chain.ctl("start", "web")
     assert chain.ctl("stop", "db", expect=1) == ("triton-launch ctl: db is required by web, api; "
