@@ -10,25 +10,12 @@ import time
 
 import pytest
 
-from harness.control import Controlled, reach
+from harness.control import reach
 from harness.process import TIMEOUT, eventually
 
 SHELL = {"command": ["/bin/sh"], "tty": True, "environment": {"PS1": "ready> ", "ENV": "/dev/null"}}
 FLOOD = {"command": ["/bin/sh", "-c", "exec yes 0123456789012345678901234567890123456789"], "tty": True, "output": "null"}
 DEAF = {"command": ["/bin/sh", "-c", "stty raw -echo; echo deaf; exec sleep 1000"], "tty": True}
-
-
-@pytest.fixture(name="run")
-def make_runs(as_pid1):
-    """Starts a launcher with these programs."""
-    made = []
-
-    def run(programs, *options, **how):
-        made.append(Controlled(as_pid1, programs, *options, **how))
-        return made[-1]
-    yield run
-    for controlled in made:
-        controlled.close()
 
 
 class Client:
