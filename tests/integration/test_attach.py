@@ -3,7 +3,6 @@
 import json
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 
@@ -353,18 +352,3 @@ def test_what_is_refused(tmp_path, keys, where):
     path.write_text(json.dumps({"programs": {"sh": {**SHELL, **keys}}}))
     done = subprocess.run([BINARY, "check", path], capture_output=True, text=True, check=False)
     assert done.returncode != 0 and f"programs.sh.{where}" in done.stderr + done.stdout, done
-
-
-@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
-def test_program_that_draws(run, people):
-    """The whole way: it asks for the size, draws, follows a change, takes keys and leaves its screen."""
-    controlled = run({"less": {"command": ["/usr/bin/less", "/proc/self/status"], "tty": True, "restart": "never"}})
-    controlled.running("less")
-    person = people(controlled, "less", rows=10, columns=50)
-    person.sees(r"Umask")
-    person.sees(r":\x1b\[K")  # it waits for a key: in the middle of its work it takes no notice of its window
-    person.resize(30, 50)
-    person.sees("VmPeak")  # which is in no line that the smaller window had
-    person.sees(r"\x1b\[K")
-    person.press("q")
-    assert person.leaves() == 0
