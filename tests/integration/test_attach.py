@@ -1,5 +1,6 @@
 """`tty` and `triton-launch ctl attach`: programs with a terminal of their own, and people who sit at it."""
 
+import errno
 import json
 import os
 import pwd
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 
 from harness.person import DETACH
-from harness.process import BINARY, TIMEOUT, eventually
+from harness.process import BINARY, TIMEOUT, Exit, eventually
 
 SHELL = {"command": ["/bin/sh"], "tty": True, "environment": {"PS1": "ready> ", "ENV": "/dev/null"}}
 AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
@@ -352,3 +353,55 @@ def test_what_is_refused(tmp_path, keys, where):
     path.write_text(json.dumps({"programs": {"sh": {**SHELL, **keys}}}))
     done = subprocess.run([BINARY, "check", path], capture_output=True, text=True, check=False)
     assert done.returncode != 0 and f"programs.sh.{where}" in done.stderr + done.stdout, done
+
+
+NO_DEVICE = "cannot open /dev/ptmx: No such file or directory; is /dev/pts mounted?"
+
+
+def without_terminals(area):
+    """A directory to be seen at /dev: no /dev/ptmx, and as a file what everything else here takes for /dev/null."""
+    directory = area / "dev"
+    directory.mkdir()
+    (directory / "null").touch()
+    return directory
+
+
+def test_no_terminals_at_the_start(as_pid1, area):
+    """The configuration is no good there, as long as it asks for one."""
+    configuration = as_pid1.configuration()
+    configuration.write_text(json.dumps({"programs": {"sh": SHELL}}))
+    launcher = as_pid1.launch(configuration, place=["--bind", f"{without_terminals(area)}:/dev"])
+    assert launcher.wait_for_event("configuration-rejected")["errors"] == [f"programs.sh.tty: {NO_DEVICE}"]
+    configuration.write_text(json.dumps({"programs": {"plain": {"command": [str(as_pid1.probe), "until:15"]}}}))
+    launcher.wait_for_event("process-started", program="plain")
+    assert not launcher.events_named("process-start-failed")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_terminals_go_away_and_come_back(run, area):
+    """A start fails as any other does, and is tried again; a new configuration is refused; nobody else notices."""
+    programs = {"plain": ["trap", "until:15"], "sh": {**SHELL, "autoStart": False, "backoff": {**AT_ONCE, "max": "20ms"}}}
+    controlled = run(programs)
+    launcher = controlled.launcher
+    pid = controlled.running("plain")
+    change = launcher.enter("mount")
+    subprocess.run([*change, "mount", "--bind", str(without_terminals(area)), "/dev"], check=True)
+    controlled.ctl("start", "--no-wait", "sh")
+    for _ in range(3):
+        failed = launcher.wait_for_event("process-start-failed", program="sh")
+        assert failed["error"] == "open a terminal of its own (/dev/ptmx): No such file or directory"
+        assert failed["errno"] == errno.ENOENT and failed["restart_in_seconds"] > 0
+    assert "cannot open a terminal of its own (/dev/ptmx): No such file or directory" in controlled.ctl("status", "sh")
+    done = attach(controlled, "sh")
+    assert done.returncode == 1 and b"sh:1 does not run" in done.stderr, done
+
+    controlled.configure({**programs, "other": SHELL})
+    assert f".tty: {NO_DEVICE}" in controlled.ctl("reload", expect=1)
+    assert controlled.pid("plain") == pid and "other" not in controlled.status()
+
+    subprocess.run([*change, "umount", "/dev"], check=True)
+    controlled.ctl("wait", "sh", "--for", "up")
+    done = attach(controlled, "sh", keys="stty -echo\necho back-$((40+2)); exit\n")
+    assert b"back-42" in done.stdout, done
+    assert controlled.pid("plain") == pid
+    assert launcher.stop() == Exit(code=0)
