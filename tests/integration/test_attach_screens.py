@@ -184,3 +184,28 @@ def test_nothing_is_put_back_that_nobody_has_switched(run, people):
     person.press(DETACH)
     assert person.leaves() == 0
     assert b"\x1b" not in person.screen
+
+
+def test_what_the_begun_line_switches_is_not_switched_twice(run, people):
+    """Keys are put on a stack: who comes later must have them there once, as the program takes them off once."""
+    program = r"printf '\033[>1u\033[?2004hready> '; read line; printf '\033[<u\033[?2004lread'; exec sleep 1000"
+    controlled = run({"sh": {"command": ["/bin/sh", "-c", program], "tty": True}})
+    controlled.running("sh")
+    first = people(controlled, "sh")
+    first.sees("ready> ")
+    second = people(controlled, "sh")
+    second.sees("ready> ")
+
+    def pushed():
+        assert second.look()
+        depth = 0
+        for kind, number in re.findall(rb"\x1b\[([<>])(\d*)u", second.screen):
+            depth += 1 if kind == b">" else -int(number or 1)
+        return depth
+    eventually(lambda: pushed() == 1, "it is there once")
+    second.press("\r")
+    second.sees("read$")
+    assert pushed() == 0 and modes(second.screen) == set()
+    second.press(DETACH)
+    assert second.leaves() == 0
+    assert second.screen.endswith(b"read\r\n[detached from sh:1]\r\n"), "nothing is left to be put back"
