@@ -107,13 +107,23 @@ void UserTerminal::enter_raw_mode() {
     is_raw_ = ::tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
 }
 
-/// What a program has switched on and nobody will switch off for it: another screen, a cursor that is hidden, colours.
+/// The program goes on without this terminal, or was killed: what it has switched nobody else will switch back.
+void UserTerminal::put_screen_back() {
+    if (::isatty(STDOUT_FILENO) == 1) (void)write_to_user(modes_.undo());
+    modes_ = {};
+}
+
 void UserTerminal::leave_raw_mode() {
-    if (::isatty(STDOUT_FILENO) == 1) {
-        if (std::exchange(is_alternate_screen_, false)) (void)write_to_user("\033[?1049l");
-        (void)write_to_user("\033[?25h\033[?2004l\033[?1000l\033[?1l\033>\033[m");
-    }
     if (std::exchange(is_raw_, false)) (void)::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+}
+
+/// Leaves the terminal to whoever has stopped us. SIGCONT, which comes by signals_ then, takes it again.
+void UserTerminal::stop() {
+    std::string const modes = modes_.redo();
+    put_screen_back();
+    leave_raw_mode();
+    (void)::raise(SIGSTOP);
+    shown_.insert(0, modes);
 }
 
 void UserTerminal::say(std::string_view text) {
@@ -135,10 +145,7 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_signals() {
         auto const signo = static_cast<int>(info.ssi_signo);
         switch (signo) {
             case SIGWINCH: send_window(); break;
-            case SIGTSTP:
-                leave_raw_mode();
-                (void)::raise(SIGSTOP);
-                [[fallthrough]];
+            case SIGTSTP: stop(); break;
             case SIGCONT:
                 enter_raw_mode();
                 send_window();
@@ -169,24 +176,9 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_input() {
     return is_detached ? std::optional(Outcome{End::detached}) : std::nullopt;
 }
 
-/// Which screen the terminal shows, so that the user does not stay on that of a program. Source: xterm's ctlseqs.
-void UserTerminal::note_screen(std::string_view shown) {
-    tail_ += shown;
-    for (std::string_view const mode : {"\033[?1049", "\033[?1047", "\033[?47"}) {
-        std::size_t const at = tail_.rfind(mode);
-        if (at == std::string::npos || at + mode.size() >= tail_.size()) continue;
-        char const what = tail_[at + mode.size()];
-        if (what == 'h' || what == 'l') is_alternate_screen_ = what == 'h';
-    }
-    tail_.erase(0, tail_.size() - std::min<std::size_t>(tail_.size(), 8));
-}
-
 std::optional<UserTerminal::Outcome> UserTerminal::take_frame(AttachMessage const& message) {
     switch (message.what) {
-        case AttachFrame::data:
-            shown_ += message.content;
-            note_screen(message.content);
-            return std::nullopt;
+        case AttachFrame::data: shown_ += message.content; return std::nullopt;
         case AttachFrame::lost:
             say(std::string(message.content) + " bytes lost: they came too fast");
             return std::nullopt;
@@ -214,6 +206,7 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_frames(bool is_at_end) {
         if (outcome && outcome->end == End::process_ended && settings_.follows) {
             while (!shown_.empty() && show()) {
             }
+            put_screen_back();
             say(settings_.name + " " + end_text(outcome->status) + "; waiting for its next start");
             outcome.reset();
         }
@@ -227,11 +220,18 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_frames(bool is_at_end) {
 bool UserTerminal::show() {
     ssize_t const size = ::write(STDOUT_FILENO, shown_.data(), std::min(shown_.size(), output_piece));
     if (size < 0) return errno == EINTR || errno == EAGAIN;
+    modes_.sent(std::string_view(shown_).substr(0, static_cast<std::size_t>(size)));
     shown_.erase(0, static_cast<std::size_t>(size));
     return true;
 }
 
 UserTerminal::Outcome UserTerminal::run(UniqueFd connection, std::string received) {
+    Outcome outcome = join(std::move(connection), std::move(received));
+    put_screen_back();  // before anything is said; and another version of the launcher tells anew what is switched
+    return outcome;
+}
+
+UserTerminal::Outcome UserTerminal::join(UniqueFd connection, std::string received) {
     connection_ = std::move(connection);
     received_ = std::move(received);
     sent_.clear();

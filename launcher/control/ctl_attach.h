@@ -8,6 +8,7 @@
 #include <termios.h>
 
 #include "launcher/terminal/attach_frames.h"
+#include "launcher/terminal/screen_modes.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -60,7 +61,8 @@ public:
     UserTerminal(UserTerminal const&) = delete;
     UserTerminal& operator=(UserTerminal const&) = delete;
 
-    /// Joins both sides until one of them ends. `received`: what has come on the connection already.
+    /// Joins both sides until one of them ends; then what the program has switched on the terminal is put back.
+    /// `received`: what has come on the connection already.
     Outcome run(UniqueFd connection, std::string received);
     /// A line for the user in between.
     void say(std::string_view text);
@@ -75,7 +77,9 @@ private:
     std::optional<Outcome> take_frame(AttachMessage const& message);
     bool show();
     void flush_typed();
-    void note_screen(std::string_view shown);
+    Outcome join(UniqueFd connection, std::string received);
+    void put_screen_back();
+    void stop();
 
     Settings settings_;
     KeySequence keys_;
@@ -83,13 +87,12 @@ private:
     bool is_terminal_ = false;  // standard input
     bool is_raw_ = false;
     bool is_input_ended_ = false;
-    bool is_alternate_screen_ = false;
     termios before_{};
     UniqueFd connection_;
     std::string received_;  // not looked at
     std::string sent_;      // to the launcher: what it has not taken
     std::string shown_;     // to standard output: the same
-    std::string tail_;      // of what was shown: the beginning of an escape sequence, perhaps
+    ScreenModes modes_;     // what has been switched by what was shown
 };
 
 }  // namespace triton::launcher

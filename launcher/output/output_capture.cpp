@@ -144,11 +144,11 @@ struct OutputCapture::Pipe {
     bool is_continued = false;  // a piece of the line was passed on already
     bool is_dropping = false;   // to the end of the line
     bool is_paused = false;
-    bool is_ending = false;       // the process has ended ..
-    std::uint64_t until_end = 0;  // .. and so many bytes of it are to be read
-    bool is_terminal = false;
-    bool has_return = false;      // the last byte was a CR, and what follows it decides
-    std::uint64_t run_begin = 0;  // the first chunk of the latest start
+    bool is_ending = false;              // the process has ended ..
+    std::uint64_t until_end = 0;         // .. and so many bytes of it are to be read
+    std::unique_ptr<ScreenModes> modes;  // of a terminal
+    bool has_return = false;             // the last byte was a CR, and what follows it decides
+    std::uint64_t run_begin = 0;         // the first chunk of the latest start
 };
 
 struct OutputCapture::Process {
@@ -478,7 +478,7 @@ Result<int> OutputCapture::open_terminal(OutputKey key, WindowSize size, uid_t o
     auto to = TRY(destination(key, OutputStream::out));
     PseudoTerminal ends = TRY(open_pseudo_terminal(size, owner));
     auto pipe = make_pipe(key, OutputStream::out, std::move(to));
-    pipe->is_terminal = true;
+    pipe->modes = std::make_unique<ScreenModes>();
     pipe->read_end = std::move(ends.master);
     pipe->write_end = std::move(ends.slave);  // so that there is no hang-up when the program has closed its own
     begin_run(*pipe);
@@ -495,6 +495,11 @@ int OutputCapture::terminal(OutputKey key) const {
 std::string_view OutputCapture::begun_line(OutputKey key) const {
     auto const at = terminals_.find(key);
     return at == terminals_.end() ? std::string_view() : std::string_view(at->second->begun);
+}
+
+ScreenModes OutputCapture::terminal_modes(OutputKey key) const {
+    auto const at = terminals_.find(key);
+    return at == terminals_.end() ? ScreenModes() : *at->second->modes;
 }
 
 /// Takes what is in it, and closes it: whoever still has it open finds that it was hung up.
@@ -574,7 +579,7 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
     if (pipe.is_ending && pipe.until_end == 0) return end_run(pipe) ? Progress::again : Progress::blocked;
     if (pipe.to->output.when_full == config::WhenFull::block && !has_room(pipe, longest_piece))
         return Progress::blocked;
-    if (pipe.is_terminal && !pipe.is_ending && terminal_reader_ && terminal_reader_->is_to_wait(pipe.key))
+    if (pipe.modes && !pipe.is_ending && terminal_reader_ && terminal_reader_->is_to_wait(pipe.key))
         return Progress::blocked;
     std::size_t const wanted = pipe.is_ending ? std::min<std::uint64_t>(pipe.until_end, read_size) : read_size;
     ssize_t const size = ::read(pipe.read_end.get(), buffer_.get() + 1, wanted);
@@ -585,9 +590,8 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
     }
     time_ = microseconds_now();
     if (pipe.is_ending) pipe.until_end -= static_cast<std::uint64_t>(size);
-    std::string_view const data = pipe.is_terminal
-                                      ? shown_lines(pipe, static_cast<std::size_t>(size))
-                                      : std::string_view(buffer_.get() + 1, static_cast<std::size_t>(size));
+    std::string_view const data = pipe.modes ? shown_lines(pipe, static_cast<std::size_t>(size))
+                                             : std::string_view(buffer_.get() + 1, static_cast<std::size_t>(size));
     pipe.held.assign(data.substr(take(pipe, data)));
     return pipe.held.empty() && take_begun(pipe) ? Progress::again : Progress::blocked;
 }
@@ -596,6 +600,7 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
 /// CR before each newline, see termios(3), ONLCR.
 std::string_view OutputCapture::shown_lines(Pipe& pipe, std::size_t size) {
     char* begin = buffer_.get() + 1;
+    pipe.modes->sent({begin, size});
     if (terminal_reader_) terminal_reader_->shown(pipe.key, {begin, size});
     char* const end = begin + size;
     if (std::exchange(pipe.has_return, false) && *begin != '\n') *--begin = '\r';
@@ -648,7 +653,7 @@ void OutputCapture::resume() {
 /// The process has ended: what is in its pipe now is its output, whoever else still writes.
 void OutputCapture::drain(Pipe& pipe) {
     int available = 0;
-    if (pipe.is_terminal)
+    if (pipe.modes)
         available = static_cast<int>(read_size);  // it does not tell; it holds a quarter of that at most
     else if (!pipe.is_ending || pipe.until_end > 0)
         (void)::ioctl(pipe.read_end.get(), FIONREAD, &available);
@@ -963,7 +968,8 @@ OutputState OutputCapture::export_state() {
         saved.is_continued = pipe.is_continued || pipe.to->mid_line_of == &pipe;
         saved.is_ending = pipe.is_ending;
         saved.until_end = pipe.until_end;
-        saved.is_terminal = pipe.is_terminal;
+        saved.is_terminal = pipe.modes != nullptr;
+        if (pipe.modes) saved.modes = pipe.modes->redo();
         saved.run_begin = pipe.run_begin;
         state.pipes.push_back(std::move(saved));
     });
@@ -994,8 +1000,9 @@ void OutputCapture::import_state(OutputState state) {
         pipe->is_ending = saved.is_ending;
         pipe->until_end = saved.until_end;
         pipe->run_begin = saved.run_begin;
-        pipe->is_terminal = saved.is_terminal;
         if (saved.is_terminal) {
+            pipe->modes = std::make_unique<ScreenModes>();
+            pipe->modes->sent(saved.modes);
             if (saved.is_ending)
                 leaving_.push_back(std::move(pipe));
             else

@@ -18,6 +18,7 @@
 #include "launcher/output/syslog_relay.h"
 #include "launcher/output/syslog_sender.h"
 #include "launcher/terminal/pseudo_terminal.h"
+#include "launcher/terminal/screen_modes.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
@@ -47,6 +48,7 @@ struct OutputState {
         std::uint64_t until_end = 0;  ///< .. and has left this many bytes in the pipe
         bool is_terminal = false;     ///< its master is the read end, and a slave the write end
         std::uint64_t run_begin = 0;  ///< see OutputCapture::run_begin(); 0 where nobody asks for it
+        std::string modes = {};       ///< see ScreenModes::redo()
     };
     struct Program {
         std::uint32_t program = 0;
@@ -123,6 +125,8 @@ public:
     [[nodiscard]] int terminal(OutputKey key) const;
     /// The beginning of a line on it whose end has not come: its prompt, perhaps.
     [[nodiscard]] std::string_view begun_line(OutputKey key) const;
+    /// What its program has switched on it.
+    [[nodiscard]] ScreenModes terminal_modes(OutputKey key) const;
     /// Both are called from inside of this class's methods; they must not call them.
     struct TerminalReader {
         virtual ~TerminalReader() = default;

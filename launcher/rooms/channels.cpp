@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/terminal/screen_modes.h"
 #include "lib/files/confined_path.h"
 
 namespace triton::launcher {
@@ -509,9 +510,8 @@ Result<> Channels::check_attachment(ProcessId id, bool follows) {
     return {};
 }
 
-/// The last lines that are kept of a process, as a terminal shows them, and the one that is not ended yet.
+/// The last lines that are kept of a process, as a terminal shows them.
 std::string Channels::last_lines(OutputKey key, std::uint32_t lines) const {
-    constexpr std::size_t most_of_begun = 4096;  // of a program that draws, and never ends a line
     if (lines == 0) return {};
     std::string text;
     (void)output_->read_log(key.program, 0, [&](LogChunk const& chunk) {
@@ -527,8 +527,29 @@ std::string Channels::last_lines(OutputKey key, std::uint32_t lines) const {
     std::string shown;
     for (char const c : std::string_view(text).substr(begin))
         shown.append(c == '\n' ? "\r\n" : std::string_view(&c, 1));
-    std::string_view const begun = output_->begun_line(key);
-    return shown.append(begun.substr(begun.size() - std::min(begun.size(), most_of_begun)));
+    return shown;
+}
+
+/// What somebody sees first who is attached: lines, and the one that is not ended yet; on a terminal that is switched
+/// as the program takes its own to be, whose beginning nobody has seen who comes late.
+std::string Channels::first_view(OutputKey key, std::uint32_t lines) const {
+    constexpr std::size_t most_of_begun = 4096;  // of a program that draws, and never ends a line
+    ScreenModes const modes = output_->terminal_modes(key);
+    std::string shown = modes.screen() + last_lines(key, lines);
+    ScreenModes as_shown;
+    auto const switch_back = [&] {
+        std::string const switches = as_shown.undo() + modes.redo();
+        as_shown.sent(switches);
+        shown += switches;
+    };
+    as_shown.sent(shown);
+    switch_back();
+    std::string_view const begun = lines > 0 ? output_->begun_line(key) : std::string_view();
+    std::string_view const its_end = begun.substr(begun.size() - std::min(begun.size(), most_of_begun));
+    as_shown.sent(its_end);
+    shown += its_end;
+    if (as_shown.redo() != modes.redo()) switch_back();  // it holds switches of its own, or is cut off among them
+    return shown;
 }
 
 void Channels::attach(ProcessId id, std::uint32_t lines, Attachments::Client client) {
@@ -538,7 +559,7 @@ void Channels::attach(ProcessId id, std::uint32_t lines, Attachments::Client cli
                                           .has_room = [this] { output_->resume(); }});
     }
     OutputKey const key = output_key(id);
-    attachments_->add(terminal_key(key), output_->terminal(key), std::move(client), last_lines(key, lines));
+    attachments_->add(terminal_key(key), output_->terminal(key), std::move(client), first_view(key, lines));
 }
 
 void Channels::send_attached_away() {

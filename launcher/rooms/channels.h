@@ -142,6 +142,7 @@ private:
     [[nodiscard]] Result<> check_terminals(Plans const& plans) const;
     Result<> open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files);
     [[nodiscard]] std::string last_lines(OutputKey key, std::uint32_t lines) const;
+    [[nodiscard]] std::string first_view(OutputKey key, std::uint32_t lines) const;
     void shown(OutputKey key, std::string_view bytes) override;
     [[nodiscard]] bool is_to_wait(OutputKey key) const override;
     void keep_reading(std::uint32_t program);

@@ -71,8 +71,10 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
     }
     if (!*loaded) {
         first.rejected = std::move(loaded->error());
-    } else if (Result<> const activated = activate(std::move(**loaded)); !activated) {
-        first.rejected = Rejected{.errors = {activated.error().text()}};
+    } else {
+        std::size_t const document = std::hash<std::string>{}((*loaded)->text);
+        if (Result<> const activated = activate(std::move(**loaded)); !activated)
+            first.rejected = Rejected{.errors = {activated.error().text()}, .document = document};
     }
     first.may_be_good = first.rejected && may_labels_come(*first.rejected);
     // What is made of further files is read once more when all of them are watched.

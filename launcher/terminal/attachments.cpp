@@ -34,8 +34,8 @@ struct Attachments::Seat {
     bool may_write = true;
     bool follows = false;
     bool is_leaving = false;   // as soon as it has taken its output
-    bool has_window = false;   // it has said how large it is
     bool is_given_up = false;  // until it has taken all that waits: nobody waits for it
+    std::optional<WindowSize> window;
     EventLoop::Watch readable;
     EventLoop::Watch writable;
     std::string input;  // a frame that is not all there
@@ -252,7 +252,9 @@ void Attachments::hear(Line& line, Seat& seat) {
         if (message.what == AttachFrame::window) window = read_window(message.content);
     }
     seat.input.erase(0, taken);
-    if (window && line.master >= 0) show_in(line.master, *window, !std::exchange(seat.has_window, true));
+    // One that says the same again has been away, as after a stop by SIGTSTP.
+    if (window && line.master >= 0) show_in(line.master, *window, !seat.window || seat.window == window);
+    if (window) seat.window = window;
     pass_on(line, seat);
 }
 
@@ -301,7 +303,7 @@ void Attachments::opened(TerminalKey key, int master) {
     enter([&] {
         line->second->master = master;
         for (auto const& seat : line->second->seats) {
-            seat->has_window = false;
+            seat->window.reset();
             tell(*seat, AttachFrame::started, {});
         }
     });

@@ -185,6 +185,7 @@ constexpr void describe(A& a, OutputState::Pipe const*) {
     a("until_end", &OutputState::Pipe::until_end);
     a("is_terminal", &OutputState::Pipe::is_terminal);
     a("run_begin", &OutputState::Pipe::run_begin);
+    a("modes", &OutputState::Pipe::modes);
 }
 
 template <class A>

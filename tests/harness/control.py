@@ -165,6 +165,13 @@ class Controlled:
         """Its pid inside the launcher's namespace."""
         return self.process(name, number)["pid"]
 
+    def running(self, name, number=1):
+        """Its pid, as soon as it runs."""
+        def found():
+            process = self.status()[name]["processes"].get(number, {})
+            return process.get("pid") if process.get("state") in ("up", "activating") else None
+        return eventually(found, f"{name}:{number} runs")
+
     def follow(self, *arguments):
         """Starts a ctl command that goes on; the fixture ends it."""
         follower = Follower(self.command(*arguments))

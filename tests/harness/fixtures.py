@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness import process
+from harness.control import Controlled
+from harness.person import Person
 
-__all__ = ["area", "as_child", "as_pid1", "namespaces_work", "needs_root", "needs_static", "place", "programs",
-           "pytest_sessionstart", "start_faulty"]
+__all__ = ["area", "as_child", "as_pid1", "make_people", "make_runs", "namespaces_work", "needs_root", "needs_static", "place",
+           "programs", "pytest_sessionstart", "start_faulty"]
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +78,32 @@ def as_pid1(area, programs):
 def as_child(area, programs):
     """Starts launchers as ordinary processes."""
     yield from starter(area, programs, False)
+
+
+@pytest.fixture(name="run")
+def make_runs(as_pid1):
+    """Starts a launcher with these programs, and with a control socket."""
+    made = []
+
+    def run(programs, *options, **how):
+        made.append(Controlled(as_pid1, programs, *options, **how))
+        return made[-1]
+    yield run
+    for controlled in made:
+        controlled.close()
+
+
+@pytest.fixture(name="people")
+def make_people():
+    """Makes somebody who is attached to a program's terminal; all leave at the end."""
+    made = []
+
+    def attach(controlled, *arguments, **how):
+        made.append(Person(controlled.socket, *arguments, **how))
+        return made[-1]
+    yield attach
+    for person in made:
+        person.close()
 
 
 @pytest.fixture

@@ -10,25 +10,13 @@ import time
 
 import pytest
 
-from harness.control import Controlled, reach
+from harness.control import reach
+from harness.person import DETACH
 from harness.process import TIMEOUT, eventually
 
 SHELL = {"command": ["/bin/sh"], "tty": True, "environment": {"PS1": "ready> ", "ENV": "/dev/null"}}
 FLOOD = {"command": ["/bin/sh", "-c", "exec yes 0123456789012345678901234567890123456789"], "tty": True, "output": "null"}
 DEAF = {"command": ["/bin/sh", "-c", "stty raw -echo; echo deaf; exec sleep 1000"], "tty": True}
-
-
-@pytest.fixture(name="run")
-def make_runs(as_pid1):
-    """Starts a launcher with these programs."""
-    made = []
-
-    def run(programs, *options, **how):
-        made.append(Controlled(as_pid1, programs, *options, **how))
-        return made[-1]
-    yield run
-    for controlled in made:
-        controlled.close()
 
 
 class Client:
@@ -234,3 +222,25 @@ def test_program_with_a_sandbox_may_not_attach(run):
     client.send(b"d", " ".join(controlled.command("attach", "sh")).encode() + b" </dev/null; echo code-$?\n")
     seen = client.sees(b"code-1")
     assert b"does not let this user in" in seen, json.dumps(seen.decode(errors="replace"))
+
+
+@pytest.mark.parametrize("left, undone", [
+    (b"\x1b]0;half a title ", rb"\x1b\\"),
+    (b"\x1bP\x07", rb"\x1b\\"),  # no end of it for xterm
+    (b"\x1b[?" + b"0" * 5000 + b"1049h", rb"\x1b\[\?1049l"),
+    (b"\x1b[?" + b"25;" * 5000 + b"1000h", rb"\x1b\[\?1000l"),
+    (b"\xc2\x9b?1000h", rb"\x1b\[\?1000l"),
+    (b"\x1b[>31u" * 5000, rb"\x1b\[<5000u")], ids=["title", "string", "zeros", "numbers", "UTF-8", "keys"])
+def test_what_a_program_leaves_on_a_terminal(run, people, area, left, undone):
+    """Somebody leaves it: whoever sits there has a terminal that shows what is written and takes keys as before."""
+    (area / "left").write_bytes(left)
+    controlled = run({"evil": {"command": ["/bin/sh", "-c", "echo ready; read key; cat \"$0\"; echo all; exec sleep 1000",
+                                           str(area / "left")], "tty": True}})
+    controlled.running("evil")
+    person = people(controlled, "evil")
+    person.sees("ready")
+    person.press("\r")
+    person.sees("all\r\n")
+    person.press(DETACH)
+    assert person.leaves() == 0
+    person.sees(undone + rb".*\s\[detached from evil:1\]")

@@ -1,54 +1,19 @@
 """`tty` and `triton-launch ctl attach`: programs with a terminal of their own, and people who sit at it."""
 
+import errno
 import json
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 
 import pytest
 
-from harness.control import Controlled
-from harness.person import DETACH, Person
-from harness.process import BINARY, TIMEOUT, eventually
+from harness.person import DETACH
+from harness.process import BINARY, TIMEOUT, Exit, eventually
 
 SHELL = {"command": ["/bin/sh"], "tty": True, "environment": {"PS1": "ready> ", "ENV": "/dev/null"}}
 AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
-
-
-@pytest.fixture(name="people")
-def make_people():
-    """Makes somebody who is attached; all leave at the end."""
-    made = []
-
-    def attach(controlled, *arguments, **how):
-        made.append(Person(controlled.socket, *arguments, **how))
-        return made[-1]
-    yield attach
-    for person in made:
-        person.close()
-
-
-@pytest.fixture(name="run")
-def make_runs(as_pid1):
-    """Starts a launcher with these programs."""
-    made = []
-
-    def run(programs, *options, **how):
-        made.append(Controlled(as_pid1, programs, *options, **how))
-        return made[-1]
-    yield run
-    for controlled in made:
-        controlled.close()
-
-
-def running(controlled, name="sh", number=1):
-    """The pid of a process, as soon as it runs."""
-    def found():
-        process = controlled.status()[name]["processes"].get(number, {})
-        return process.get("pid") if process.get("state") in ("up", "activating") else None
-    return eventually(found, f"{name}:{number} runs")
 
 
 def foreground(launcher, pid):
@@ -64,7 +29,7 @@ def foreground(launcher, pid):
 def test_shell_is_used_and_its_exit_code_is_the_command_s(run, people):
     """A prompt that was there before, an answer, its end: as at a terminal of one's own."""
     controlled = run({"sh": {**SHELL, "restart": "never"}})
-    running(controlled)
+    controlled.running("sh")
     person = people(controlled, "sh")
     person.sees("ready> ")
     assert person.is_raw()
@@ -77,7 +42,7 @@ def test_shell_is_used_and_its_exit_code_is_the_command_s(run, people):
 def test_job_control_works(run, people):
     """It is the controlling terminal of a session: the shell does not complain, and ^C ends its foreground job only."""
     controlled = run({"sh": {**SHELL, "command": ["/bin/bash", "--norc", "--noprofile", "-i"]}})
-    pid = running(controlled)
+    pid = controlled.running("sh")
     person = people(controlled, "sh")
     person.sees("ready> ")
     person.press("sleep 1000; echo after-$?\n")
@@ -88,13 +53,13 @@ def test_job_control_works(run, people):
     person.press("echo still-here-$((1+1))\n")
     person.sees("still-here-2")
     assert b"no job control" not in person.screen
-    assert running(controlled) == pid
+    assert controlled.running("sh") == pid
 
 
 def test_window_is_passed_on(run, people):
     """Its size at the beginning, and at each change."""
     controlled = run({"sh": {**SHELL, "tty": {"rows": 11, "columns": 40}}})
-    running(controlled)
+    controlled.running("sh")
     person = people(controlled, "sh", rows=33, columns=101)
     person.sees("ready> ")
     person.press("stty size\n")
@@ -124,7 +89,7 @@ def test_somebody_who_attaches_has_the_screen_drawn(run, people):
 def test_person_leaves_and_comes_back(run, people, option, keys):
     """The program goes on, with what was typed so far."""
     controlled = run({"sh": SHELL})
-    pid = running(controlled)
+    pid = controlled.running("sh")
     person = people(controlled, "sh", *option)
     person.sees("ready> ")
     person.press("kept=yes\n")
@@ -136,7 +101,7 @@ def test_person_leaves_and_comes_back(run, people, option, keys):
     again.sees("ready> ")
     again.press("echo $kept-$$\n")
     again.sees(r"yes-\d+\r\n")
-    assert running(controlled) == pid
+    assert controlled.running("sh") == pid
 
 
 def test_half_of_the_keys_is_passed_on(run, people):
@@ -154,7 +119,7 @@ def test_half_of_the_keys_is_passed_on(run, people):
 def test_signal_ends_the_command_and_puts_the_terminal_back(run, people):
     """SIGTERM and SIGHUP: as others end by them, but for the terminal."""
     controlled = run({"sh": SHELL})
-    running(controlled)
+    controlled.running("sh")
     for number in (signal.SIGTERM, signal.SIGHUP):
         person = people(controlled, "sh")
         person.sees("ready> ")
@@ -181,7 +146,7 @@ def test_screen_of_a_program_is_left(run, people):
 def test_several_see_the_same(run, people):
     """All may type; who only looks on may not, and leaves by ^C."""
     controlled = run({"sh": SHELL})
-    running(controlled)
+    controlled.running("sh")
     one, two = people(controlled, "sh"), people(controlled, "sh:1")
     onlooker = people(controlled, "--read-only", "sh")
     for person in (one, two, onlooker):
@@ -212,7 +177,7 @@ def attach(controlled, *arguments, keys="", timeout=TIMEOUT):
 def test_keys_come_from_a_pipe(run):
     """Nothing is a detach key there, and the output is waited for."""
     controlled = run({"sh": {**SHELL, "restart": "never"}})
-    running(controlled)
+    controlled.running("sh")
     done = attach(controlled, "sh", keys="stty -echo\necho piped-$((40+2))\nexit 3\n")
     assert done.returncode == 3, done
     assert b"piped-42\r\n" in done.stdout and done.stderr == b""
@@ -221,10 +186,10 @@ def test_keys_come_from_a_pipe(run):
 def test_attached_for_a_time(run):
     """--timeout ends it, and the program goes on."""
     controlled = run({"sh": SHELL})
-    pid = running(controlled)
+    pid = controlled.running("sh")
     done = attach(controlled, "--timeout", "300ms", "sh", keys="echo timed-$((40+2))\n")
     assert done.returncode == 4 and b"timed-42" in done.stdout, done
-    assert running(controlled) == pid
+    assert controlled.running("sh") == pid
 
 
 @pytest.mark.parametrize("target, message", [
@@ -236,7 +201,7 @@ def test_attached_for_a_time(run):
 def test_refusals(run, target, message):
     """Each says why."""
     controlled = run({"plain": ["until:15"], "held": {**SHELL, "autoStart": False}, "two": {**SHELL, "count": 2}})
-    running(controlled, "two", 2)
+    controlled.running("two", 2)
     done = attach(controlled, target)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", f"triton-launch ctl: {message}\n".encode())
 
@@ -246,8 +211,8 @@ def test_refusals(run, target, message):
 def test_each_process_has_a_terminal_of_its_own(run, people):
     """`count` of them, each with what was typed to it."""
     controlled = run({"sh": {**SHELL, "count": 2}})
-    running(controlled, number=1)
-    running(controlled, number=2)
+    controlled.running("sh", 1)
+    controlled.running("sh", 2)
     names = []
     for number in (1, 2):
         person = people(controlled, f"sh:{number}")
@@ -260,7 +225,7 @@ def test_each_process_has_a_terminal_of_its_own(run, people):
 def test_end_by_a_signal_and_a_fresh_terminal_for_the_next(run, people):
     """The exit code says the signal; what a program has set on its terminal is not there for the next one."""
     controlled = run({"sh": {**SHELL, "backoff": AT_ONCE}})
-    running(controlled)
+    controlled.running("sh")
     person, follower = people(controlled, "sh"), people(controlled, "-f", "sh")
     person.sees("ready> ")
     follower.sees("ready> ")  # it is there before the end
@@ -305,7 +270,7 @@ def test_program_that_closes_its_side(run, people):
     """Nothing spins, and nobody hangs up: it may open /dev/tty again."""
     controlled = run({"sh": {"command": ["/bin/bash", "-c", "exec </dev/null >/dev/null 2>&1; sleep 0.3; "
                                          "echo again >/dev/tty; exec sleep 1000"], "tty": True}})
-    running(controlled)
+    controlled.running("sh")
     person = people(controlled, "sh")
     person.sees("again")
     before = controlled.launcher.cpu_seconds()
@@ -318,7 +283,7 @@ def test_program_that_closes_its_side(run, people):
 def test_upgrade_keeps_the_terminal(run, people):
     """The program goes on, and who sits there is attached again."""
     controlled = run({"sh": SHELL})
-    pid = running(controlled)
+    pid = controlled.running("sh")
     person = people(controlled, "sh")
     person.sees("ready> ")
     person.press("kept=yes\n")
@@ -327,7 +292,7 @@ def test_upgrade_keeps_the_terminal(run, people):
     person.sees(r"\[the launcher was upgraded: attached again\]")
     person.press("echo $kept-$((40+2))\n")
     person.sees("yes-42")
-    assert running(controlled) == pid
+    assert controlled.running("sh") == pid
     person.press("exit 4\n")
     assert person.leaves() == 4
 
@@ -358,7 +323,7 @@ def test_user_owns_the_terminal(run, people):
     """A program that opens it by its name, as `screen` and `gpg` do."""
     nobody = pwd.getpwnam("nobody").pw_uid
     controlled = run({"sh": {**SHELL, "user": "nobody"}})
-    running(controlled)
+    controlled.running("sh")
     person = people(controlled, "sh")
     person.sees("ready> ")
     person.press("stat -c %u $(tty); echo by-name >$(tty)\n")
@@ -390,16 +355,54 @@ def test_what_is_refused(tmp_path, keys, where):
     assert done.returncode != 0 and f"programs.sh.{where}" in done.stderr + done.stdout, done
 
 
-@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
-def test_program_that_draws(run, people):
-    """The whole way: it asks for the size, draws, follows a change, takes keys and leaves its screen."""
-    controlled = run({"less": {"command": ["/usr/bin/less", "/proc/self/status"], "tty": True, "restart": "never"}})
-    running(controlled, "less")
-    person = people(controlled, "less", rows=10, columns=50)
-    person.sees(r"Umask")
-    person.sees(r":\x1b\[K")  # it waits for a key: in the middle of its work it takes no notice of its window
-    person.resize(30, 50)
-    person.sees("VmPeak")  # which is in no line that the smaller window had
-    person.sees(r"\x1b\[K")
-    person.press("q")
-    assert person.leaves() == 0
+NO_DEVICE = "cannot open /dev/ptmx: No such file or directory; is /dev/pts mounted?"
+
+
+def without_terminals(area):
+    """A directory to be seen at /dev: no /dev/ptmx, and as a file what everything else here takes for /dev/null."""
+    directory = area / "dev"
+    directory.mkdir()
+    (directory / "null").touch()
+    return directory
+
+
+def test_no_terminals_at_the_start(as_pid1, area):
+    """The configuration is no good there, as long as it asks for one."""
+    configuration = as_pid1.configuration()
+    configuration.write_text(json.dumps({"programs": {"sh": SHELL}}))
+    launcher = as_pid1.launch(configuration, place=["--bind", f"{without_terminals(area)}:/dev"])
+    assert launcher.wait_for_event("configuration-rejected")["errors"] == [f"programs.sh.tty: {NO_DEVICE}"]
+    configuration.write_text(json.dumps({"programs": {"plain": {"command": [str(as_pid1.probe), "until:15"]}}}))
+    launcher.wait_for_event("process-started", program="plain")
+    assert len(launcher.events_named("configuration-rejected")) == 1  # not again as soon as the file is watched
+    assert not launcher.events_named("process-start-failed")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_terminals_go_away_and_come_back(run, area):
+    """A start fails as any other does, and is tried again; a new configuration is refused; nobody else notices."""
+    programs = {"plain": ["trap", "until:15"], "sh": {**SHELL, "autoStart": False, "backoff": {**AT_ONCE, "max": "20ms"}}}
+    controlled = run(programs)
+    launcher = controlled.launcher
+    pid = controlled.running("plain")
+    change = launcher.enter("mount")
+    subprocess.run([*change, "mount", "--bind", str(without_terminals(area)), "/dev"], check=True)
+    controlled.ctl("start", "--no-wait", "sh")
+    for _ in range(3):
+        failed = launcher.wait_for_event("process-start-failed", program="sh")
+        assert failed["error"] == "open a terminal of its own (/dev/ptmx): No such file or directory"
+        assert failed["errno"] == errno.ENOENT and failed["restart_in_seconds"] > 0
+    assert "cannot open a terminal of its own (/dev/ptmx): No such file or directory" in controlled.ctl("status", "sh")
+    done = attach(controlled, "sh")
+    assert done.returncode == 1 and b"sh:1 does not run" in done.stderr, done
+
+    controlled.configure({**programs, "other": SHELL})
+    assert f".tty: {NO_DEVICE}" in controlled.ctl("reload", expect=1)
+    assert controlled.pid("plain") == pid and "other" not in controlled.status()
+
+    subprocess.run([*change, "umount", "/dev"], check=True)
+    controlled.ctl("wait", "sh", "--for", "up")
+    done = attach(controlled, "sh", keys="stty -echo\necho back-$((40+2)); exit\n")
+    assert b"back-42" in done.stdout, done
+    assert controlled.pid("plain") == pid
+    assert launcher.stop() == Exit(code=0)

@@ -15,6 +15,7 @@ extern "C" int process_configuration_fuzz(std::uint8_t const* data, std::size_t 
 extern "C" int environment_file_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int config_values_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int template_fuzz(std::uint8_t const* data, std::size_t size);
+extern "C" int screen_modes_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int varlink_fuzz(std::uint8_t const* data, std::size_t size);
 
 namespace {
@@ -47,6 +48,7 @@ std::size_t replay(std::string const& name, Target target) {
 TEST(FuzzCorpus, ProcessConfiguration) { EXPECT_GE(replay("process_configuration", process_configuration_fuzz), 10U); }
 TEST(FuzzCorpus, ConfigValues) { EXPECT_GE(replay("config_values", config_values_fuzz), 15U); }
 TEST(FuzzCorpus, EnvironmentFile) { EXPECT_GE(replay("environment_file", environment_file_fuzz), 5U); }
+TEST(FuzzCorpus, ScreenModes) { EXPECT_GE(replay("screen_modes", screen_modes_fuzz), 10U); }
 TEST(FuzzCorpus, Template) { EXPECT_GE(replay("template", template_fuzz), 5U); }
 TEST(FuzzCorpus, Varlink) { EXPECT_GE(replay("varlink", varlink_fuzz), 10U); }
 

@@ -132,8 +132,11 @@ protected:
         return text;
     }
     /// As an upgrade does it: the state is all that is left, and its descriptors have other numbers.
-    void upgrade(std::function<void()> const& configure_again) {
+    void upgrade(
+        std::function<void()> const& configure_again,
+        std::function<void(OutputState&)> const& change = [](OutputState&) {}) {
         OutputState state = capture->export_state();
+        change(state);
         for (OutputState::Pipe& pipe : state.pipes) {
             pipe.read_end = ::fcntl(pipe.read_end, F_DUPFD_CLOEXEC, 0);
             pipe.write_end = ::fcntl(pipe.write_end, F_DUPFD_CLOEXEC, 0);
@@ -1036,6 +1039,30 @@ TEST_F(OutputCaptureTest, TerminalWaitsForWhoLooksAtIt) {
     capture->process_ended(web1);  // now nobody is waited for
     EXPECT_EQ(screen.seen, "one\r\ntwo\r\n");
     EXPECT_EQ(content(file), "one\ntwo\n");
+}
+
+TEST_F(OutputCaptureTest, WhatIsSwitchedOnATerminalIsKnownAlsoAfterAnUpgrade) {
+    auto const configure_it = [&] { configure(1, "web", to_file(OutputFormat::raw)); };
+    configure_it();
+    auto const opened = capture->open_terminal(web1, {24, 80}, ::geteuid());
+    ASSERT_TRUE(opened) << opened.error().text();
+    UniqueFd const slave{::fcntl(*opened, F_DUPFD_CLOEXEC, 0)};
+    EXPECT_EQ(capture->terminal_modes(web1).redo(), "");
+    EXPECT_EQ(capture->terminal_modes(web2).redo(), "") << "it has no terminal";
+    std::string const modes = "\033[?1049h\033[?1002h\033[?2004h";
+    auto const is_as = [&](std::string_view text) { return capture->terminal_modes(web1).redo() == text; };
+    write(slave.get(), modes);
+    run_until([&] { return is_as(modes); });
+    upgrade(configure_it);
+    EXPECT_TRUE(is_as(modes));
+    write(slave.get(), "\033[?1049l\033[?1002l");
+    run_until([&] { return is_as("\033[?2004h"); });
+    upgrade(configure_it, [](OutputState& state) { state.pipes.at(0).modes.clear(); });  // of a version without it
+    EXPECT_TRUE(is_as(""));
+    write(slave.get(), modes);
+    run_until([&] { return is_as(modes); });
+    ASSERT_TRUE(capture->open_terminal(web1, {24, 80}, ::geteuid()));  // of the next process
+    EXPECT_TRUE(is_as(""));
 }
 
 TEST_F(OutputCaptureTest, UpgradeClosesWhatIsNotWantedAnyMore) {
