@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/error_kinds.h"
+#include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/net/page_policy.h"
 #include "page_bytes.h"
@@ -166,9 +167,14 @@ Task<HttpResponse> Ui::command(HttpRequest const& request) {
     auto wanted = parse_ui_command(request.body);
     if (!wanted) co_return text(400, wanted.error());
     log_.write(log::LogLevel::info, "ui-command", wanted->text, {{"peer", request.peer}});
+    std::string why = wanted->not_alone;
     auto const replies = co_await call(std::move(*wanted));
-    if (!replies) co_return failed(replies.error());
-    co_return text(200, "OK");
+    if (replies) co_return text(200, "OK");
+    std::vector<std::string> const& others = replies.error().details;
+    if (others.empty()) co_return failed(replies.error());
+    for (std::string const& other : others)
+        why.append(&other == others.data() ? "" : ", ").append(json::shown(other));
+    co_return text(row_of(replies.error().kind).http_status, why);
 }
 
 Task<Result<std::vector<json::Node>>> Ui::call(UiCall wanted) {

@@ -22,12 +22,15 @@ struct CommandRow {
     std::string_view method;
     bool has_program;
     bool has_signal;
+    std::string_view not_alone = {};  ///< of commands that are not given while other programs are concerned
 };
-constexpr std::array<CommandRow, 5> commands{{{"start", "Start", true, false},
-                                              {"stop", "Stop", true, false},
-                                              {"restart", "Restart", true, false},
-                                              {"signal", "Signal", true, true},
-                                              {"reload", "Reload", false, false}}};
+constexpr std::string_view starts_first = "it requires programs that do not run, start them first: ";
+constexpr std::array<CommandRow, 5> commands{
+    {{"start", "Start", true, false, starts_first},
+     {"stop", "Stop", true, false, "programs that run require it, stop them first: "},
+     {"restart", "Restart", true, false, starts_first},
+     {"signal", "Signal", true, true},
+     {"reload", "Reload", false, false}}};
 
 using Failure = std::unexpected<std::string>;
 
@@ -89,7 +92,7 @@ std::expected<UiCall, std::string> parse_ui_command(std::string_view body) {
     std::string const name = json::text_of(*members, "command");
     auto const row = std::ranges::find(commands, name, &CommandRow::name);
     if (row == commands.end()) return Failure("\"command\" is not one of start, stop, restart, signal, reload");
-    UiCall call{launcher_method(row->method), {}, name};
+    UiCall call{launcher_method(row->method), {}, name, std::string(row->not_alone)};
     json::Writer out;
     out.open('{');
     if (row->has_program) {
@@ -99,8 +102,7 @@ std::expected<UiCall, std::string> parse_ui_command(std::string_view body) {
     } else if (json::member(*members, "program") || json::member(*members, "process")) {
         return Failure("\"" + name + "\" has no program");
     }
-    // As ctl does it: a program that others require is not stopped under them.
-    if (row->method == "Stop") out.member("alone", true);
+    if (!row->not_alone.empty()) out.member("alone", true);
     if (row->has_signal) {
         auto const signal = text_in(*members, "signal");
         if (!signal) return Failure(signal.error());

@@ -12,6 +12,8 @@ struct UiCall {
     std::string method;      ///< "org.tritonlaunch.Launcher.Restart"
     std::string parameters;  ///< JSON
     std::string text;        ///< for the log: "restart web 2"
+    std::string not_alone =
+        {};  ///< for the person: what the programs are that the launcher names, "others require it: "
 };
 
 // Bodies of requests from the page. Errors: what is wrong, for the answer. What gets through is one of five methods

@@ -23,19 +23,29 @@ std::unexpected<Error> refusal(std::string const& name, json::Node const& parame
     for (Row const& row : rows) {
         if (name == varlink::service_name(row.name)) kind = row.kind;
     }
-    static constexpr std::array<Row, 4> own_rows{{{"NotAlone", ErrorKind::refused},
-                                                  {"NoSuchProgram", ErrorKind::not_found},
-                                                  {"NoSuchProcess", ErrorKind::not_found},
-                                                  {"Refused", ErrorKind::refused}}};
-    for (Row const& row : own_rows) {
-        if (name == "org.tritonlaunch.Launcher." + std::string(row.name)) kind = row.kind;
-    }
+    struct OwnRow : Row {
+        std::string_view text;
+    };
+    static constexpr std::array<OwnRow, 4> own_rows{{{{"NotAlone", ErrorKind::refused}, "others depend on it"},
+                                                     {{"NoSuchProgram", ErrorKind::not_found}, "no such program"},
+                                                     {{"NoSuchProcess", ErrorKind::not_found}, "no such process"},
+                                                     {{"Refused", ErrorKind::refused}, "refused"}}};
     std::string text = name;
+    for (OwnRow const& row : own_rows) {
+        if (name != "org.tritonlaunch.Launcher." + std::string(row.name)) continue;
+        kind = row.kind;
+        text = row.text;
+    }
     for (std::string_view const key : {"parameter", "program", "reason"}) {
         std::string const value = text_of(parameters, key);
         if (!value.empty()) text.append(": ").append(value);
     }
-    return fail(kind, std::move(text));
+    auto failure = fail(kind, std::move(text));
+    auto const* const members = parameters.get<json::Object>();
+    for (json::Node const& other : members ? list_of(*members, "programs") : json::Array()) {
+        if (auto const* const program = other.get<std::string>()) failure.error().details.push_back(*program);
+    }
+    return failure;
 }
 
 }  // namespace

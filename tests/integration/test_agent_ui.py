@@ -202,6 +202,24 @@ def test_it_shows_and_commands_with_the_token(as_pid1, area, token_file):
     launcher.wait_for_event("ui-command", message="restart web")
 
 
+def test_it_says_whom_else_a_command_concerns(as_pid1, token_file):
+    """The page does not start or stop other programs by itself, and does not wait for what nobody starts."""
+    held = lambda tag, *requires: service(tag) | {"autoStart": False, "requires": list(requires)}
+    launcher = run(as_pid1, {"db": held("db"), "api": held("api", "db"), "web": held("web", "api"), "free": service("free")},
+                   *UI, "--ui-token-file", token_file)
+    agent = Reached(launcher)
+    launcher.wait_up(tag="free")
+    command = lambda name, program: ask(agent, "/ui/command", {"command": name, "program": program})
+    for name in ("start", "restart"):
+        assert command(name, "web") == (403, "it requires programs that do not run, start them first: db, api\n")
+    for program in ("db", "api", "web"):
+        assert command("start", program) == (200, "OK\n")
+        launcher.wait_up(tag=program)
+    assert command("stop", "db") == (403, "programs that run require it, stop them first: web, api\n")
+    assert command("restart", "db") == (200, "OK\n")
+    assert command("start", "nothing") == (404, "no such program: nothing\n")
+
+
 def test_agent_may_command_only_where_somebody_may_tell_it(as_pid1, area):
     """The launcher gives no right that --ui alone does not need; what a token of the agent's own option would do, too."""
     (area / "token").write_text(TOKEN)

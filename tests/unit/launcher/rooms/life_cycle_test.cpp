@@ -154,8 +154,28 @@ TEST_F(LifeCycleTest, AMachineIsRebootedBySigint) {
     sys.signals = {rtmin + 4};
     life.take_signals();
     EXPECT_THAT(told, ElementsAre("stop, 0", "stop asked"));
+    sys.own = 1;
     life.reboot_if_asked();
     EXPECT_THAT(sys.calls, IsEmpty()) << "the first request was another one";
+}
+
+TEST_F(LifeCycleTest, NothingButPid1OfAMachineReboots) {
+    sys.signals = {SIGINT};
+    life.take_signals();
+    sys.own = 1;
+    life.reboot_if_asked();
+    EXPECT_THAT(sys.calls, IsEmpty()) << "in a container it is a stop";
+}
+
+TEST_F(LifeCycleTest, AMachineThatWasAskedToRebootsItself) {
+    setup.is_machine = true;
+    sys.signals = {SIGINT};
+    life.take_signals();
+    life.reboot_if_asked();
+    EXPECT_THAT(sys.calls, IsEmpty()) << "it would be the reboot of the machine around us";
+    sys.own = 1;
+    life.reboot_if_asked();
+    EXPECT_THAT(sys.calls, ElementsAre("reboot"));
 }
 
 /// With somebody above us who wants to be told.

@@ -101,7 +101,8 @@ TEST(UiRequest, CommandsAreOneOfFive) {
                      : found.error();
     };
     EXPECT_EQ(call(R"({"command":"restart","program":"web","process":2})"),
-              R"(Restart{"program":"web","process":2}restart web 2)");
+              R"(Restart{"program":"web","process":2,"alone":true}restart web 2)");
+    EXPECT_EQ(call(R"({"command":"start","program":"web"})"), R"(Start{"program":"web","alone":true}start web)");
     EXPECT_EQ(call(R"({"command":"stop","program":""})"), R"(Stop{"program":"","alone":true}stop "")");
     EXPECT_EQ(call(R"({"command":"signal","program":"a\"}\n","signal":"HUP"})"),
               R"(Signal{"program":"a\"}\n","signal":"HUP"}signal "a\"}\n" HUP)");

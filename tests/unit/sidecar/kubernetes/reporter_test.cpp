@@ -172,6 +172,27 @@ TEST(KubernetesReporter, ALostWriteIsMadeAgainAndAFightIsSlow) {
     EXPECT_LE(writes, 30) << "in an hour";
 }
 
+TEST(KubernetesReporter, AFightHoldsNoEventUp) {
+    Subject subject;
+    auto const watch = subject.begin({});
+    subject.configure("c1");
+    auto const is_there = [](std::string const& configuration, std::uint64_t version) {
+        PodObject pod = pod_with(configuration);
+        pod.version = version;
+        return pod;
+    };
+    subject.respond(subject.request(), 200, is_there("c1", 11).json());
+    subject.respond(subject.request(), 201, "{}");
+    subject.pass(seconds(1));
+    subject.line(watch, is_there("of another launcher", 12).line("MODIFIED"));
+    subject.respond(subject.request(), 200, is_there("c1", 13).json());
+    subject.pass(milliseconds(100));
+    subject.line(watch, is_there("of another launcher", 14).line("MODIFIED"));
+    ASSERT_THAT(subject.requests, IsEmpty()) << "it waits";
+    subject.hear(heard::Configuration{"c1", {}, 1, {"version: missing"}});
+    EXPECT_THAT(subject.request().body, HasSubstr("version: missing"));
+}
+
 TEST(KubernetesReporter, ItsOwnWriteMayBeSeenBeforeItsAnswer) {
     Subject subject;
     auto const watch = subject.begin(pod_with("c1"));
@@ -545,6 +566,22 @@ TEST(KubernetesReporter, AnEventThatTheServerWillNotHaveIsDropped) {
         subject.pass(minutes(20));
         EXPECT_THAT(subject.requests, IsEmpty()) << status;
     }
+}
+
+TEST(KubernetesReporter, AnEventThatIsRefusedForNoReasonOfItsOwnComesLater) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.hear(heard::Configuration{"c1", {}, 1, {"version: missing"}});
+    subject.respond(subject.request(), 405, status_body(405, "not here"));
+    subject.pass(seconds(4));
+    EXPECT_THAT(subject.requests, IsEmpty());
+    int tries = 0;
+    for (auto const end = subject.now.time + minutes(10); subject.now.time < end; subject.pass(seconds(1))) {
+        for (; !subject.requests.empty(); ++tries)
+            subject.respond(subject.request(), 405, status_body(405, "not here"));
+    }
+    EXPECT_GE(tries, 3);
+    EXPECT_LE(tries, 30);
 }
 
 TEST(KubernetesReporter, ARejectionForTheSameReasonsIsToldAgain) {
