@@ -137,6 +137,7 @@ public:
             if (!signals.empty()) signals.pop_front();
             infos[count] = {};
             infos[count].ssi_signo = static_cast<std::uint32_t>(signo);
+            infos[count].ssi_code = signal_code;
         }
         std::uint64_t value = 0;
         if (signals.empty() && floods_with == 0) (void)!::read(signal_fd.get(), &value, sizeof value);
@@ -182,6 +183,7 @@ public:
     std::uint64_t started = 0;
     std::vector<Left> leaving;  // watched, and not told of
     std::deque<int> signals;
+    int signal_code = SI_USER;  // of all of them
     int floods_with = 0;
     std::deque<int> read_errors;
     int reads_of_signals = 0;

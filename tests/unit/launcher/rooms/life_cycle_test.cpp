@@ -68,6 +68,18 @@ TEST_F(LifeCycleTest, PassesSignalsOn) {
     EXPECT_THAT(told, ElementsAre("signal 10", "signal 28", "signal " + std::to_string(rtmin + 5)));
 }
 
+TEST_F(LifeCycleTest, WhatTheKernelSendsIsASignalLikeOthersButForOurOwnLimit) {
+    sys.signal_code = SI_KERNEL;  // of a terminal, too
+    sys.signals = {SIGUSR1, SIGXCPU};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("signal 10"));
+    told.clear();
+    sys.signal_code = SI_USER;
+    sys.signals = {SIGXCPU};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("signal 24"));
+}
+
 TEST_F(LifeCycleTest, RewritesAndDrops) {
     options.rewrite[SIGUSR1] = SIGUSR2;
     options.rewrite[SIGUSR2] = 0;
