@@ -660,7 +660,7 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
         environment.numbered.push_back(std::move(*made));
     config::Program hook;
     hook.command = command;
-    return {.start = this->command(hook, at, environment, std::move(attributes), count),
+    return {.start = this->command(hook, at, environment, attributes, count),
             .network = {},
             .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
