@@ -1078,7 +1078,7 @@ private:
         }
         Writer const& other = owner->second;
         if (other.is_same(writer)) return true;
-        if (!other.is_numbered && !writer.is_numbered) return true;  // found by a check that needs no numbers
+        if (!other.is_numbered && !writer.is_numbered) return true;  // config has checked these
         rejected_.errors.push_back(writer.place() + ": " + json::shown(owner->first) + " is also the file of " +
                                    other.place());
         return false;
